@@ -1,0 +1,22 @@
+"""The two kinds of error that are not our bug.
+
+Rule: an `ApiError` becomes an error code in a reply and the connection goes on; a `FrameError` closes that connection. Anything else that is
+raised while a request is served is a defect of the broker: it is logged and answered with UNKNOWN_SERVER_ERROR.
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.protocol.errors import ErrorCode
+
+
+class ApiError(Exception):
+    """A reply for one topic, partition, group or request; `message` goes into the answer where the protocol has room for it."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(f"{code.name}: {message}" if message else code.name)
+        self.code = code
+        self.message = message
+
+
+class FrameError(Exception):
+    """The bytes of this connection can't be trusted any more; it is closed and the text is logged once."""
