@@ -1,0 +1,63 @@
+"""What a handler knows of the request and of the connection that it came from.
+
+Rule: values only; nothing here can reach the socket.
+"""
+
+from __future__ import annotations
+
+ANONYMOUS = "User:ANONYMOUS"
+
+
+class ConnectionContext:
+    """One client connection. `local_host` and `local_port` are the address that the client dialled."""
+
+    __slots__ = (
+        "client_host",
+        "client_port",
+        "id",
+        "listener",
+        "local_host",
+        "local_port",
+        "principal",
+        "software_name",
+        "software_version",
+    )
+
+    def __init__(
+        self, id: int, listener: str, local: tuple[str, int], remote: tuple[str, int], principal: str = ANONYMOUS
+    ) -> None:
+        self.id = id
+        self.listener = listener
+        self.local_host, self.local_port = local
+        self.client_host, self.client_port = remote
+        self.principal = principal
+        self.software_name = ""  # from ApiVersions v3 and newer (KIP-511)
+        self.software_version = ""
+
+
+class RequestContext:
+    """One request: its header, its connection and the time (epoch milliseconds) at which it arrived."""
+
+    __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "now")
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        connection: ConnectionContext,
+        now: int,
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.connection = connection
+        self.now = now
+
+    def __repr__(self) -> str:
+        return (
+            f"api_key={self.api_key} version={self.api_version} correlation_id={self.correlation_id} "
+            f"client_id={self.client_id!r} from {self.connection.client_host}:{self.connection.client_port}"
+        )

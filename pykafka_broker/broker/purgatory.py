@@ -1,0 +1,130 @@
+"""Requests that wait.
+
+Rule: a parked request is data. It is answered exactly once: by `poll` when something that it watches has moved, by `expire` at its deadline, by
+`complete` from whoever holds it as a token, or never if its connection has gone.
+`touch` only notes what has moved; `settle` polls. So the request that moved it is answered before those that waited for it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+
+class Parked:
+    """A request that waits.
+
+    keys: what it watches; each `Purgatory.touch` of one of them leads to a `poll(now)`, which answers or returns None.
+    deadline: epoch milliseconds, or None for one that only `complete` ends. `expire(now)` gives the answer at the deadline.
+    yields: may be answered early by `expire` when another request arrives on the same connection (a fetch may always return less).
+    cancelled: called once if the connection goes away first.
+    """
+
+    __slots__ = ("cancelled", "deadline", "done", "expire", "keys", "on_reply", "poll", "yields")
+
+    def __init__(
+        self,
+        deadline: int | None,
+        *,
+        keys: Iterable[Hashable] = (),
+        poll: Callable[[int], Any | None] | None = None,
+        expire: Callable[[int], Any] | None = None,
+        yields: bool = False,
+        cancelled: Callable[[], None] | None = None,
+    ) -> None:
+        self.deadline = deadline
+        self.keys = tuple(keys)
+        self.poll = poll
+        self.expire = expire
+        self.yields = yields
+        self.cancelled = cancelled
+        self.done = False
+        self.on_reply: Callable[[Any], None] | None = None  # set by the connection that waits for the answer
+
+    def complete(self, reply: Any) -> None:
+        """Answer now; a second answer and one to a closed connection are dropped."""
+        if self.done:
+            return
+        self.done = True
+        if self.on_reply is not None:
+            self.on_reply(reply)
+
+
+class Purgatory:
+    """All parked requests of one broker, found by key and by deadline."""
+
+    def __init__(self) -> None:
+        self._watching: dict[Hashable, dict[int, Parked]] = {}
+        self._deadlines: list[tuple[int, int, Parked]] = []
+        self._sequence = 0
+        self._moved: list[Hashable] = []
+
+    def __len__(self) -> int:
+        return len({id(parked) for watchers in self._watching.values() for parked in watchers.values()})
+
+    def park(self, parked: Parked) -> None:
+        for key in parked.keys:
+            self._watching.setdefault(key, {})[id(parked)] = parked
+        if parked.deadline is not None:
+            self._sequence += 1
+            heapq.heappush(self._deadlines, (parked.deadline, self._sequence, parked))
+
+    def touch(self, key: Hashable) -> None:
+        """Something happened under this key; whoever watches it is polled at the next `settle`."""
+        if key in self._watching:
+            self._moved.append(key)
+
+    def settle(self, now: int) -> None:
+        """Poll whoever watches what was touched since the last call."""
+        while self._moved:
+            moved, self._moved = self._moved, []
+            for key in dict.fromkeys(moved):
+                for parked in list(self._watching.get(key, {}).values()):
+                    if parked.poll is not None and not parked.done:
+                        reply = parked.poll(now)
+                        if reply is not None:
+                            self._answer(parked, reply)
+
+    def hurry(self, parked: Parked, now: int) -> None:
+        """Answer one that yields with what there is."""
+        if not parked.done and parked.expire is not None:
+            self._answer(parked, parked.expire(now))
+
+    def cancel(self, parked: Parked) -> None:
+        """Its connection has gone; nobody waits for the answer."""
+        if parked.done:
+            return
+        parked.done = True
+        self.forget(parked)
+        if parked.cancelled is not None:
+            parked.cancelled()
+
+    def next_deadline(self) -> int | None:
+        """Epoch milliseconds of the earliest waiting deadline."""
+        heap = self._deadlines
+        while heap and heap[0][2].done:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def on_deadline(self, now: int) -> None:
+        """Answer all that are due."""
+        heap = self._deadlines
+        while heap and (heap[0][2].done or heap[0][0] <= now):
+            parked = heapq.heappop(heap)[2]
+            if not parked.done and parked.expire is not None:
+                self._answer(parked, parked.expire(now))
+
+    def forget(self, parked: Parked) -> None:
+        """Stop watching; the entry in the heap is dropped when it comes to the top."""
+        for key in parked.keys:
+            watchers = self._watching.get(key)
+            if watchers is not None:
+                watchers.pop(id(parked), None)
+                if not watchers:
+                    del self._watching[key]
+        parked.poll = parked.expire = None
+
+    def _answer(self, parked: Parked, reply: Any) -> None:
+        self.forget(parked)
+        parked.complete(reply)

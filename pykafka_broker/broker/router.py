@@ -1,0 +1,220 @@
+"""From a frame to a reply.
+
+Rule: whatever a request holds, this connection gets an answer or a `FrameError`, and no other connection notices. `except Exception` stands here:
+what a handler raises beyond `ApiError` is our bug, is logged with the request's header, and is answered with UNKNOWN_SERVER_ERROR.
+
+A handler module below `broker/api/` declares itself:
+
+    @handles(ApiKey.LIST_OFFSETS)
+    def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse: ...
+
+It returns the response, a `Parked`, or None where the protocol has no answer (Produce with acks=0). The buffer behind a request's `records` belongs to
+the connection and is used again after the handler has returned: copy what must outlive it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError
+from typing import Any
+
+from pykafka_broker.broker.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.errors import ApiError, FrameError
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import DecodeError, EncodeError, read_uvarint
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Any, RequestContext, Any], Any]
+Pieces = list[Any]  # bytes-like objects and file slices, to be sent in order
+
+_HEADER = Struct(">hhi")
+_CLIENT_ID_LENGTH = Struct(">h")
+_SIZE_AND_CORRELATION = Struct(">ii")
+_HANDLERS: dict[int, Handler] = {}
+
+
+def handles(api_key: ApiKey) -> Callable[[Handler], Handler]:
+    """Declare the handler of an API; `broker/routes.py` names its module and versions."""
+
+    def register(handler: Handler) -> Handler:
+        _HANDLERS[api_key] = handler
+        return handler
+
+    return register
+
+
+class Endpoint:
+    """One API as this broker serves it: its versions, codec and handler."""
+
+    __slots__ = (
+        "api_key",
+        "flexible_from",
+        "handler",
+        "header_v0",
+        "max_version",
+        "min_version",
+        "read",
+        "response_flexible_from",
+        "response_type",
+    )
+
+    def __init__(self, api_key: ApiKey) -> None:
+        route, spec = ROUTES[api_key], SPECS[api_key]
+        importlib.import_module(f"pykafka_broker.broker.api.{route.module}")
+        self.api_key = api_key
+        self.handler = _HANDLERS[api_key]
+        self.min_version, self.max_version = served_versions(api_key)
+        self.read = spec.request_class().read
+        self.response_type = spec.response_class()
+        never = 1 << 15
+        self.flexible_from = never if spec.flexible_from is None else spec.flexible_from
+        # The answer to ApiVersions is read before versions are agreed on: its header stays plain (KIP-511).
+        self.response_flexible_from = never if api_key is ApiKey.API_VERSIONS else self.flexible_from
+        self.header_v0 = api_key is ApiKey.CONTROLLED_SHUTDOWN
+
+
+def served_versions(api_key: ApiKey) -> tuple[int, int]:
+    """The version range that is advertised and accepted."""
+    route, spec = ROUTES[api_key], SPECS[api_key]
+    lowest = spec.min_version if route.min_version is None else route.min_version
+    highest = spec.stable_max_version if route.max_version is None else route.max_version
+    return lowest, highest
+
+
+class PendingReply:
+    """A parked request and the header that its answer needs."""
+
+    __slots__ = ("context", "endpoint", "parked")
+
+    def __init__(self, parked: Parked, endpoint: Endpoint, context: RequestContext) -> None:
+        self.parked = parked
+        self.endpoint = endpoint
+        self.context = context
+
+    def pieces(self, reply: Any) -> Pieces:
+        return encode_response(self.endpoint, self.context, reply)
+
+
+class Router:
+    """Dispatches the frames of all connections of one broker."""
+
+    def __init__(self, broker: Any) -> None:
+        self.broker = broker
+        self._endpoints: dict[int, Endpoint] = {}
+
+    def dispatch(self, connection: ConnectionContext, frame: memoryview, now: int) -> Pieces | PendingReply | None:
+        """Serve one frame (without its length prefix).
+
+        Returns the pieces of the response with the length prefix, a `PendingReply`, or None where there is no answer.
+        Raises `FrameError` where the bytes make no sense.
+        """
+        try:
+            api_key, version, correlation_id = _HEADER.unpack_from(frame)
+        except StructError:
+            raise FrameError(f"a request of {len(frame)} bytes has no header") from None
+        endpoint = self._endpoints.get(api_key) or self._load(api_key)
+        readable = endpoint.min_version <= version <= endpoint.max_version
+        if not readable and endpoint.api_key is not ApiKey.API_VERSIONS:
+            raise FrameError(
+                f"{endpoint.api_key.name} version {version} is not served: {endpoint.min_version} to {endpoint.max_version}"
+            )
+        client_id, body = _read_header_tail(frame, endpoint, version)
+        context = RequestContext(api_key, version, correlation_id, client_id, connection, now)
+        if not readable:
+            return self._call(endpoint, context, None)
+        try:
+            request, end = endpoint.read(frame, body, version)
+        except DecodeError as error:
+            raise FrameError(f"{endpoint.api_key.name} v{version} does not decode: {error}") from None
+        if end > len(frame):
+            raise FrameError(f"{endpoint.api_key.name} v{version} is cut short")
+        return self._call(endpoint, context, request)
+
+    def _load(self, api_key: int) -> Endpoint:
+        if api_key not in ROUTES:
+            raise FrameError(f"API key {api_key} is not served")
+        endpoint = self._endpoints[api_key] = Endpoint(ApiKey(api_key))
+        return endpoint
+
+    def _call(self, endpoint: Endpoint, context: RequestContext, request: Any) -> Pieces | PendingReply | None:
+        try:
+            reply = endpoint.handler(self.broker, context, request)
+        except FrameError:
+            raise
+        except ApiError as error:
+            reply = self._failure(endpoint, context, request, error.code, error.message)
+        except Exception:
+            log.exception("a defect while serving %s: %r", endpoint.api_key.name, context)
+            reply = self._failure(endpoint, context, request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        if reply is None:
+            return None
+        if isinstance(reply, Parked):
+            self.broker.purgatory.park(reply)
+            return PendingReply(reply, endpoint, context)
+        return encode_response(endpoint, context, reply)
+
+    def _failure(
+        self, endpoint: Endpoint, context: RequestContext, request: Any, code: ErrorCode, message: str | None
+    ) -> Any:
+        """A response that carries one error for the whole request, in whichever field this API has for it."""
+        from pykafka_broker.broker.failure import whole_request_failure
+
+        return whole_request_failure(endpoint.response_type, request, code, message)
+
+
+def encode_response(endpoint: Endpoint, context: RequestContext, reply: Any) -> Pieces:
+    """Length prefix, header and body as pieces."""
+    version = context.api_version if endpoint.min_version <= context.api_version <= endpoint.max_version else 0
+    pieces: Pieces = [b""]
+    if version >= endpoint.response_flexible_from:
+        pieces.append(b"\x00")
+    try:
+        reply.write(version, pieces.append)
+    except EncodeError:
+        log.exception("a defect: the answer to %s can't be written: %r", endpoint.api_key.name, context)
+        raise FrameError(f"no answer to {endpoint.api_key.name}") from None
+    size = 4
+    for piece in pieces:
+        size += len(piece)
+    pieces[0] = _SIZE_AND_CORRELATION.pack(size, context.correlation_id)
+    return pieces
+
+
+def _read_header_tail(frame: memoryview, endpoint: Endpoint, version: int) -> tuple[str | None, int]:
+    """Client id and tagged fields of the request header; returns the client id and where the body starts."""
+    if endpoint.header_v0 and version == 0:
+        return None, 8
+    try:
+        (length,) = _CLIENT_ID_LENGTH.unpack_from(frame, 8)
+        position = 10 + max(length, 0)
+        if position > len(frame) or length < -1:
+            raise FrameError(f"client id of {length} bytes in a request of {len(frame)}")
+        client_id = None if length < 0 else str(frame[10:position], "utf-8")
+        if version >= endpoint.flexible_from:
+            position = _skip_tagged_fields(frame, position)
+    except (StructError, UnicodeDecodeError, DecodeError) as error:
+        raise FrameError(f"the header of a {endpoint.api_key.name} request does not decode: {error}") from None
+    return client_id, position
+
+
+def _skip_tagged_fields(frame: memoryview, position: int) -> int:
+    if position < len(frame) and frame[position] == 0:
+        return position + 1
+    count, position = read_uvarint(frame, position)
+    for _ in range(count):
+        _tag, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
+        position += size
+        if position > len(frame):
+            raise FrameError(f"a tagged field of {size} bytes in a request of {len(frame)}")
+    return position
+
+
+__all__ = ["Endpoint", "PendingReply", "Pieces", "Router", "encode_response", "handles", "served_versions"]
