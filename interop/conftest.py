@@ -1,0 +1,94 @@
+"""Fixtures of the interop suite. Rule: `pytest interop --target=kafka` runs it against a real Apache Kafka, and a test has
+to pass there first, since what Kafka does is the measure.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+ROOT = str(Path(__file__).resolve().parent.parent)
+if ROOT not in sys.path:  # the helpers are imported as `interop.…`, whatever directory pytest was started in
+    sys.path.insert(0, ROOT)
+
+from kafka import KafkaAdminClient  # noqa: E402
+from kafka.admin import NewTopic  # noqa: E402
+
+from interop.targets import Target, start  # noqa: E402
+
+NewBroker = Callable[..., Target]
+MakeTopic = Callable[..., str]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--target", default="pykafka", help="pykafka (default), kafka, or HOST:PORT of a running broker")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "ours_only: what a Kafka of today refuses or what looks into our own files")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--target") == "pykafka":
+        return
+    skip = pytest.mark.skip(reason="only for our own broker")
+    for item in items:
+        if item.get_closest_marker("ours_only"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def target_name(request: pytest.FixtureRequest) -> str:
+    return str(request.config.getoption("--target"))
+
+
+@pytest.fixture(scope="session")
+def broker(target_name: str) -> Iterator[Target]:
+    """One broker with default settings for all tests that only need topics of their own."""
+    with start(target_name) as running:
+        yield running
+
+
+@pytest.fixture
+def new_broker(target_name: str) -> Iterator[NewBroker]:
+    """Starts brokers with the given settings, and ends them with the test."""
+    with ExitStack() as stack:
+        yield lambda **config: stack.enter_context(
+            start(target_name, {key.replace("_", "."): str(value) for key, value in config.items()})
+        )
+
+
+@pytest.fixture(scope="session")
+def bootstrap(broker: Target) -> str:
+    return broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def make_topic(request: pytest.FixtureRequest, admin: KafkaAdminClient) -> MakeTopic:
+    """Creates a topic named after the test; a second one of the same test gets a number."""
+    made: list[str] = []
+
+    def make(partitions: int = 1, **configs: object) -> str:
+        name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', request.node.name)}-{len(made)}"
+        settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
+        admin.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)], wait_for_metadata=True)
+        made.append(name)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def topic(make_topic: MakeTopic) -> str:
+    """A topic of one partition."""
+    return make_topic()

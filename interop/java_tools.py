@@ -1,0 +1,137 @@
+"""Kafka's command-line tools, all in one JVM. Rule: a tool runs through its own `main`, as from its shell script; only the
+exit of the JVM is held back, since a start of a JVM costs a second and the suite makes some fifty calls.
+
+py4j (which comes with PySpark) is the door into the JVM.
+"""
+
+import glob
+import os
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import pyspark
+from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JJavaError
+
+from interop.java import java_command, kafka_classpath
+
+TOOLS = {
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+}
+
+UNWOUND = "An exception was raised by the Python Proxy"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a tool left behind; `status` is the exit code that the shell would have seen."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+class _ExitHeld:
+    """Stands in for Runtime.exit: notes the first status and unwinds `main` by raising into it."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+
+    def execute(self, status: int, message: str | None) -> None:
+        if self.status is None:
+            self.status = status
+        raise SystemError(f"exit {status}: {message}")
+
+    class Java:
+        implements = ["org.apache.kafka.common.utils.Exit$Procedure"]
+
+
+class JavaTools:
+    """The tools of one Kafka release: `tools.run("kafka-topics", "--list", ...)`."""
+
+    def __init__(self, version: str = "4.3.1") -> None:
+        bridge = glob.glob(os.path.join(os.path.dirname(pyspark.__file__), "jars", "py4j*.jar"))[0]
+        port, token = launch_gateway(
+            classpath=os.pathsep.join([bridge, kafka_classpath(version)]),
+            jarpath=bridge,
+            java_path=java_command()[0],
+            javaopts=["-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx512m"],
+            die_on_exit=True,
+            enable_auth=True,
+        )
+        self._gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(port=port, auth_token=token),
+            callback_server_parameters=CallbackServerParameters(port=0, daemonize=True, daemonize_connections=True),
+        )
+        listening = self._gateway.get_callback_server().get_listening_port()
+        java_side = self._gateway.java_gateway_server
+        java_side.resetCallbackClient(java_side.getCallbackClient().getAddress(), listening)
+
+    def run(self, tool: str, *arguments: str, stdin: str = "") -> Outcome:
+        """Run one tool to its end."""
+        jvm = self._gateway.jvm
+        system = jvm.java.lang.System
+        held, out, err = _ExitHeld(), jvm.java.io.ByteArrayOutputStream(), jvm.java.io.ByteArrayOutputStream()
+        keep = system.out, system.err, getattr(system, "in")
+        system.setOut(jvm.java.io.PrintStream(out, True))
+        system.setErr(jvm.java.io.PrintStream(err, True))
+        system.setIn(jvm.java.io.ByteArrayInputStream(stdin.encode()))
+        leave = jvm.org.apache.kafka.common.utils.Exit
+        leave.setExitProcedure(held)
+        thrown = ""
+        try:
+            self._java_class(TOOLS[tool]).main(self._strings(arguments))
+        except Py4JJavaError as error:
+            thrown = str(error.java_exception)
+        finally:
+            leave.resetExitProcedure()
+            system.setOut(keep[0])
+            system.setErr(keep[1])
+            system.setIn(keep[2])
+        status = held.status if held.status is not None else int(bool(thrown))
+        said = err.toString().partition(UNWOUND)[0]  # tools that catch everything print our unwinding too
+        return Outcome(status, out.toString(), said + (thrown if held.status is None else ""))
+
+    def _java_class(self, name: str) -> Any:
+        found: Any = self._gateway.jvm
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+    def _strings(self, values: tuple[str, ...]) -> Any:
+        array = self._gateway.new_array(self._gateway.jvm.java.lang.String, len(values))
+        for i, value in enumerate(values):
+            array[i] = value
+        return array
+
+    def close(self) -> None:
+        self._gateway.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

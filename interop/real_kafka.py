@@ -1,0 +1,148 @@
+"""Apache Kafka itself as a process. Rule: it offers the same few members as `pykafka_broker.testing.KafkaBroker`, so a
+test that passes against one can be pointed at the other.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from interop.java import java_command, kafka_classpath
+
+CLUSTER_ID = "DlucevI8RBOIwwbz5AzpFA"
+# One node can't hold three replicas; everything else is Kafka's default.
+SINGLE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+def answers_api_versions(port: int, timeout_s: float = 1.0) -> bool:
+    """Whether something that speaks Kafka listens: the first answer is what "started" means here."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout_s) as s:
+            s.settimeout(timeout_s)
+            body = struct.pack(">hhih", 18, 0, 1, 1) + b"b"
+            s.sendall(struct.pack(">i", len(body)) + body)
+            return len(s.recv(4, socket.MSG_WAITALL)) == 4
+    except OSError:
+        return False
+
+
+class RealKafka:
+    """One node of Apache Kafka, broker and controller in one process; `data_dir` is its log directory."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str] | None = None,
+        *,
+        directory: Path | None = None,
+        port: int | None = None,
+        heap: str = "512m",
+        version: str = "4.3.1",
+    ) -> None:
+        self._owns_directory = directory is None
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="real-kafka-"))
+        self.data_dir = self.directory / "logs"
+        self.log_path = self.directory / "broker.log"
+        self.port = port or free_port()
+        self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC"]
+        self._classpath = kafka_classpath(version)
+        self._properties = self.directory / "server.properties"
+        self._write_properties(config or {})
+
+    def _write_properties(self, config: Mapping[str, str]) -> None:
+        controller = free_port()
+        values = SINGLE_NODE | {
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": str(self.data_dir),
+            **config,
+        }
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+
+    def format(self) -> None:
+        """What `kafka-storage format` does; once per directory."""
+        if (self.data_dir / "meta.properties").exists():
+            return
+        arguments = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties)]
+        subprocess.run(
+            java_command("-XX:TieredStopAtLevel=1", "-cp", self._classpath, *arguments), check=True, capture_output=True
+        )
+
+    @property
+    def command(self) -> list[str]:
+        return java_command(*self._jvm, "-cp", self._classpath, "kafka.Kafka", str(self._properties))
+
+    def start(self, timeout_s: float = 60) -> None:
+        self.format()
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + timeout_s
+        while not answers_api_versions(self.port):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"Kafka did not start:\n{self.log_path.read_text()[-3000:]}")
+            time.sleep(0.02)
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def _end(self, signal_number: int, timeout_s: float) -> None:
+        if self.process is not None and self.process.poll() is None:
+            os.kill(self.process.pid, signal_number)
+            try:
+                self.process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM, 30)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL, 10)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._owns_directory:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(self.directory)

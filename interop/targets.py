@@ -1,0 +1,74 @@
+"""What the suite runs against. Rule: a test asks for a broker and gets an address; `--target` says which."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import pytest
+
+from interop.real_kafka import RealKafka
+
+
+class Target(Protocol):
+    """The members of `pykafka_broker.testing.KafkaBroker` that the suite uses."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def data_dir(self) -> Path: ...
+
+    def stop(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def restart(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Running:
+    """A broker that somebody else started: it has an address and nothing more."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+
+    @property
+    def data_dir(self) -> Path:
+        pytest.skip("needs the files of the broker")
+
+    def stop(self) -> None:
+        pytest.skip("needs a broker of its own")
+
+    kill = restart = stop
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+def start(name: str, config: Mapping[str, str] | None = None) -> Target:
+    """A broker that is not yet started: use it as a context manager."""
+    if name == "kafka":
+        return RealKafka(config)
+    if name == "pykafka":
+        from pykafka_broker.testing import KafkaBroker
+
+        return KafkaBroker(config=dict(config or {}))
+    if config:
+        pytest.skip("needs a broker with settings of its own")
+    return Running(name)
+
+
+def host_and_port(target: Target) -> tuple[str, int]:
+    host, _, port = target.bootstrap_servers.rpartition(":")
+    return host, int(port)
