@@ -1,0 +1,145 @@
+"""The broker's configuration: every key of Kafka, typed, from layers in Kafka's precedence.
+
+Rule: an instance never changes. Static layers (file, environment, command line) are merged before they get here; what
+AlterConfigs changes at run time is laid on top with `with_dynamic`, cluster-wide default first, this broker's own last
+(KIP-226).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pykafka_broker.config.attributes import BrokerAttributes
+from pykafka_broker.config.registry import broker_keys
+from pykafka_broker.config.values import ConfigError, Value, parse_value
+
+if TYPE_CHECKING:
+    from pykafka_broker.config.topic import TopicConfig
+
+log = logging.getLogger(__name__)
+
+# Keys that begin so belong to a listener or to a plug-in and are known although no list has them.
+FREE_PREFIXES = ("listener.name.", "rsm.config.", "rlmm.config.", "config.providers.")
+
+
+class ConfigErrors(ValueError):
+    """All that is wrong with a static configuration, so that the operator can mend it in one go."""
+
+    def __init__(self, errors: list[ConfigError]) -> None:
+        super().__init__("\n".join(map(str, errors)))
+        self.errors = errors
+
+
+class BrokerConfig(BrokerAttributes):
+    """`config["log.retention.ms"]`, or `config.log_retention_ms`: the value of that very key, `None` where Kafka leaves
+    it unset.
+
+    What several keys decide together has a name of its own: `node`, `data_dirs`, `topic_defaults`.
+    """
+
+    def __init__(self, static: Mapping[str, str] | None = None) -> None:
+        """Raises `ConfigErrors` with one error for every bad value."""
+        static = with_aliases(static or {})
+        values, errors = _typed(static)
+        if errors:
+            raise ConfigErrors(errors)
+        self._set_up(values, static, {}, {})
+
+    def _set_up(
+        self, set_values: dict[str, Value], static: dict[str, str], default: dict[str, str], broker: dict[str, str]
+    ) -> None:
+        self.static: Mapping[str, str] = static
+        self.dynamic_default: Mapping[str, str] = default
+        self.dynamic_broker: Mapping[str, str] = broker
+        self._values = {name: key.default for name, key in broker_keys().items()} | set_values
+        self._topic_defaults: TopicConfig | None = None
+        self.topic_cache: dict[frozenset[tuple[str, str]], TopicConfig] = {}  # TopicConfig.resolve's, by overrides
+        self.__dict__.update((name.replace(".", "_"), value) for name, value in self._values.items())
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
+        """This configuration under other dynamic layers. A value that can't be read is left out and logged, as Kafka
+        does: it was checked when it was set, and a broker that refuses to start would help nobody."""
+        values, errors = _typed(self.static)
+        for layer in (default, broker):
+            changed, wrong = _typed(layer)
+            values |= changed
+            errors += wrong
+        for error in errors:
+            log.warning("ignored a dynamic config: %s", error)
+        config = BrokerConfig.__new__(BrokerConfig)
+        config._set_up(values, dict(self.static), dict(default), dict(broker))
+        return config
+
+    @property
+    def unknown(self) -> list[str]:
+        """Names among the static settings that no Kafka release knows."""
+        known = broker_keys()
+        return [name for name in self.static if name not in known and not name.startswith(FREE_PREFIXES)]
+
+    @property
+    def extras(self) -> dict[str, str]:
+        """Settings of one listener or of a plug-in, as text: those whose names begin with one of `FREE_PREFIXES`."""
+        layers = {**self.static, **self.dynamic_default, **self.dynamic_broker}
+        return {name: text for name, text in layers.items() if name.startswith(FREE_PREFIXES)}
+
+    @property
+    def node(self) -> int:
+        """The id of this broker: `node.id`, or `broker.id`; 1 where neither is set."""
+        return next((id_ for id_ in (self.node_id, self.broker_id) if id_ is not None and id_ >= 0), 1)
+
+    @property
+    def data_dirs(self) -> list[str]:
+        """`log.dirs`, or else `log.dir`."""
+        return self.log_dirs or self.log_dir
+
+    @property
+    def topic_defaults(self) -> TopicConfig:
+        """What a topic without overrides lives by; the same object every time."""
+        if self._topic_defaults is None:
+            from pykafka_broker.config.topic import TopicConfig
+
+            self._topic_defaults = TopicConfig.of_broker(self)
+        return self._topic_defaults
+
+    def replication_factor(self, name: str, brokers: int) -> int:
+        """The value of an internal topic's replication factor or min.isr key `name`, capped at the number of brokers
+        unless it was set on purpose: so transactions work on one broker with no settings."""
+        value = self[name]
+        assert isinstance(value, int)
+        return value if name in self.static else min(value, max(brokers, 1))
+
+
+def with_aliases(static: Mapping[str, str]) -> dict[str, str]:
+    """`node.id` and `broker.id` each stand for the other (AbstractKafkaConfig.populateSynonyms), and `host.name`,
+    `port` and their advertised pair, which releases before 3.0 had, say what `listeners` says now."""
+    out = dict(static)
+    for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        if name in static:
+            out.setdefault(other, static[name])
+    for name, prefix in (("listeners", ""), ("advertised.listeners", "advertised.")):
+        if name not in static and (prefix + "host.name" in static or prefix + "port" in static):
+            host = static.get(prefix + "host.name", static.get("host.name", ""))
+            out[name] = f"PLAINTEXT://{host}:{static.get(prefix + 'port', static.get('port', '9092'))}"
+    return out
+
+
+def _typed(texts: Mapping[str, str]) -> tuple[dict[str, Value], list[ConfigError]]:
+    """The values of the known names in `texts`, and what is wrong with the others."""
+    keys = broker_keys()
+    values: dict[str, Value] = {}
+    errors = []
+    for name, text in texts.items():
+        if name in keys:
+            try:
+                values[name] = parse_value(keys[name], text)
+            except ConfigError as error:
+                errors.append(error)
+    return values, errors

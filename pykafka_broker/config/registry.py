@@ -1,0 +1,94 @@
+"""Every config key of Kafka 4.3.1, and the keys that older releases had, as `data.json` records them.
+
+Rule: facts about Kafka only; what this broker makes of a key stands in `effects.py`. The file is read once, on first
+use.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import lru_cache
+from typing import Any
+
+from pykafka_broker.config.values import ConfigType, Value, parse_type
+
+CLUSTER_WIDE = "cluster-wide"
+PER_BROKER = "per-broker"
+
+# Which keys may stand in for one another, the one that wins first; KafkaConfig's getters read them in this order.
+BROKER_SYNONYMS = (
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+)
+
+
+class ConfigKey:
+    """One key: its type, default and limits; `synonyms` are the broker's keys that a topic or group key falls back to,
+    each with the factor that turns its unit into this key's."""
+
+    __slots__ = (
+        "allowed",
+        "default",
+        "default_text",
+        "internal",
+        "maximum",
+        "minimum",
+        "mode",
+        "name",
+        "removed",
+        "rule",
+        "synonyms",
+        "type",
+    )
+
+    def __init__(self, name: str, fact: dict[str, Any]) -> None:
+        get = fact.get
+        self.name = name
+        self.type: ConfigType = ConfigType[fact["type"]]
+        self.default_text: str | None = fact["default"]
+        self.minimum: int | float | None = get("min")
+        self.maximum: int | float | None = get("max")
+        self.allowed: list[str] | None = get("allowed")
+        self.rule: str | None = get("rule")
+        self.mode: str | None = get("mode")  # CLUSTER_WIDE, PER_BROKER, or None: read-only at run time (KIP-226)
+        self.internal: bool = get("internal", False)
+        self.removed: bool = get("removed", False)  # gone in Kafka 4.0
+        self.synonyms: list[tuple[str, int]] = [(other, factor) for other, factor in get("synonyms", ())]
+        text = self.default_text
+        self.default: Value = None if text is None else parse_type(name, text, self.type)
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type is ConfigType.PASSWORD
+
+    @property
+    def read_only(self) -> bool:
+        return self.mode is None
+
+
+@lru_cache(maxsize=1)
+def _registry() -> dict[str, dict[str, ConfigKey]]:
+    with open(os.path.join(os.path.dirname(__file__), "data.json"), "rb") as file:
+        facts: dict[str, dict[str, Any]] = json.load(file)
+    return {scope: {name: ConfigKey(name, fact) for name, fact in keys.items()} for scope, keys in facts.items()}
+
+
+def broker_keys() -> dict[str, ConfigKey]:
+    return _registry()["broker"]
+
+
+def topic_keys() -> dict[str, ConfigKey]:
+    return _registry()["topic"]
+
+
+def group_keys() -> dict[str, ConfigKey]:
+    """Keys of the GROUP resource (KIP-848, KIP-932, KIP-1071)."""
+    return _registry()["group"]
+
+
+def client_metrics_keys() -> dict[str, ConfigKey]:
+    """Keys of the CLIENT_METRICS resource (KIP-714)."""
+    return _registry()["client_metrics"]

@@ -1,0 +1,147 @@
+"""A topic's configuration: its overrides over the broker's values (KIP-226's synonyms).
+
+Rule: an instance never changes and is shared by every partition, and by every topic with the same overrides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.registry import ConfigKey, topic_keys
+from pykafka_broker.config.values import ConfigError, Value, parse_value
+
+MAX_CACHED = 1024
+
+
+class TopicConfig:
+    """One attribute for each topic key; times in ms, sizes in bytes, `segment_bytes` already with
+    `internal.segment.bytes` (KIP-1030)."""
+
+    __slots__ = (
+        "cleanup_policy",
+        "compression_gzip_level",
+        "compression_lz4_level",
+        "compression_type",
+        "compression_zstd_level",
+        "delete_retention_ms",
+        "file_delete_delay_ms",
+        "flush_messages",
+        "flush_ms",
+        "follower_replication_throttled_replicas",
+        "index_interval_bytes",
+        "internal_segment_bytes",
+        "leader_replication_throttled_replicas",
+        "local_retention_bytes",
+        "local_retention_ms",
+        "max_compaction_lag_ms",
+        "max_message_bytes",
+        "message_timestamp_after_max_ms",
+        "message_timestamp_before_max_ms",
+        "message_timestamp_type",
+        "min_cleanable_dirty_ratio",
+        "min_compaction_lag_ms",
+        "min_insync_replicas",
+        "preallocate",
+        "remote_log_copy_disable",
+        "remote_log_delete_on_disable",
+        "remote_storage_enable",
+        "retention_bytes",
+        "retention_ms",
+        "segment_bytes",
+        "segment_index_bytes",
+        "segment_jitter_ms",
+        "segment_ms",
+        "unclean_leader_election_enable",
+    )
+
+    cleanup_policy: list[str]
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_type: str
+    compression_zstd_level: int
+    delete_retention_ms: int
+    file_delete_delay_ms: int
+    flush_messages: int
+    flush_ms: int
+    follower_replication_throttled_replicas: list[str]
+    index_interval_bytes: int
+    internal_segment_bytes: int | None
+    leader_replication_throttled_replicas: list[str]
+    local_retention_bytes: int
+    local_retention_ms: int
+    max_compaction_lag_ms: int
+    max_message_bytes: int
+    message_timestamp_after_max_ms: int
+    message_timestamp_before_max_ms: int
+    message_timestamp_type: str
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    min_insync_replicas: int
+    preallocate: bool
+    remote_log_copy_disable: bool
+    remote_log_delete_on_disable: bool
+    remote_storage_enable: bool
+    retention_bytes: int
+    retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    segment_jitter_ms: int
+    segment_ms: int
+    unclean_leader_election_enable: bool
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        for name, value in values.items():
+            setattr(self, name.replace(".", "_"), value)
+        if self.internal_segment_bytes is not None:
+            self.segment_bytes = self.internal_segment_bytes
+
+    @classmethod
+    def resolve(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
+        """The configuration of a topic with these overrides. Raises `ConfigError`; names that Kafka doesn't know are
+        refused."""
+        if not overrides:
+            return broker.topic_defaults
+        cache = broker.topic_cache
+        identity = frozenset(overrides.items())
+        config = cache.get(identity)
+        if config is None:
+            if len(cache) >= MAX_CACHED:
+                cache.clear()
+            config = cache[identity] = cls(defaults(broker) | parse_overrides(overrides))
+        return config
+
+    @classmethod
+    def of_broker(cls, broker: BrokerConfig) -> TopicConfig:
+        return cls(defaults(broker))
+
+
+def live_keys() -> Iterable[ConfigKey]:
+    """The topic keys of 4.3.1; the two that 4.0 removed are unknown names to it and to us."""
+    return (key for key in topic_keys().values() if not key.removed)
+
+
+def inherited(key: ConfigKey, broker: BrokerConfig) -> Value:
+    """The broker's value for a topic key: the first of its synonyms that is set, in the topic key's unit."""
+    for name, factor in key.synonyms:
+        value = broker[name]
+        if value is not None:
+            return value * factor if factor != 1 and isinstance(value, int) else value
+    return key.default
+
+
+def defaults(broker: BrokerConfig) -> dict[str, Value]:
+    values = {key.name: inherited(key, broker) for key in live_keys()}
+    retention_ms = values["retention.ms"]
+    if isinstance(retention_ms, int) and retention_ms < 0:  # -1 hours is -3600000 ms, and means "for ever" all the same
+        values["retention.ms"] = -1
+    return values
+
+
+def parse_overrides(overrides: Mapping[str, str]) -> dict[str, Value]:
+    """The typed values of a topic's own configs; raises `ConfigError` as LogConfig.validate does."""
+    keys = topic_keys()
+    for name in overrides:
+        if name not in keys or keys[name].removed:
+            raise ConfigError(name, f"Unknown topic config name: {name}")
+    return {name: parse_value(keys[name], text) for name, text in overrides.items()}

@@ -1,0 +1,216 @@
+"""Text to typed value and back, as Kafka's ConfigDef reads it.
+
+Rule: a value that Kafka refuses is refused here with Kafka's own sentence, which names the key, the value and what is
+allowed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pykafka_broker.config.registry import ConfigKey
+
+Value = bool | int | float | str | list[str] | None
+
+
+class ConfigType(IntEnum):
+    """The type numbers of a DescribeConfigs answer (KIP-226, KIP-569)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigError(ValueError):
+    """One value of one key is not acceptable; the text is what a client or the operator is shown."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+def invalid(name: str, value: object, reason: str) -> ConfigError:
+    return ConfigError(name, f"Invalid value {value} for configuration {name}: {reason}")
+
+
+_BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
+_COMMA = re.compile(r"\s*,\s*")
+_JAVA_BLANKS = "".join(map(chr, range(33)))  # String.trim() cuts these and nothing else
+
+
+def parse_type(name: str, text: str, kind: ConfigType) -> Value:
+    """The typed value of `text`, not yet checked against the key's limits."""
+    text = text.strip(_JAVA_BLANKS)
+    if kind in _BITS:
+        if _INTEGER.fullmatch(text) and -(1 << _BITS[kind]) <= int(text) < 1 << _BITS[kind]:
+            return int(text)
+        raise invalid(name, text, f"Not a number of type {kind.name}")
+    if kind is ConfigType.BOOLEAN:
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise invalid(name, text, "Expected value to be either true or false")
+    if kind is ConfigType.DOUBLE:
+        if _DOUBLE.fullmatch(text):
+            return float(text.rstrip("fFdD") if text[-1:] in "fFdD" else text)
+        raise invalid(name, text, "Not a number of type DOUBLE")
+    if kind is ConfigType.LIST:
+        return _COMMA.split(text) if text else []
+    return text
+
+
+def parse_value(key: ConfigKey, text: str) -> Value:
+    """The checked value of `text` for `key`; raises `ConfigError` in Kafka's words (ConfigDef.parse)."""
+    value = parse_type(key.name, text, key.type)
+    if key.minimum is not None or key.maximum is not None:
+        _check_range(key, value)
+    if key.allowed is not None and isinstance(value, str):
+        _check_allowed(key, value)
+    if key.rule is not None:
+        _RULES[key.rule](key, value)
+    return value
+
+
+def format_value(value: Value) -> str | None:
+    """The text of a typed value as Kafka prints it in DescribeConfigs."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _java_double(value)
+    if isinstance(value, list):
+        return ",".join(value)
+    return str(value)
+
+
+def _java_double(value: float) -> str:
+    """Double.toString: plain between 1e-3 and 1e7, otherwise one digit before the point and an exponent after E."""
+    if math.isnan(value) or math.isinf(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    shortest = next(text for text in (f"{value:.{digits}e}" for digits in range(1, 18)) if float(text) == value)
+    mantissa, _, exponent = shortest.partition("e")
+    return f"{mantissa}E{int(exponent)}"
+
+
+def _check_range(key: ConfigKey, value: Value) -> None:
+    assert isinstance(value, (int, float))
+    if key.minimum is not None and value < key.minimum:
+        raise invalid(key.name, format_value(value), f"Value must be at least {key.minimum}")
+    if key.maximum is not None and value > key.maximum:
+        raise invalid(key.name, format_value(value), f"Value must be no more than {key.maximum}")
+
+
+def _check_allowed(key: ConfigKey, value: str) -> None:
+    assert key.allowed is not None
+    if key.rule == "any-case":
+        if value.upper() not in (word.upper() for word in key.allowed):
+            raise invalid(key.name, value, f"String must be one of (case insensitive): {', '.join(key.allowed)}")
+    elif value not in key.allowed:
+        raise invalid(key.name, value, f"String must be one of: {', '.join(key.allowed)}")
+
+
+def _check_list(key: ConfigKey, value: Value) -> None:
+    assert isinstance(value, list)
+    if len(set(value)) != len(value):
+        raise ConfigError(key.name, f"Configuration '{key.name}' values must not be duplicated.")
+    for item in value:
+        if not item:
+            raise ConfigError(key.name, f"Configuration '{key.name}' values must not be empty.")
+        if key.allowed is not None:
+            _check_allowed(key, item)
+
+
+def _check_non_empty_list(key: ConfigKey, value: Value) -> None:
+    if not value:
+        allowed = f"[{', '.join(key.allowed)}]" if key.allowed else "any non-empty value"
+        raise ConfigError(key.name, f"Configuration '{key.name}' must not be empty. Valid values include: {allowed}")
+    _check_list(key, value)
+
+
+def _check_non_empty(key: ConfigKey, value: Value) -> None:
+    if value == "":
+        raise invalid(key.name, "", "String must be non-empty")
+
+
+def _check_gzip_level(key: ConfigKey, value: Value) -> None:
+    if value not in (-1, *range(1, 10)):
+        raise invalid(key.name, value, "Value must be between 1 and 9 or equal to -1")
+
+
+_THROTTLED = re.compile(r"[0-9]+:[0-9]+")
+_REPLICAS = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+
+
+def _check_throttled_replicas(key: ConfigKey, value: Value) -> None:
+    assert isinstance(value, list)
+    if value == ["*"] or all(_THROTTLED.fullmatch(item) for item in value) or not any(value):
+        return
+    reason = f"{key.name} must be the literal '*' or a list of replicas in the following format: {_REPLICAS}"
+    raise invalid(key.name, f"[{', '.join(value)}]", reason)
+
+
+_VOTER = re.compile(r"[0-9]+@(?:[^:@]+|\[[^]]+\]):[0-9]+")
+_SERVER = re.compile(r"(?:[^:@/ ]+|\[[^]]+\]):[0-9]+")
+
+
+def _check_quorum_voters(key: ConfigKey, value: Value) -> None:
+    assert isinstance(value, list)
+    if not all(_VOTER.fullmatch(item) for item in value):
+        form = "Each entry should be in the form `{id}@{host}:{port}`."
+        raise ConfigError(key.name, f"Invalid configuration value for {key.name}. {form}")
+
+
+def _check_bootstrap_servers(key: ConfigKey, value: Value) -> None:
+    assert isinstance(value, list)
+    for item in value:
+        if not _SERVER.fullmatch(item):
+            form = 'Each entry should be in the form "{host}:{port}"'
+            raise ConfigError(
+                key.name, f"Failed to parse host name from {item} for the configuration {key.name}. {form}"
+            )
+
+
+_DURATION = re.compile(
+    r"P(?=[0-9T])(?:[0-9]+D)?(?:T(?=[0-9])(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:\.[0-9]{1,9})?S)?)?", re.I
+)
+
+
+def _check_offset_reset(key: ConfigKey, value: Value) -> None:
+    assert isinstance(value, str)
+    how, _, duration = value.partition(":")
+    if value in ("latest", "earliest") or (how == "by_duration" and _DURATION.fullmatch(duration)):
+        return
+    form = "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+    raise invalid(key.name, value, f"Invalid value `{value}` for configuration {key.name}. {form}")
+
+
+def _checked_with_allowed(key: ConfigKey, value: Value) -> None:
+    """`any-case` only changes how `allowed` is compared."""
+
+
+_RULES = {
+    "any-case": _checked_with_allowed,
+    "bootstrap-servers": _check_bootstrap_servers,
+    "gzip-level": _check_gzip_level,
+    "list": _check_list,
+    "non-empty": _check_non_empty,
+    "non-empty-list": _check_non_empty_list,
+    "offset-reset": _check_offset_reset,
+    "quorum-voters": _check_quorum_voters,
+    "throttled-replicas": _check_throttled_replicas,
+}

@@ -1,0 +1,105 @@
+"""Records what a Kafka release says of its configs.
+
+Rule: facts only. `pykafka_broker/config/data.json` gets names, types, defaults, limits, update modes and synonyms;
+`verdicts.json` gets Kafka's verdict on sample values, one key for each kind of check. Nothing is edited by hand
+afterwards; what this broker makes of a key stands in `effects.py`.
+
+    python tests/config/recorder/record.py JAR_DIRECTORY facts/configs.json
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+DATA = HERE.parents[2] / "pykafka_broker" / "config" / "data.json"
+VERDICTS = HERE.parent / "verdicts.json"
+MAX_OF_TYPE = {"SHORT": 2**15 - 1, "INT": 2**31 - 1, "LONG": 2**63 - 1}
+RULES = {
+    "ControllerQuorumVotersValidator": "quorum-voters",
+    "ControllerQuorumBootstrapServersValidator": "bootstrap-servers",
+    "ThrottledReplicaListValidator": "throttled-replicas",
+    "NonEmptyString": "non-empty",
+    "LambdaValidator": "gzip-level",
+    "Validator": "offset-reset",
+}
+# Keys of releases before 4.0 that the list of 3.9 no longer has, but old server.properties files do.
+OLDER_KEYS = {"port": {"type": "INT", "default": "9092", "removed": True}}
+
+
+def definition(name: str, fact: dict[str, Any], modes: dict[str, str]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"type": fact["type"], "default": fact["default"]}
+    for limit in ("min", "max"):
+        if fact.get(limit) is not None and fact[limit] != MAX_OF_TYPE.get(fact["type"]):
+            entry[limit] = fact[limit]
+    if fact.get("allowed"):
+        entry["allowed"] = fact["allowed"]
+    validator = fact.get("validator")
+    if validator == "CaseInsensitiveValidString":
+        entry["allowed"] = fact["text"].partition("[")[2].rstrip("]").split(", ")
+        entry["rule"] = "any-case"
+    if validator == "ValidList":
+        entry["rule"] = "list" if fact["allow_empty"] else "non-empty-list"
+    if validator in RULES:
+        entry["rule"] = RULES[validator]
+    if name in modes:
+        entry["mode"] = modes[name]
+    if fact.get("internal"):
+        entry["internal"] = True
+    return entry
+
+
+def collect(dump: dict[str, Any], facts: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    data: dict[str, dict[str, Any]] = {}
+    for scope, keys in dump["keys"].items():
+        modes = dump["modes"] if scope == "broker" else {}
+        data[scope] = {name: definition(name, fact, modes) for name, fact in keys.items()}
+        for name, fact in facts.get(scope, {}).items():
+            if fact.get("removed_in_4"):
+                # the page of an old release ran its columns together in one place
+                default = fact["default"].split()[0] if fact["default"] else None
+                data[scope][name] = {"type": fact["type"], "default": default, "removed": True}
+    data["broker"].update(OLDER_KEYS)
+    for name, synonyms in dump["topic_synonyms"].items():
+        data["topic"][name]["synonyms"] = synonyms
+    for name, synonym in dump["group_synonyms"].items():
+        data["group"][name]["synonyms"] = [[synonym, 1]]
+    return data
+
+
+def verdicts(dump: dict[str, Any], data: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The rows of one key for each combination of type, limits and rule."""
+    seen: set[str] = set()
+    out: dict[str, dict[str, Any]] = {}
+    for scope, keys in dump["verdicts"].items():
+        for name, rows in keys.items():
+            entry = data[scope][name]
+            kind = json.dumps([entry["type"], *(entry.get(k) for k in ("min", "max", "allowed", "rule"))])
+            if rows and kind not in seen:
+                seen.add(kind)
+                out.setdefault(scope, {})[name] = rows
+    return out
+
+
+def one_line_each(table: dict[str, dict[str, Any]]) -> str:
+    scopes = []
+    for scope, keys in table.items():
+        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(keys[name])}" for name in sorted(keys))
+        scopes.append(f" {json.dumps(scope)}: {{\n{lines}\n }}")
+    return "{\n" + ",\n".join(scopes) + "\n}\n"
+
+
+def main(jars: str, facts_file: str) -> None:
+    command = ["java", "-cp", f"{jars}/*", str(HERE / "DumpConfigs.java")]
+    dump = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    data = collect(dump, json.loads(Path(facts_file).read_text()))
+    DATA.write_text(one_line_each(data))
+    VERDICTS.write_text(one_line_each(verdicts(dump, data)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

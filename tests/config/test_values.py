@@ -1,0 +1,49 @@
+"""Every sample value gets the verdict that Kafka 4.3.1 gave it, word for word (`recorder/` made the table)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.config.registry import broker_keys, client_metrics_keys, group_keys, topic_keys
+from pykafka_broker.config.values import ConfigError, ConfigType, format_value, parse_value
+
+VERDICTS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("verdicts.json").read_text())
+KEYS = {
+    "broker": broker_keys(),
+    "topic": topic_keys(),
+    "group": group_keys(),
+    "client_metrics": client_metrics_keys(),
+}
+
+
+@pytest.mark.parametrize(("scope", "name"), [(scope, name) for scope in VERDICTS for name in VERDICTS[scope]])
+def test_verdict_is_kafkas(scope: str, name: str) -> None:
+    key = KEYS[scope][name]
+    for text, shown, error in VERDICTS[scope][name]:
+        if error is not None:
+            with pytest.raises(ConfigError) as caught:
+                parse_value(key, text)
+            assert str(caught.value) == error
+        elif key.type is ConfigType.PASSWORD:
+            assert parse_value(key, text) == text.strip()
+        else:
+            assert format_value(parse_value(key, text)) == shown
+
+
+@pytest.mark.parametrize("scope", KEYS)
+def test_defaults_pass_their_own_checks(scope: str) -> None:
+    for key in KEYS[scope].values():
+        if key.default_text is not None and not key.removed:
+            assert parse_value(key, key.default_text) == key.default
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.5, "0.5"), (1.0, "1.0"), (1e7, "1.0E7"), (1e-4, "1.0E-4"), (123456789.5, "1.234567895E8"), (0.0, "0.0")],
+)
+def test_doubles_print_as_java_prints_them(value: float, text: str) -> None:
+    assert format_value(value) == text
