@@ -1,0 +1,15 @@
+"""What can be wrong with record bytes. Rule: when the bytes, not the caller, are at fault, one of these is raised."""
+
+from __future__ import annotations
+
+
+class CorruptBatch(ValueError):
+    """The bytes are not what they claim to be: a bad length, magic, checksum, count, varint or compressed block."""
+
+
+class TruncatedBatch(CorruptBatch):
+    """The bytes end before the batch does, as at the end of a fetch or of a torn log; what comes before it is sound."""
+
+
+class UnsupportedCompression(ValueError):
+    """The message format can't carry this codec: zstd needs format v2 (KIP-110). UNSUPPORTED_COMPRESSION_TYPE."""

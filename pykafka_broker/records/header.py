@@ -1,0 +1,243 @@
+"""The header of a v2 record batch. Rule: 61 bytes tell all that the hot path asks; the records stay unread.
+
+Layout (Kafka docs, "Record Batch"), offsets in bytes: base offset 0, length 8, partition leader epoch 12, magic 16,
+crc 17, attributes 21, last offset delta 23, base timestamp 27, max timestamp 35, producer id 43, producer epoch 51,
+base sequence 53, count 57. The CRC covers everything from the attributes on, so base offset and leader epoch can be
+written into a batch without computing it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from struct import error as StructError
+
+from pykafka_broker.records.crc import Buffer, crc32c
+from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
+
+HEADER_SIZE = 61
+LENGTH_OVERHEAD = 12  # base offset and length, which the length doesn't count
+MAGIC_OFFSET = 16
+CRC_OFFSET = 17
+ATTRIBUTES_OFFSET = 21
+MAX_TIMESTAMP_OFFSET = 35
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40  # KIP-534: the base timestamp is the time from which tombstones may go
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+
+HEADER = Struct(">qiibIhiqqqhii")
+_OFFSET_AND_LENGTH = Struct(">qi")
+_INT64 = Struct(">q")
+_INT32 = Struct(">i")
+_INT16 = Struct(">h")
+_UINT32 = Struct(">I")
+_MAX_LENGTH = 0x7FFFFFFF - LENGTH_OVERHEAD
+_SEQUENCES = 1 << 31
+
+
+class BatchHeader:
+    """The fields of a batch's header, as they stood when it was read; patching the buffer doesn't change them."""
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "count",
+        "crc",
+        "last_offset_delta",
+        "length",
+        "magic",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        length: int,
+        partition_leader_epoch: int,
+        magic: int,
+        crc: int,
+        attributes: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        count: int,
+    ) -> None:
+        self.base_offset = base_offset
+        self.length = length  # bytes after the length field
+        self.partition_leader_epoch = partition_leader_epoch
+        self.magic = magic
+        self.crc = crc
+        self.attributes = attributes
+        self.last_offset_delta = last_offset_delta
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.count = count
+
+    def __repr__(self) -> str:
+        return f"BatchHeader({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.length + LENGTH_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence number; they wrap from 2**31 - 1 to 0."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) % _SEQUENCES
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def log_append_time(self) -> bool:
+        """Whether every record's timestamp is the batch's max timestamp."""
+        return bool(self.attributes & LOG_APPEND_TIME_BIT)
+
+    @property
+    def timestamp_type(self) -> int:
+        """0: CreateTime, 1: LogAppendTime."""
+        return (self.attributes & LOG_APPEND_TIME_BIT) >> 3
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return bool(self.attributes & DELETE_HORIZON_BIT)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+
+def read_header(buffer: Buffer, offset: int = 0) -> BatchHeader:
+    """The header at `offset`. The records may lie outside the buffer: `iter_batches` and `check_crc` want them too."""
+    try:
+        header = BatchHeader(*HEADER.unpack_from(buffer, offset))
+    except StructError:
+        raise _why_no_header(buffer, offset) from None
+    if header.magic != 2:
+        raise CorruptBatch(f"magic {header.magic} at byte {offset}, not 2")
+    if not HEADER_SIZE - LENGTH_OVERHEAD <= header.length <= _MAX_LENGTH:
+        raise CorruptBatch(f"batch length {header.length} at byte {offset}")
+    return header
+
+
+def _why_no_header(buffer: Buffer, offset: int) -> CorruptBatch:
+    left = len(buffer) - offset
+    if left > MAGIC_OFFSET and buffer[offset + MAGIC_OFFSET] != 2:
+        return CorruptBatch(f"magic {buffer[offset + MAGIC_OFFSET]} at byte {offset}, not 2")
+    if left >= LENGTH_OVERHEAD:
+        length: int = _OFFSET_AND_LENGTH.unpack_from(buffer, offset)[1]
+        if not HEADER_SIZE - LENGTH_OVERHEAD <= length <= _MAX_LENGTH:
+            return CorruptBatch(f"batch length {length} at byte {offset}")
+    return TruncatedBatch(f"{max(left, 0)} bytes at byte {offset}, a batch header has {HEADER_SIZE}")
+
+
+def read_magic(buffer: Buffer, offset: int = 0) -> int:
+    """The format version of the batch or message at `offset`: it stands at the same place in all of them."""
+    if not 0 <= offset < len(buffer) - MAGIC_OFFSET:
+        raise TruncatedBatch(f"{len(buffer) - offset} bytes at byte {offset}, the magic is byte {MAGIC_OFFSET}")
+    magic = buffer[offset + MAGIC_OFFSET]
+    if magic > 2:
+        raise CorruptBatch(f"magic {magic} at byte {offset}")
+    return magic
+
+
+def iter_batches(buffer: Buffer, offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Every batch of a concatenation with its bytes, uncopied. A batch cut short at the end raises `TruncatedBatch`."""
+    view = memoryview(buffer)
+    end = len(view)
+    while offset < end:
+        header = read_header(view, offset)
+        stop = require_whole(view, header, offset)
+        yield header, view[offset:stop]
+        offset = stop
+
+
+def require_whole(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
+    """Where the batch at `offset` ends; raise `TruncatedBatch` when that lies outside the buffer."""
+    stop = offset + header.size
+    if stop > len(buffer):
+        raise TruncatedBatch(f"{len(buffer) - offset} bytes at byte {offset} of a batch of {header.size}")
+    return stop
+
+
+def compute_crc(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
+    """The CRC-32C of the batch at `offset`, without copying it."""
+    stop = require_whole(buffer, header, offset)
+    return crc32c(memoryview(buffer)[offset + ATTRIBUTES_OFFSET : stop])
+
+
+def check_crc(buffer: Buffer, header: BatchHeader, offset: int = 0) -> None:
+    """Raise `CorruptBatch` unless the batch at `offset` has the CRC that its header names."""
+    found = compute_crc(buffer, header, offset)
+    if found != header.crc:
+        raise CorruptBatch(f"crc of the batch at byte {offset} is {found:#010x}, its header says {header.crc:#010x}")
+
+
+# Outside the CRC: what a broker assigns to every batch.
+
+
+def set_base_offset(buffer: bytearray | memoryview, base_offset: int, offset: int = 0) -> None:
+    _INT64.pack_into(buffer, offset, base_offset)
+
+
+def set_partition_leader_epoch(buffer: bytearray | memoryview, epoch: int, offset: int = 0) -> None:
+    _INT32.pack_into(buffer, offset + LENGTH_OVERHEAD, epoch)
+
+
+# Inside the CRC: the header is checked, changed, and its CRC computed again.
+
+
+def set_max_timestamp(
+    buffer: bytearray | memoryview, max_timestamp: int, *, log_append_time: bool, offset: int = 0
+) -> None:
+    """Write timestamp type and max timestamp; with LogAppendTime that one counts for every record of the batch."""
+    header = read_header(buffer, offset)
+    attributes = header.attributes & ~LOG_APPEND_TIME_BIT | (LOG_APPEND_TIME_BIT if log_append_time else 0)
+    if attributes == header.attributes and max_timestamp == header.max_timestamp:
+        return
+    require_whole(buffer, header, offset)
+    _INT16.pack_into(buffer, offset + ATTRIBUTES_OFFSET, attributes)
+    _INT64.pack_into(buffer, offset + MAX_TIMESTAMP_OFFSET, max_timestamp)
+    _UINT32.pack_into(buffer, offset + CRC_OFFSET, compute_crc(buffer, header, offset))
