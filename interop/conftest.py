@@ -1,5 +1,5 @@
-"""Fixtures of the interop suite. Rule: `pytest interop --target=kafka` runs it against a real Apache Kafka, and a test has
-to pass there first, since what Kafka does is the measure.
+"""Fixtures of the interop suite. Rule: `pytest interop --target=kafka` runs it against a real Apache Kafka, and a test
+has to pass there first, since what Kafka does is the measure.
 """
 
 import re
@@ -79,7 +79,8 @@ def make_topic(request: pytest.FixtureRequest, admin: KafkaAdminClient) -> MakeT
     made: list[str] = []
 
     def make(partitions: int = 1, **configs: object) -> str:
-        name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', request.node.name)}-{len(made)}"
+        test = f"{request.path.stem}-{request.node.name}".replace("test_", "")
+        name = f"{re.sub(r'[^A-Za-z0-9]+', '-', test)}-{len(made)}"
         settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
         admin.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)], wait_for_metadata=True)
         made.append(name)

@@ -1,5 +1,5 @@
-"""Kafka's command-line tools, all in one JVM. Rule: a tool runs through its own `main`, as from its shell script; only the
-exit of the JVM is held back, since a start of a JVM costs a second and the suite makes some fifty calls.
+"""Kafka's command-line tools, all in one JVM. Rule: a tool runs through its own `main`, as from its shell script; only
+the exit of the JVM is held back, since a start of a JVM costs a second and the suite makes some fifty calls.
 
 py4j (which comes with PySpark) is the door into the JVM.
 """
