@@ -1,0 +1,84 @@
+"""`python -m protocol.generator [--check]` writes (or compares) the generated code; `import JAR_OR_FOLDER... [--fresh]` takes over a release."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from protocol.generator.emit import MARK, message_module
+from protocol.generator.importer import import_release
+from protocol.generator.registries import api_keys_module, errors_module, stored_keys_module
+from protocol.generator.schema import load_messages
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMAS = ROOT / "protocol" / "schemas"
+PACKAGE = ROOT / "pykafka_broker" / "protocol"
+
+
+def generate() -> dict[Path, str]:
+    """Every generated file with its text."""
+    messages = load_messages(SCHEMAS)
+    files = {PACKAGE / message.folder / f"{message.module}.py": message_module(message) for message in messages}
+    for folder, doc in (
+        ("messages", "What travels: requests, responses, headers"),
+        ("stored", "What Kafka writes to disk"),
+    ):
+        files[PACKAGE / folder / "__init__.py"] = f'{MARK}\n"""{doc}; one module per message."""\n'
+    files[PACKAGE / "errors.py"] = errors_module(SCHEMAS / "errors.json")
+    files[PACKAGE / "api_keys.py"] = api_keys_module(messages)
+    files[PACKAGE / "stored_keys.py"] = stored_keys_module(messages)
+    return files
+
+
+def generated_files() -> set[Path]:
+    """The files in the package that carry the mark."""
+    return {path for path in PACKAGE.rglob("*.py") if path.read_text().startswith(MARK)}
+
+
+def check(files: dict[Path, str]) -> list[str]:
+    """What differs between the committed code and the schemas."""
+    differences = [f"left over: {path.relative_to(ROOT)}" for path in sorted(generated_files() - files.keys())]
+    for path, text in sorted(files.items()):
+        if not path.exists():
+            differences.append(f"missing: {path.relative_to(ROOT)}")
+        elif path.read_text() != text:
+            differences.append(f"differs: {path.relative_to(ROOT)}")
+    return differences
+
+
+def write(files: dict[Path, str]) -> None:
+    for path in generated_files() - files.keys():
+        path.unlink()
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["import"]:
+        parser = argparse.ArgumentParser(prog="python -m protocol.generator import")
+        parser.add_argument("jars", nargs="+", type=Path, help="jars of one Kafka release, or folders of them")
+        parser.add_argument(
+            "--fresh",
+            action="store_true",
+            help="forget the schemas that are there, instead of laying the release over them",
+        )
+        options = parser.parse_args(arguments[1:])
+        print(import_release(options.jars, SCHEMAS, options.fresh))
+        return 0
+    parser = argparse.ArgumentParser(prog="python -m protocol.generator", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the committed code differs")
+    files = generate()
+    if parser.parse_args(arguments).check:
+        differences = check(files)
+        print("\n".join(differences) or f"{len(files)} generated files are up to date")
+        return 1 if differences else 0
+    write(files)
+    print(f"{len(files)} files")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

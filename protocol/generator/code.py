@@ -1,0 +1,86 @@
+"""The text of a module while it is written. Rule: what a function uses of the runtime or of `struct` it asks for here, and so it gets defined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Names that the generated functions use for themselves; a field of that name gets another local variable.
+RESERVED = {
+    "m", "w", "buffer", "at", "size", "stop", "count", "raw", "tags", "tag", "range", "len", "list", "str", "bytes", "memoryview",
+    "pack", "unpack_from", "self", "cls", "version",
+}  # fmt: skip
+
+_FORMAT_LETTERS = str.maketrans({"?": "o"})
+
+
+class ModuleCode:
+    """What all functions of one module share: imports of the runtime and precompiled formats."""
+
+    def __init__(self) -> None:
+        self.runtime: set[str] = set()
+        self.struct_functions: set[str] = set()
+        self.packers: dict[str, str] = {}
+        self.unpackers: dict[str, str] = {}
+        self.iterators: dict[str, str] = {}
+
+    def use(self, name: str) -> str:
+        self.runtime.add(name)
+        return name
+
+    def use_struct(self, name: str) -> str:
+        self.struct_functions.add(name)
+        return name
+
+    def packer(self, fmt: str) -> str:
+        return self.packers.setdefault(fmt, "_PACK_" + fmt.translate(_FORMAT_LETTERS))
+
+    def unpacker(self, fmt: str) -> str:
+        return self.unpackers.setdefault(fmt, "_UNPACK_" + fmt.translate(_FORMAT_LETTERS))
+
+    def iterator(self, fmt: str) -> str:
+        return self.iterators.setdefault(fmt, "_ITER_" + fmt.translate(_FORMAT_LETTERS))
+
+    def definitions(self) -> list[str]:
+        """The precompiled formats, one a line."""
+        lines = [f'{name} = Struct(">{fmt}").pack' for fmt, name in sorted(self.packers.items())]
+        lines += [f'{name} = Struct(">{fmt}").unpack_from' for fmt, name in sorted(self.unpackers.items())]
+        lines += [f'{name} = Struct(">{fmt}").iter_unpack' for fmt, name in sorted(self.iterators.items())]
+        return lines
+
+    def imports(self) -> list[str]:
+        names = sorted(self.struct_functions | ({"Struct"} if self.definitions() else set()))
+        return [f"from struct import {', '.join(names)}"] if names else []
+
+
+class FunctionCode:
+    """The lines of one function, its indentation, and its local names."""
+
+    def __init__(self, module: ModuleCode) -> None:
+        self.module = module
+        self.lines: list[str] = []
+        self.depth = 1
+        self._taken: set[str] = set()
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.line(head)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    def local(self, name: str, owner: str) -> str:
+        """A variable of its own for the field `name`; inside `owner` when the plain name is taken."""
+        for candidate in (name, f"{owner}_{name}"):
+            if candidate not in RESERVED and candidate not in self._taken:
+                break
+        else:
+            number = 2
+            while f"{candidate}_{number}" in self._taken:
+                number += 1
+            candidate = f"{candidate}_{number}"
+        self._taken.add(candidate)
+        return candidate

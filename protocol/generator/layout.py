@@ -1,0 +1,87 @@
+"""Wire layouts. Rule: two versions with the same bytes for the same values have equal layouts, and so share one reader and one writer."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from protocol.generator.schema import FIXED, Field, Message, StructType
+
+
+@dataclass(frozen=True)
+class Item:
+    """A field as one version writes it."""
+
+    field: Field
+    nullable: bool
+    compact: bool
+    child: Layout | None  # of the struct, or of the array's elements
+
+    @property
+    def min_size(self) -> int:
+        """The fewest bytes that this field can take."""
+        if self.field.array:
+            return 1 if self.compact else 4
+        if self.child is not None:
+            return 1 if self.nullable else self.child.min_size
+        if self.field.type in FIXED:
+            return struct.calcsize(">" + FIXED[self.field.type])
+        if self.compact:
+            return 1
+        return 2 if self.field.type == "string" else 4
+
+    @property
+    def element_min_size(self) -> int:
+        """The fewest bytes that one element of this array can take."""
+        if self.child is not None:
+            return self.child.min_size
+        if self.field.type in FIXED:
+            return struct.calcsize(">" + FIXED[self.field.type])
+        if self.compact:
+            return 1
+        return 2 if self.field.type == "string" else 4
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A struct as one version writes it: fields in order, tagged fields by tag, then what it cannot carry."""
+
+    struct: StructType
+    flexible: bool
+    items: tuple[Item, ...]
+    tagged: tuple[Item, ...]
+    refused: tuple[Field, ...]  # must have their default, for this version has no room for them
+
+    @property
+    def min_size(self) -> int:
+        return sum(item.min_size for item in self.items) + self.flexible
+
+
+def layouts_of(message: Message) -> list[tuple[Layout, list[int]]]:
+    """Each distinct layout with its versions, in the order of the first."""
+    found: dict[Layout, list[int]] = {}
+    for version in message.versions:
+        found.setdefault(layout_of(message, message.root, version), []).append(version)
+    return list(found.items())
+
+
+def layout_of(message: Message, struct_type: StructType, version: int) -> Layout:
+    """The layout of one struct in one version."""
+    flexible = version in message.flexible
+    present = [field for field in struct_type.fields if version in field.versions]
+    plain = [field for field in present if version not in field.tagged]
+    tagged = sorted((field for field in present if version in field.tagged), key=lambda field: field.tag or 0)
+    refused = [field for field in struct_type.fields if version not in field.versions and not field.ignorable]
+    return Layout(
+        struct=struct_type,
+        flexible=flexible,
+        items=tuple(_item(message, field, version) for field in plain),
+        tagged=tuple(_item(message, field, version) for field in tagged),
+        refused=tuple(refused),
+    )
+
+
+def _item(message: Message, field: Field, version: int) -> Item:
+    child = layout_of(message, message.structs[field.type], version) if field.is_struct else None
+    flexible = message.flexible if field.flexible is None else field.flexible
+    return Item(field, version in field.nullable, version in message.flexible and version in flexible, child)

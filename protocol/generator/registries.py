@@ -1,0 +1,123 @@
+"""Registries: error codes, API keys, and the records on disk by their type. Rule: they import no message; classes load on first use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from protocol.generator.emit import MARK
+from protocol.generator.schema import Message, snake
+
+STORED_AREAS = {"group-coordinator": "GROUP", "transaction-coordinator": "TRANSACTION", "share-coordinator": "SHARE"}
+
+
+def errors_module(path: Path) -> str:
+    """`ErrorCode` from the facts about errors."""
+    errors = json.loads(path.read_text())
+    retriable = [error["name"] for error in errors if error["retriable"]]
+    lines = [
+        MARK,
+        '"""Error codes of the protocol (Kafka docs, "Protocol: Error Codes")."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from enum import IntEnum",
+        "",
+        "",
+        "class ErrorCode(IntEnum):",
+        '    """Every error that a response can carry."""',
+        "",
+    ]
+    lines += [f"    {error['name']} = {error['code']}" for error in errors]
+    lines += [
+        "",
+        "    @property",
+        "    def retriable(self) -> bool:",
+        '        """Whether a client may send the same request again."""',
+        "        return self in _RETRIABLE",
+        "",
+        "",
+        "_RETRIABLE = frozenset(",
+        "    {",
+        *(f"        ErrorCode.{name}," for name in retriable),
+        "    }",
+        ")",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def api_keys_module(messages: list[Message]) -> str:
+    """`ApiKey` and `SPECS`."""
+    requests = sorted((m for m in messages if m.kind == "request"), key=lambda m: m.api_key or 0)
+    lines = [
+        MARK,
+        '"""API keys and what is known of each API without loading its messages."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from enum import IntEnum",
+        "",
+        "from pykafka_broker.protocol.specs import ApiSpec",
+        "",
+        "",
+        "class ApiKey(IntEnum):",
+        '    """Every API of the protocol, those that only older releases serve among them."""',
+        "",
+    ]
+    names = {request.api_key: request.name.removesuffix("Request") for request in requests}
+    lines += [f"    {snake(name).upper()} = {key}" for key, name in names.items()]
+    lines += ["", "", "SPECS: dict[int, ApiSpec] = {"]
+    for request in requests:
+        flexible = request.flexible.low if request.flexible else None
+        stable = request.versions.high - request.latest_unstable
+        name = names[request.api_key]
+        lines.append(
+            f'    {request.api_key}: ApiSpec({request.api_key}, "{name}", {request.versions.low}, {request.versions.high}, '
+            f"{stable}, {flexible}, {_tuple(request.listeners)}),"
+        )
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _tuple(names: tuple[str, ...]) -> str:
+    return f"({', '.join(json.dumps(name) for name in names)}{',' if len(names) == 1 else ''})"
+
+
+def stored_keys_module(messages: list[Message]) -> str:
+    """The records of the metadata log, of the coordinators' topics and of the remote log's topic, by their type number."""
+    lines = [
+        MARK,
+        '"""What stands in Kafka\'s own topics, by the number that a record\'s bytes begin with. Classes load on first use."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from pykafka_broker.protocol.specs import RecordSpec, ValueSpec",
+        "",
+        "# __cluster_metadata: a value is frame version, type and version as varints, then the message.",
+        "METADATA_RECORDS: dict[int, ValueSpec] = {",
+        *_values(messages, "metadata"),
+        "}",
+        "# __remote_log_metadata: a value is framed in the same way.",
+        "REMOTE_LOG_RECORDS: dict[int, ValueSpec] = {",
+        *_values(messages, "storage"),
+        "}",
+        "# Coordinators: a key is the type as int16, then the message's version 0; a value its version as int16, then itself.",
+    ]
+    for area, name in STORED_AREAS.items():
+        lines.append(f"{name}_RECORDS: dict[int, RecordSpec] = {{")
+        keys = {m.api_key: m for m in messages if m.area == area and m.kind == "coordinator-key"}
+        values = {m.api_key: m for m in messages if m.area == area and m.kind == "coordinator-value"}
+        for number in sorted(keys, key=lambda key: key or 0):
+            lines.append(f'    {number}: RecordSpec({number}, "{keys[number].name}", "{values[number].name}"),')
+        lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def _values(messages: list[Message], area: str) -> list[str]:
+    chosen = sorted(
+        (m for m in messages if m.area == area and m.kind == "metadata" and m.api_key is not None),
+        key=lambda m: m.api_key or 0,
+    )
+    return [f'    {m.api_key}: ValueSpec({m.api_key}, "{m.name}"),' for m in chosen]
+
+
+__all__ = ["api_keys_module", "errors_module", "stored_keys_module"]

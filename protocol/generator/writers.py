@@ -1,0 +1,215 @@
+"""Writers. Rule: neighbouring fields of fixed size, a length prefix among them, become one `struct` call.
+
+Fixed-size values wait in `pending` until something of variable size must follow; statements that prepare it may stand before the
+call, for they write nothing.
+"""
+
+from __future__ import annotations
+
+from protocol.generator.code import FunctionCode, ModuleCode
+from protocol.generator.layout import Item, Layout
+from protocol.generator.schema import FIXED, Field, Message, snake
+
+
+def write_function(name: str, message: Message, layout: Layout, module: ModuleCode) -> list[str]:
+    """The source of one writer."""
+    writer = _Writer(message, module)
+    writer.struct(layout, "m")
+    writer.flush()
+    body = writer.code.lines or ["    pass"]
+    return [f"def {name}(m: {message.name}, w: Write) -> None:", *body]
+
+
+class _Writer:
+    def __init__(self, message: Message, module: ModuleCode) -> None:
+        self.message = message
+        self.module = module
+        self.code = FunctionCode(module)
+        self.sink = "w"
+        self.pending: list[tuple[str, str | None]] = []
+
+    def fixed(self, fmt: str, expression: str | None) -> None:
+        self.pending.append((fmt, expression))
+
+    def flush(self, tail: str | None = None) -> None:
+        """Write what is pending, and `tail` (an expression of type bytes) after it."""
+        parts = []
+        if self.pending:
+            fmt = "".join(part for part, _ in self.pending)
+            values = ", ".join(value for _, value in self.pending if value is not None)
+            if fmt == "x":
+                parts.append(self.module.use("NO_TAGS"))
+            else:
+                parts.append(f"{self.module.packer(fmt)}({values})")
+            self.pending = []
+        if tail is not None:
+            parts.append(tail)
+        if parts:
+            self.code.line(f"{self.sink}({' + '.join(parts)})")
+
+    def struct(self, layout: Layout, var: str) -> None:
+        for field in layout.refused:
+            with self.code.block(f"if {self.is_set(field, f'{var}.{field.python}')}:"):
+                self.code.line(f"{self.module.use('refuse_field')}({field.python!r})")
+        owner = "" if var == "m" else var
+        for item in layout.items:
+            self.item(item, f"{var}.{item.field.python}", owner)
+        if layout.tagged:
+            self.tags(layout, var, owner)
+        elif layout.flexible:
+            self.fixed("x", None)
+
+    def is_set(self, field: Field, expression: str) -> str:
+        """The condition that this field differs from its default."""
+        if field.default_is_null:
+            return f"{expression} is not None"
+        if field.array:
+            return f"{expression} is None or {expression}" if field.nullable else expression
+        if field.is_struct:
+            inner = self.message.structs[field.type].fields
+            different = " or ".join(self.is_set(child, f"{expression}.{child.python}") for child in inner)
+            null = f"{expression} is None or " if field.nullable else ""
+            return f"{null}{expression} is not {default_name(field)} and ({different})"
+        if field.type in ("string", "bytes", "records"):
+            if field.nullable or field.default:
+                return f"{expression} != {field.default_literal}"
+            return expression
+        if field.type == "uuid":
+            self.module.use("ZERO_UUID")
+        if field.type == "bool":
+            return f"not {expression}" if field.default == "true" else expression
+        return f"{expression} != {field.default_literal}"
+
+    def item(self, item: Item, expression: str, owner: str) -> None:
+        field = item.field
+        if field.annotation.endswith("None") and not item.nullable:
+            expression = self.not_null(field, expression, owner)
+        if field.array:
+            self.array(item, expression, owner)
+        elif item.child is not None:
+            self.nested(item, item.child, expression, owner)
+        elif field.type in FIXED:
+            self.fixed(FIXED[field.type], expression)
+        elif field.type == "string":
+            self.string(item, expression, owner)
+        else:
+            self.bytes(item, expression, owner)
+
+    def not_null(self, field: Field, expression: str, owner: str) -> str:
+        """A variable that holds the value, which other versions let be null."""
+        var = self.code.local(field.python, owner)
+        self.code.line(f"{var} = {expression}")
+        with self.code.block(f"if {var} is None:"):
+            self.code.line(f"{self.module.use('refuse_null')}({field.python!r})")
+        return var
+
+    def string(self, item: Item, expression: str, owner: str) -> None:
+        if item.nullable:
+            var = self.code.local(item.field.python, owner)
+            self.code.line(f"{var} = {expression}")
+            if item.compact:
+                null, compact = self.module.use("NULL"), self.module.use("compact_string")
+                self.flush(f"({null} if {var} is None else {compact}({var}))")
+                return
+            self.code.line(f'raw = b"" if {var} is None else {var}.encode()')
+            self.fixed("h", f"-1 if {var} is None else len(raw)")
+            self.flush("raw")
+            return
+        self.code.line(f"raw = {expression}.encode()")
+        if item.compact:
+            self.compact_length("len(raw)", "string_length", "raw")
+        else:
+            self.fixed("h", "len(raw)")
+            self.flush("raw")
+
+    def compact_length(self, length: str, long_form: str, tail: str | None = None) -> None:
+        """A length plus one as varint; below 128 it comes from a table."""
+        short, long_form = self.module.use("UVARINT"), self.module.use(long_form)
+        self.code.line(f"count = {length} + 1")
+        number = f"({short}[count] if count < 128 else {long_form}(count))"
+        self.flush(f"{number} + {tail}" if tail else number)
+
+    def bytes(self, item: Item, expression: str, owner: str) -> None:
+        var = self.code.local(item.field.python, owner)
+        self.code.line(f"{var} = {expression}")
+        if item.compact:
+            length = f"(-1 if {var} is None else len({var}))" if item.nullable else f"len({var})"
+            self.compact_length(length, "uvarint")
+        else:
+            self.fixed("i", f"-1 if {var} is None else len({var})" if item.nullable else f"len({var})")
+            self.flush()
+        with self.code.block(f"if {var}:"):
+            self.code.line(f"{self.sink}({var})")
+
+    def nested(self, item: Item, child: Layout, expression: str, owner: str) -> None:
+        var = self.code.local(item.field.python, owner)
+        self.code.line(f"{var} = {expression}")
+        if not item.nullable:
+            self.struct(child, var)
+            return
+        self.flush()
+        with self.code.block(f"if {var} is None:"):
+            self.code.line(f'{self.sink}(b"\\xff")')
+        with self.code.block("else:"):
+            self.code.line(f'{self.sink}(b"\\x01")')
+            self.struct(child, var)
+            self.flush()
+
+    def array(self, item: Item, expression: str, owner: str) -> None:
+        field = item.field
+        var = self.code.local(field.python, owner)
+        self.code.line(f"{var} = {expression}")
+        length = f"(-1 if {var} is None else len({var}))" if item.nullable else f"len({var})"
+        if item.compact:
+            self.compact_length(length, "uvarint")
+        else:
+            self.fixed("i", length)
+            self.flush()
+        self.elements(item, var, owner)
+
+    def elements(self, item: Item, var: str, owner: str) -> None:
+        field, sink = item.field, self.sink
+        if field.type == "uuid":
+            with self.code.block(f"if {var}:"):
+                self.code.line(f"{sink}({self.module.use('join_uuids')}({var}))")
+        elif field.type in FIXED:
+            with self.code.block(f"if {var}:"):
+                pack = self.module.use_struct("pack")
+                self.code.line(f'{sink}({pack}(f">{{len({var})}}{FIXED[field.type]}", *{var}))')
+        else:
+            element = self.code.local(snake(field.type) if item.child else "element", owner or field.python)
+            with self.code.block(f"for {element} in {var} or ():" if item.nullable else f"for {element} in {var}:"):
+                if item.child is not None:
+                    self.struct(item.child, element)
+                elif field.type == "string":
+                    self.code.line(f"raw = {element}.encode()")
+                    if item.compact:
+                        self.compact_length("len(raw)", "string_length", "raw")
+                    else:
+                        self.fixed("h", "len(raw)")
+                        self.flush("raw")
+                else:
+                    raise NotImplementedError(f"array of {field.type}")
+                self.flush()
+
+    def tags(self, layout: Layout, var: str, owner: str) -> None:
+        """Set tagged fields in the order of their tags; each is written aside first, for its size stands before it."""
+        self.flush()
+        tagged = self.code.local("tagged", owner)
+        self.code.line(f"{tagged}: {self.module.use('TaggedPieces')} = []")
+        for item in layout.tagged:
+            expression = f"{var}.{item.field.python}"
+            with self.code.block(f"if {self.is_set(item.field, expression)}:"):
+                pieces = self.code.local(f"{item.field.python}_pieces", owner)
+                self.code.line(f"{pieces}: {self.module.use('Pieces')} = []")
+                outer, self.sink = self.sink, f"{pieces}.append"
+                self.item(item, expression, owner)
+                self.flush()
+                self.sink = outer
+                self.code.line(f"{tagged}.append(({item.field.tag}, {pieces}))")
+        self.code.line(f"{self.module.use('write_tags')}({self.sink}, {tagged})")
+
+
+def default_name(field: Field) -> str:
+    """The module's shared default of a struct type."""
+    return f"_DEFAULT_{snake(field.type).upper()}"

@@ -1,0 +1,293 @@
+"""What the generated messages stand on. Rule: a length from outside is held against the bytes that are left before it is used.
+
+Buffers are bytes-like with items of one byte. Errors are `DecodeError` and `EncodeError`, whatever went wrong inside.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Records: TypeAlias = Any  # a memoryview when read; anything with a length when written
+Write: TypeAlias = Callable[[Any], object]
+Pieces: TypeAlias = list[Any]
+TaggedPieces: TypeAlias = list[tuple[int, Pieces]]
+
+ZERO_UUID = bytes(16)
+NO_TAGS = b"\0"
+NULL = b"\0"  # a compact string, array, ... that is null
+EMPTY: Any = ()  # default of arguments that get a new list or the shared default of their struct
+UVARINT = [bytes((number,)) for number in range(128)]
+
+_MAX_STRING = 32767
+
+
+class DecodeError(ValueError):
+    """The bytes aren't a message of this type and version."""
+
+
+class EncodeError(ValueError):
+    """This version of the message can't carry these values."""
+
+
+class Fields:
+    """Equality and text by field, for structs and messages."""
+
+    __slots__ = ()
+    __match_args__: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Fields) or not (isinstance(other, type(self)) or isinstance(self, type(other))):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__match_args__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__match_args__)})"
+
+
+class Message(Fields):
+    """A message that can be written to and read from bytes, in any of its versions.
+
+    Tagged fields that the schema doesn't know are skipped and not kept.
+    """
+
+    __slots__ = ()
+    API_KEY: ClassVar[int]
+    MIN_VERSION: ClassVar[int]
+    MAX_VERSION: ClassVar[int]
+    FLEXIBLE_FROM: ClassVar[int | None]
+    _WRITERS: ClassVar[Mapping[int, Callable[[Any, Write], None]]]
+    _READERS: ClassVar[Mapping[int, Callable[[Buffer, int], tuple[Any, int]]]]
+
+    def write(self, version: int, w: Write) -> None:
+        """Hand the message's bytes to `w`, piece by piece; what stands in a `records` field is handed over as it is."""
+        writer = self._WRITERS.get(version)
+        if writer is None:
+            raise EncodeError(f"{type(self).__name__} has no version {version}")
+        try:
+            writer(self, w)
+        except EncodeError as error:
+            raise EncodeError(f"{type(self).__name__} version {version}: {error}") from None
+        except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
+            raise EncodeError(f"{type(self).__name__} version {version}: {error}") from error
+
+    def encode(self, version: int) -> bytes:
+        """The message as bytes."""
+        pieces: list[Any] = []
+        self.write(version, pieces.append)
+        return b"".join(pieces)
+
+    @classmethod
+    def read(cls, buffer: Buffer, offset: int, version: int) -> tuple[Self, int]:
+        """The message that begins at `offset`, and the offset after it."""
+        reader = cls._READERS.get(version)
+        if reader is None:
+            raise DecodeError(f"{cls.__name__} has no version {version}")
+        try:
+            return reader(buffer, offset)
+        except DecodeError as error:
+            raise DecodeError(f"{cls.__name__} version {version}: {error}") from None
+        except (struct.error, IndexError) as error:
+            raise DecodeError(f"{cls.__name__} version {version} ends too early") from error
+        except UnicodeDecodeError as error:
+            raise DecodeError(f"{cls.__name__} version {version}: {error.reason} in a string") from error
+
+    @classmethod
+    def decode(cls, buffer: Buffer, version: int) -> Self:
+        """The message that fills `buffer`."""
+        message, end = cls.read(buffer, 0, version)
+        if end != len(buffer):
+            raise DecodeError(f"{cls.__name__} version {version}: {len(buffer) - end} bytes too many")
+        return message
+
+
+FieldsT = TypeVar("FieldsT", bound=Fields)
+
+
+def _refuse_change(self: Fields, name: str, value: object) -> NoReturn:
+    raise AttributeError(
+        f"this {type(self).__name__} is a default that messages share: assign a new one to the field instead"
+    )
+
+
+def shared_default(value: FieldsT) -> FieldsT:
+    """A copy of `value` that can't be changed; a struct field that nobody sets needs no object of its own."""
+    frozen = type(type(value).__name__, (type(value),), {"__slots__": (), "__setattr__": _refuse_change})
+    copy: FieldsT = object.__new__(frozen)
+    for name in value.__match_args__:
+        object.__setattr__(copy, name, getattr(value, name))
+    return copy
+
+
+def refuse_field(name: str) -> NoReturn:
+    raise EncodeError(f"{name} is set, and this version can't carry it")
+
+
+def refuse_null(name: str) -> NoReturn:
+    raise EncodeError(f"{name} is null, and this version doesn't let it be")
+
+
+def refuse_length(name: str, length: int, left: int) -> NoReturn:
+    raise DecodeError(f"{name} has length {length}, and {left} bytes are left")
+
+
+def refuse_count(name: str, count: int, left: int) -> NoReturn:
+    raise DecodeError(f"{name} has {count} elements, and {left} bytes are left")
+
+
+def refuse_tag(name: str, at: int, end: int) -> NoReturn:
+    raise DecodeError(f"tagged field {name} ends at {at} and not at {end} as it says")
+
+
+def uvarint(number: int) -> bytes:
+    """Unsigned varint of 32 bits, as in Kafka's compact lengths and tags."""
+    if number < 0x80:
+        if number < 0:
+            raise EncodeError(f"{number} is negative")
+        return UVARINT[number]
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
+    if number >= 1 << 32:
+        raise EncodeError(f"{number} has more than 32 bits")
+    return _varint_bytes(number)
+
+
+def _varint_bytes(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def varint(number: int) -> bytes:
+    """Zigzag varint of 32 bits, as in records."""
+    if not -(1 << 31) <= number < 1 << 31:
+        raise EncodeError(f"{number} has more than 32 bits")
+    return _varint_bytes((number << 1) ^ (number >> 31))
+
+
+def varlong(number: int) -> bytes:
+    """Zigzag varint of 64 bits, as in records."""
+    if not -(1 << 63) <= number < 1 << 63:
+        raise EncodeError(f"{number} has more than 64 bits")
+    return _varint_bytes((number << 1) ^ (number >> 63))
+
+
+def _read_unsigned(buffer: Buffer, offset: int, bits: int) -> tuple[int, int]:
+    number = shift = 0
+    try:
+        while True:
+            byte = buffer[offset]
+            offset += 1
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift >= bits:
+                raise DecodeError(f"a varint has more than {bits} bits")
+    except IndexError:
+        raise DecodeError("a varint ends too early") from None
+    if number >> bits:
+        raise DecodeError(f"a varint has more than {bits} bits")
+    return number, offset
+
+
+def read_uvarint(buffer: Buffer, offset: int) -> tuple[int, int]:
+    """The unsigned varint of 32 bits at `offset`, and the offset after it."""
+    return _read_unsigned(buffer, offset, 32)
+
+
+def read_varint(buffer: Buffer, offset: int) -> tuple[int, int]:
+    """The zigzag varint of 32 bits at `offset`, and the offset after it."""
+    number, offset = _read_unsigned(buffer, offset, 32)
+    return (number >> 1) ^ -(number & 1), offset
+
+
+def read_varlong(buffer: Buffer, offset: int) -> tuple[int, int]:
+    """The zigzag varint of 64 bits at `offset`, and the offset after it."""
+    number, offset = _read_unsigned(buffer, offset, 64)
+    return (number >> 1) ^ -(number & 1), offset
+
+
+def uvarint_rest(buffer: Buffer, at: int, first: int) -> tuple[int, int]:
+    """The unsigned varint whose first byte, of 128 or more, is known; two bytes are by far the most frequent."""
+    second = buffer[at]
+    if second < 0x80:
+        return first & 0x7F | second << 7, at + 1
+    return _read_unsigned(buffer, at - 1, 32)
+
+
+def string_length(count: int) -> bytes:
+    """The varint before a compact string whose length plus one is `count`."""
+    if count > _MAX_STRING + 1:
+        raise EncodeError(f"a string of {count - 1} bytes is too long")
+    return uvarint(count)
+
+
+def compact_string(text: str) -> bytes:
+    """Length plus one as varint, then UTF-8."""
+    raw = text.encode()
+    count = len(raw) + 1
+    return (UVARINT[count] if count < 128 else string_length(count)) + raw
+
+
+def join_uuids(uuids: list[bytes]) -> bytes:
+    joined = b"".join(uuids)
+    if len(joined) != 16 * len(uuids):
+        raise EncodeError("a uuid has 16 bytes")
+    return joined
+
+
+def write_tags(w: Write, tagged: TaggedPieces) -> None:
+    """The tagged section: how many, then number, size and bytes of each."""
+    if not tagged:
+        w(NO_TAGS)
+        return
+    w(uvarint(len(tagged)))
+    for tag, pieces in tagged:
+        w(uvarint(tag) + uvarint(sum(map(len, pieces))))
+        for piece in pieces:
+            w(piece)
+
+
+def read_tags(buffer: Buffer, at: int) -> tuple[list[tuple[int, int, int]], int]:
+    """Number, start and end of each tagged field, and the offset after the section."""
+    count, at = read_uvarint(buffer, at)
+    found = []
+    for _ in range(count):  # each takes two bytes or more, so a wrong count runs into the end soon
+        tag, at = read_uvarint(buffer, at)
+        length, at = read_uvarint(buffer, at)
+        end = at + length
+        if end > len(buffer):
+            refuse_length(f"tagged field {tag}", length, len(buffer) - at)
+        found.append((tag, at, end))
+        at = end
+    return found, at
+
+
+def skip_tags(buffer: Buffer, at: int) -> int:
+    """The offset after a tagged section of which nothing is known."""
+    return read_tags(buffer, at)[1]
+
+
+def uuid_text(uuid: bytes) -> str:
+    """Kafka's text form of a uuid: URL-safe base64 without padding."""
+    return urlsafe_b64encode(uuid).rstrip(b"=").decode()
+
+
+def parse_uuid_text(text: str) -> bytes:
+    """The 16 bytes of a uuid in Kafka's text form."""
+    try:
+        uuid = urlsafe_b64decode(text + "==") if len(text) == 22 else b""
+    except ValueError:
+        uuid = b""
+    if len(uuid) != 16:
+        raise ValueError(f"{text!r} is not a uuid in URL-safe base64")
+    return uuid
