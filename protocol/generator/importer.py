@@ -90,7 +90,7 @@ def _field_facts(field: Json) -> Json:
     if "tag" in kept:
         kept["tag"] = int(kept["tag"])
     if "default" in kept:
-        kept["default"] = str(kept["default"]).lower() if isinstance(kept["default"], bool) else str(kept["default"])
+        kept["default"] = kept["default"] if isinstance(kept["default"], str) else json.dumps(kept["default"])
     if "fields" in field:
         kept["fields"] = [_field_facts(inner) for inner in field["fields"]]
     return kept

@@ -1,4 +1,4 @@
-"""What the generated messages stand on. Rule: a length from outside is held against the bytes that are left before it is used.
+"""What the generated messages stand on. Rule: a length from outside is checked before it is used.
 
 Buffers are bytes-like with items of one byte. Errors are `DecodeError` and `EncodeError`, whatever went wrong inside.
 """

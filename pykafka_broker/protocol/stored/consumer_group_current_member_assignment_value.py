@@ -40,11 +40,11 @@ class TopicPartitions(Fields):
         self,
         topic_id: bytes = ZERO_UUID,
         partitions: list[int] = EMPTY,
-        assignment_epochs: list[int] | None = EMPTY,  # tag 0
+        assignment_epochs: list[int] | None = None,  # tag 0
     ) -> None:
         self.topic_id = topic_id
         self.partitions = [] if partitions is EMPTY else partitions
-        self.assignment_epochs = [] if assignment_epochs is EMPTY else assignment_epochs
+        self.assignment_epochs = assignment_epochs
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
@@ -82,7 +82,7 @@ def _write_v0(m: ConsumerGroupCurrentMemberAssignmentValue, w: Write) -> None:  
         if partitions:
             w(pack(f">{len(partitions)}i", *partitions))
         tagged: TaggedPieces = []
-        if topic_partitions.assignment_epochs is None or topic_partitions.assignment_epochs:
+        if topic_partitions.assignment_epochs is not None:
             assignment_epochs_pieces: Pieces = []
             assignment_epochs = topic_partitions.assignment_epochs
             count = (-1 if assignment_epochs is None else len(assignment_epochs)) + 1
@@ -101,7 +101,7 @@ def _write_v0(m: ConsumerGroupCurrentMemberAssignmentValue, w: Write) -> None:  
         if partitions_pending_revocation_topic_partitions_partitions:
             w(pack(f">{len(partitions_pending_revocation_topic_partitions_partitions)}i", *partitions_pending_revocation_topic_partitions_partitions))
         partitions_pending_revocation_topic_partitions_tagged: TaggedPieces = []
-        if partitions_pending_revocation_topic_partitions.assignment_epochs is None or partitions_pending_revocation_topic_partitions.assignment_epochs:
+        if partitions_pending_revocation_topic_partitions.assignment_epochs is not None:
             partitions_pending_revocation_topic_partitions_assignment_epochs_pieces: Pieces = []
             partitions_pending_revocation_topic_partitions_assignment_epochs = partitions_pending_revocation_topic_partitions.assignment_epochs
             count = (-1 if partitions_pending_revocation_topic_partitions_assignment_epochs is None else len(partitions_pending_revocation_topic_partitions_assignment_epochs)) + 1
@@ -133,7 +133,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
             refuse_count('partitions', count, size - at)
         partitions = list(unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        assignment_epochs: list[int] | None = []
+        assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
         if tags:
@@ -174,7 +174,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
             refuse_count('partitions', count, size - at)
         partitions_pending_revocation_partitions = list(unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        partitions_pending_revocation_assignment_epochs: list[int] | None = []
+        partitions_pending_revocation_assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
         if tags:

@@ -21,7 +21,6 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_length,
     refuse_tag,
-    shared_default,
     skip_tags,
     string_length,
     uvarint,
@@ -81,7 +80,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         subscribed_topic_regex: str | None = '',
         rebalance_timeout_ms: int = -1,
         server_assignor: str | None = '',
-        classic_member_metadata: ClassicMemberMetadata | None = EMPTY,  # tag 0
+        classic_member_metadata: ClassicMemberMetadata | None = None,  # tag 0
     ) -> None:
         self.instance_id = instance_id
         self.rack_id = rack_id
@@ -91,10 +90,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         self.subscribed_topic_regex = subscribed_topic_regex
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.server_assignor = server_assignor
-        self.classic_member_metadata = _DEFAULT_CLASSIC_MEMBER_METADATA if classic_member_metadata is EMPTY else classic_member_metadata
-
-
-_DEFAULT_CLASSIC_MEMBER_METADATA = shared_default(ClassicMemberMetadata())
+        self.classic_member_metadata = classic_member_metadata
 
 
 def _write_v0(m: ConsumerGroupMemberMetadataValue, w: Write) -> None:  # version 0, flexible
@@ -120,7 +116,7 @@ def _write_v0(m: ConsumerGroupMemberMetadataValue, w: Write) -> None:  # version
     server_assignor = m.server_assignor
     w(_PACK_i(m.rebalance_timeout_ms) + (NULL if server_assignor is None else compact_string(server_assignor)))
     tagged: TaggedPieces = []
-    if m.classic_member_metadata is None or m.classic_member_metadata is not _DEFAULT_CLASSIC_MEMBER_METADATA and (m.classic_member_metadata.session_timeout_ms != 0 or m.classic_member_metadata.supported_protocols):
+    if m.classic_member_metadata is not None:
         classic_member_metadata_pieces: Pieces = []
         classic_member_metadata = m.classic_member_metadata
         if classic_member_metadata is None:
@@ -243,7 +239,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue,
             refuse_length('server_assignor', count, size - at)
         server_assignor = str(buffer[at:stop], "utf-8")
         at = stop
-    classic_member_metadata: ClassicMemberMetadata | None = _DEFAULT_CLASSIC_MEMBER_METADATA
+    classic_member_metadata: ClassicMemberMetadata | None = None
     tags = buffer[at]
     at += 1
     if tags:

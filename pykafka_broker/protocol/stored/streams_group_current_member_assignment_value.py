@@ -39,11 +39,11 @@ class TaskIds(Fields):
         self,
         subtopology_id: str = '',
         partitions: list[int] = EMPTY,
-        assignment_epochs: list[int] | None = EMPTY,  # tag 0
+        assignment_epochs: list[int] | None = None,  # tag 0
     ) -> None:
         self.subtopology_id = subtopology_id
         self.partitions = [] if partitions is EMPTY else partitions
-        self.assignment_epochs = [] if assignment_epochs is EMPTY else assignment_epochs
+        self.assignment_epochs = assignment_epochs
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Message):
@@ -92,7 +92,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         if partitions:
             w(pack(f">{len(partitions)}i", *partitions))
         tagged: TaggedPieces = []
-        if task_ids.assignment_epochs is None or task_ids.assignment_epochs:
+        if task_ids.assignment_epochs is not None:
             assignment_epochs_pieces: Pieces = []
             assignment_epochs = task_ids.assignment_epochs
             count = (-1 if assignment_epochs is None else len(assignment_epochs)) + 1
@@ -114,7 +114,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         if standby_tasks_task_ids_partitions:
             w(pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions))
         standby_tasks_task_ids_tagged: TaggedPieces = []
-        if standby_tasks_task_ids.assignment_epochs is None or standby_tasks_task_ids.assignment_epochs:
+        if standby_tasks_task_ids.assignment_epochs is not None:
             standby_tasks_task_ids_assignment_epochs_pieces: Pieces = []
             standby_tasks_task_ids_assignment_epochs = standby_tasks_task_ids.assignment_epochs
             count = (-1 if standby_tasks_task_ids_assignment_epochs is None else len(standby_tasks_task_ids_assignment_epochs)) + 1
@@ -136,7 +136,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         if warmup_tasks_task_ids_partitions:
             w(pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions))
         warmup_tasks_task_ids_tagged: TaggedPieces = []
-        if warmup_tasks_task_ids.assignment_epochs is None or warmup_tasks_task_ids.assignment_epochs:
+        if warmup_tasks_task_ids.assignment_epochs is not None:
             warmup_tasks_task_ids_assignment_epochs_pieces: Pieces = []
             warmup_tasks_task_ids_assignment_epochs = warmup_tasks_task_ids.assignment_epochs
             count = (-1 if warmup_tasks_task_ids_assignment_epochs is None else len(warmup_tasks_task_ids_assignment_epochs)) + 1
@@ -158,7 +158,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         if active_tasks_pending_revocation_task_ids_partitions:
             w(pack(f">{len(active_tasks_pending_revocation_task_ids_partitions)}i", *active_tasks_pending_revocation_task_ids_partitions))
         active_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
-        if active_tasks_pending_revocation_task_ids.assignment_epochs is None or active_tasks_pending_revocation_task_ids.assignment_epochs:
+        if active_tasks_pending_revocation_task_ids.assignment_epochs is not None:
             active_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
             active_tasks_pending_revocation_task_ids_assignment_epochs = active_tasks_pending_revocation_task_ids.assignment_epochs
             count = (-1 if active_tasks_pending_revocation_task_ids_assignment_epochs is None else len(active_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
@@ -180,7 +180,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         if standby_tasks_pending_revocation_task_ids_partitions:
             w(pack(f">{len(standby_tasks_pending_revocation_task_ids_partitions)}i", *standby_tasks_pending_revocation_task_ids_partitions))
         standby_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
-        if standby_tasks_pending_revocation_task_ids.assignment_epochs is None or standby_tasks_pending_revocation_task_ids.assignment_epochs:
+        if standby_tasks_pending_revocation_task_ids.assignment_epochs is not None:
             standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
             standby_tasks_pending_revocation_task_ids_assignment_epochs = standby_tasks_pending_revocation_task_ids.assignment_epochs
             count = (-1 if standby_tasks_pending_revocation_task_ids_assignment_epochs is None else len(standby_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
@@ -202,7 +202,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         if warmup_tasks_pending_revocation_task_ids_partitions:
             w(pack(f">{len(warmup_tasks_pending_revocation_task_ids_partitions)}i", *warmup_tasks_pending_revocation_task_ids_partitions))
         warmup_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
-        if warmup_tasks_pending_revocation_task_ids.assignment_epochs is None or warmup_tasks_pending_revocation_task_ids.assignment_epochs:
+        if warmup_tasks_pending_revocation_task_ids.assignment_epochs is not None:
             warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
             warmup_tasks_pending_revocation_task_ids_assignment_epochs = warmup_tasks_pending_revocation_task_ids.assignment_epochs
             count = (-1 if warmup_tasks_pending_revocation_task_ids_assignment_epochs is None else len(warmup_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
@@ -244,7 +244,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
             refuse_count('partitions', count, size - at)
         partitions = list(unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        assignment_epochs: list[int] | None = []
+        assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
         if tags:
@@ -295,7 +295,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
             refuse_count('partitions', count, size - at)
         standby_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        standby_tasks_assignment_epochs: list[int] | None = []
+        standby_tasks_assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
         if tags:
@@ -346,7 +346,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
             refuse_count('partitions', count, size - at)
         warmup_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        warmup_tasks_assignment_epochs: list[int] | None = []
+        warmup_tasks_assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
         if tags:
@@ -397,7 +397,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
             refuse_count('partitions', count, size - at)
         active_tasks_pending_revocation_partitions = list(unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        active_tasks_pending_revocation_assignment_epochs: list[int] | None = []
+        active_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
         if tags:
@@ -448,7 +448,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
             refuse_count('partitions', count, size - at)
         standby_tasks_pending_revocation_partitions = list(unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        standby_tasks_pending_revocation_assignment_epochs: list[int] | None = []
+        standby_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
         if tags:
@@ -499,7 +499,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
             refuse_count('partitions', count, size - at)
         warmup_tasks_pending_revocation_partitions = list(unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        warmup_tasks_pending_revocation_assignment_epochs: list[int] | None = []
+        warmup_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
         if tags:

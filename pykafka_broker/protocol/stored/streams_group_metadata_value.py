@@ -7,7 +7,6 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
-    EMPTY,
     Fields,
     Message,
     NO_TAGS,
@@ -60,12 +59,12 @@ class StreamsGroupMetadataValue(Message):
         epoch: int = 0,
         metadata_hash: int = 0,
         validated_topology_epoch: int = -1,  # tag 0
-        last_assignment_configs: list[LastAssignmentConfig] | None = EMPTY,  # tag 1
+        last_assignment_configs: list[LastAssignmentConfig] | None = None,  # tag 1
     ) -> None:
         self.epoch = epoch
         self.metadata_hash = metadata_hash
         self.validated_topology_epoch = validated_topology_epoch
-        self.last_assignment_configs = [] if last_assignment_configs is EMPTY else last_assignment_configs
+        self.last_assignment_configs = last_assignment_configs
 
 
 def _write_v0(m: StreamsGroupMetadataValue, w: Write) -> None:  # version 0, flexible
@@ -75,7 +74,7 @@ def _write_v0(m: StreamsGroupMetadataValue, w: Write) -> None:  # version 0, fle
         validated_topology_epoch_pieces: Pieces = []
         validated_topology_epoch_pieces.append(_PACK_i(m.validated_topology_epoch))
         tagged.append((0, validated_topology_epoch_pieces))
-    if m.last_assignment_configs is None or m.last_assignment_configs:
+    if m.last_assignment_configs is not None:
         last_assignment_configs_pieces: Pieces = []
         last_assignment_configs = m.last_assignment_configs
         count = (-1 if last_assignment_configs is None else len(last_assignment_configs)) + 1
@@ -97,7 +96,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMetadataValue, int]: 
     epoch, metadata_hash = _UNPACK_iq(buffer, at)
     at += 12
     validated_topology_epoch: int = -1
-    last_assignment_configs: list[LastAssignmentConfig] | None = []
+    last_assignment_configs: list[LastAssignmentConfig] | None = None
     tags = buffer[at]
     at += 1
     if tags:
