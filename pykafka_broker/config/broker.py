@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pykafka_broker.config.attributes import BrokerAttributes
-from pykafka_broker.config.registry import broker_keys
+from pykafka_broker.config.registry import BROKER_SYNONYMS, broker_keys
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
 if TYPE_CHECKING:
@@ -70,8 +70,12 @@ class BrokerConfig(BrokerAttributes):
         values, errors = _typed(self.static)
         for layer in (default, broker):
             changed, wrong = _typed(layer)
-            values |= changed
             errors += wrong
+            for group in BROKER_SYNONYMS:
+                if not changed.keys().isdisjoint(group):  # a dynamic value unseats its synonyms, as in Kafka
+                    for name in group:
+                        values.pop(name, None)
+            values |= changed
         for error in errors:
             log.warning("ignored a dynamic config: %s", error)
         config = BrokerConfig.__new__(BrokerConfig)

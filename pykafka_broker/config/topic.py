@@ -108,12 +108,12 @@ class TopicConfig:
         if config is None:
             if len(cache) >= MAX_CACHED:
                 cache.clear()
-            config = cache[identity] = cls(defaults(broker) | parse_overrides(overrides))
+            config = cache[identity] = cls(topic_values(broker, overrides))
         return config
 
     @classmethod
     def of_broker(cls, broker: BrokerConfig) -> TopicConfig:
-        return cls(defaults(broker))
+        return cls(topic_values(broker, {}))
 
 
 def live_keys() -> Iterable[ConfigKey]:
@@ -130,12 +130,13 @@ def inherited(key: ConfigKey, broker: BrokerConfig) -> Value:
     return key.default
 
 
-def defaults(broker: BrokerConfig) -> dict[str, Value]:
+def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
+    """The value of every topic key by name; raises `ConfigError` for a bad override."""
     values = {key.name: inherited(key, broker) for key in live_keys()}
     retention_ms = values["retention.ms"]
     if isinstance(retention_ms, int) and retention_ms < 0:  # -1 hours is -3600000 ms, and means "for ever" all the same
         values["retention.ms"] = -1
-    return values
+    return values | parse_overrides(overrides)
 
 
 def parse_overrides(overrides: Mapping[str, str]) -> dict[str, Value]:

@@ -1,10 +1,10 @@
 """Records what a Kafka release says of its configs.
 
-Rule: facts only. `pykafka_broker/config/data.json` gets names, types, defaults, limits, update modes and synonyms;
-`verdicts.json` gets Kafka's verdict on sample values, one key for each kind of check. Nothing is edited by hand
-afterwards; what this broker makes of a key stands in `effects.py`.
+Rule: facts only, and nothing is edited by hand afterwards; what this broker makes of a key stands in `effects.py`.
 
-    python tests/config/recorder/record.py JAR_DIRECTORY facts/configs.json
+    record.py definitions JAR_DIRECTORY CONFIGS_JSON    data.json: names, types, defaults, limits, update modes,
+    synonyms; verdicts.json: Kafka's word on sample values of each kind of key record.py described JAR_DIRECTORY
+    BOOTSTRAP PROPERTIES    described.json: the answers of a fresh running broker
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 HERE = Path(__file__).parent
 DATA = HERE.parents[2] / "pykafka_broker" / "config" / "data.json"
 VERDICTS = HERE.parent / "verdicts.json"
+DESCRIBED = HERE.parent / "described.json"
 MAX_OF_TYPE = {"SHORT": 2**15 - 1, "INT": 2**31 - 1, "LONG": 2**63 - 1}
 RULES = {
     "ControllerQuorumVotersValidator": "quorum-voters",
@@ -93,13 +94,27 @@ def one_line_each(table: dict[str, dict[str, Any]]) -> str:
     return "{\n" + ",\n".join(scopes) + "\n}\n"
 
 
-def main(jars: str, facts_file: str) -> None:
-    command = ["java", "-cp", f"{jars}/*", str(HERE / "DumpConfigs.java")]
-    dump = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    data = collect(dump, json.loads(Path(facts_file).read_text()))
+def java(jars: str, program: str, *arguments: str) -> Any:
+    command = ["java", "-cp", f"{jars}/*", str(HERE / program), *arguments]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def definitions(jars: str, configs_json: str) -> None:
+    dump = java(jars, "DumpConfigs.java")
+    data = collect(dump, json.loads(Path(configs_json).read_text()))
     DATA.write_text(one_line_each(data))
     VERDICTS.write_text(one_line_each(verdicts(dump, data)))
 
 
+def described(jars: str, bootstrap: str, properties: str) -> None:
+    answers = java(jars, "DescribeConfigs.java", bootstrap, properties)
+    static = answers.pop("static")
+    table = {"static": static}
+    for resource, answer in answers.items():
+        table[resource] = {"set": answer["set"]} | answer["entries"]
+    text = one_line_each(table).replace(static["log.dirs"], "/data")
+    DESCRIBED.write_text(text)
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    {"definitions": definitions, "described": described}[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,184 @@
+"""What DescribeConfigs says of a topic, the broker, a group or a metrics subscription (KIP-226, KIP-569, KIP-714).
+
+Rule: synonyms are listed from the layer that wins to the one that loses, under the broker's own names; the first of
+them gives the source. As in Kafka the list starts at the entry's own name: where only a synonym of another unit is set,
+it is empty and the source is the default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.registry import (
+    BROKER_SYNONYMS,
+    ConfigKey,
+    broker_keys,
+    client_metrics_keys,
+    group_keys,
+)
+from pykafka_broker.config.topic import inherited, live_keys, topic_values
+from pykafka_broker.config.values import ConfigType, Value, format_value, parse_value
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, by its number on the wire."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """One config of an answer; `value` is None where it is unset or must not be shown."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    type: ConfigType
+    read_only: bool
+    is_sensitive: bool
+    synonyms: list[Synonym]
+
+
+def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    values = topic_values(broker, overrides)
+    return [
+        _entry(key, values[key.name], _own(key, overrides, ConfigSource.TOPIC) + _inherited_synonyms(broker, key))
+        for key in live_keys()
+        if not key.internal
+    ]
+
+
+def describe_group(broker: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    entries = []
+    for key in group_keys().values():
+        value = parse_value(key, overrides[key.name]) if key.name in overrides else inherited(key, broker)
+        default = [] if key.synonyms else [Synonym(key.name, key.default_text, ConfigSource.DEFAULT)]
+        synonyms = _own(key, overrides, ConfigSource.GROUP) + _inherited_synonyms(broker, key) + default
+        entries.append(_entry(key, value, synonyms))
+    return entries
+
+
+def describe_client_metrics(overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    entries = []
+    for key in client_metrics_keys().values():
+        value = parse_value(key, overrides[key.name]) if key.name in overrides else key.default
+        entries.append(_entry(key, value, _own(key, overrides, ConfigSource.CLIENT_METRICS)))
+    return entries
+
+
+def describe_broker(broker: BrokerConfig) -> list[ConfigEntry]:
+    """Every public key of Kafka 4.3.1 and every name that somebody set."""
+    names = {name for name, key in broker_keys().items() if not key.internal and not key.removed}
+    for layer in (broker.static, broker.dynamic_default, broker.dynamic_broker):
+        names.update(layer)
+    return [_broker_entry(broker, name) for name in sorted(names)]
+
+
+def describe_broker_default(broker: BrokerConfig) -> list[ConfigEntry]:
+    """The resource BROKER "": what is set cluster-wide, and nothing else."""
+    entries = []
+    for name, text in sorted(broker.dynamic_default.items()):
+        base = _base_key(name)
+        hidden = base is None or base.sensitive
+        synonym = Synonym(name, None if hidden else text, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        entries.append(_named_entry(name, base, synonym.value, [synonym]))
+    return entries
+
+
+# listener.name.{listener}.{key}, and listener.name.{listener}.{mechanism}.{key} for the keys below (KIP-226, KIP-103)
+_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_MECHANISM_KEYS = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+
+
+def _base_name(name: str) -> str:
+    match = _LISTENER.fullmatch(name)
+    if match is None:
+        return name
+    rest = match.group(1)
+    return next((key for key in _MECHANISM_KEYS if rest.endswith(key)), rest)
+
+
+def _base_key(name: str) -> ConfigKey | None:
+    key = broker_keys().get(_base_name(name))
+    return None if key is None or key.removed else key
+
+
+def _synonym_names(name: str) -> tuple[str, ...]:
+    base = _base_name(name)
+    return (name, base) if base != name else next((group for group in BROKER_SYNONYMS if name in group), (name,))
+
+
+def _broker_synonyms(broker: BrokerConfig, name: str, hidden: bool) -> list[Synonym]:
+    found = []
+    for synonym in _synonym_names(name):
+        for layer, source in (
+            (broker.dynamic_broker, ConfigSource.DYNAMIC_BROKER),
+            (broker.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (broker.static, ConfigSource.STATIC_BROKER),
+        ):
+            if synonym in layer:
+                found.append(Synonym(synonym, None if hidden else layer[synonym], source))
+        key = _base_key(synonym)
+        if key is not None and key.name == synonym and key.default_text is not None:
+            found.append(Synonym(synonym, None if hidden else key.default_text, ConfigSource.DEFAULT))
+    own = next((at for at, synonym in enumerate(found) if synonym.name == name), len(found))
+    return found[own:]
+
+
+def _broker_entry(broker: BrokerConfig, name: str) -> ConfigEntry:
+    key = _base_key(name)
+    hidden = key is None or key.sensitive
+    synonyms = _broker_synonyms(broker, name, hidden)
+    if key is None or hidden:
+        value = None
+    elif key.name == name:
+        value = format_value(broker[name])
+    else:
+        text = synonyms[0].value
+        value = None if text is None else format_value(parse_value(key, text))
+    return _named_entry(name, key, value, synonyms)
+
+
+def _named_entry(name: str, key: ConfigKey | None, value: str | None, synonyms: list[Synonym]) -> ConfigEntry:
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    if key is None:
+        return ConfigEntry(name, None, source, ConfigType.UNKNOWN, True, True, synonyms)
+    read_only = key.name != name or key.read_only
+    return ConfigEntry(name, value, source, key.type, read_only, key.sensitive, synonyms)
+
+
+def _entry(key: ConfigKey, value: Value, synonyms: list[Synonym]) -> ConfigEntry:
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    return ConfigEntry(key.name, format_value(value), source, key.type, False, key.sensitive, synonyms)
+
+
+def _own(key: ConfigKey, overrides: Mapping[str, str], source: ConfigSource) -> list[Synonym]:
+    if key.name not in overrides:
+        return []
+    return [Synonym(key.name, format_value(parse_value(key, overrides[key.name])), source)]
+
+
+def _inherited_synonyms(broker: BrokerConfig, key: ConfigKey) -> list[Synonym]:
+    return _broker_synonyms(broker, key.synonyms[0][0], False) if key.synonyms else []

@@ -1,0 +1,65 @@
+"""DescribeConfigs says what Kafka 4.3.1 said of the same settings (`recorder/DescribeConfigs.java` made the table)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.describe import (
+    ConfigEntry,
+    ConfigSource,
+    describe_broker,
+    describe_broker_default,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+
+RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("described.json").read_text())
+SOURCES = {
+    "DYNAMIC_TOPIC_CONFIG": ConfigSource.TOPIC,
+    "DYNAMIC_BROKER_CONFIG": ConfigSource.DYNAMIC_BROKER,
+    "DYNAMIC_DEFAULT_BROKER_CONFIG": ConfigSource.DYNAMIC_DEFAULT_BROKER,
+    "STATIC_BROKER_CONFIG": ConfigSource.STATIC_BROKER,
+    "DEFAULT_CONFIG": ConfigSource.DEFAULT,
+    "DYNAMIC_CLIENT_METRICS_CONFIG": ConfigSource.CLIENT_METRICS,
+    "DYNAMIC_GROUP_CONFIG": ConfigSource.GROUP,
+}
+
+
+@pytest.fixture(scope="module")
+def broker() -> BrokerConfig:
+    return BrokerConfig(RECORDED["static"]).with_dynamic(RECORDED["BROKER/"]["set"], RECORDED["BROKER/1"]["set"])
+
+
+def describe(broker: BrokerConfig, resource: str) -> list[ConfigEntry]:
+    kind, _, name = resource.partition("/")
+    overrides = RECORDED[resource]["set"]
+    if kind == "BROKER":
+        return describe_broker(broker) if name else describe_broker_default(broker)
+    if kind == "TOPIC":
+        return describe_topic(broker, overrides)
+    return describe_group(broker, overrides) if kind == "GROUP" else describe_client_metrics(overrides)
+
+
+@pytest.mark.parametrize("resource", [name for name in RECORDED if name != "static"])
+def test_answer_is_kafkas(broker: BrokerConfig, resource: str) -> None:
+    expected = {}
+    recorded = {name: row for name, row in RECORDED[resource].items() if name != "set"}
+    for name, (value, source, kind, read_only, sensitive, synonyms) in recorded.items():
+        rows = [(synonym, text, SOURCES[where]) for synonym, text, where in synonyms]
+        expected[name] = (name, value, SOURCES[source], kind, read_only, sensitive, rows)
+    answered = {entry.name: (*entry[:3], entry.type.name, *entry[4:]) for entry in describe(broker, resource)}
+    assert answered.keys() == expected.keys()
+    for name, row in expected.items():
+        assert answered[name] == row
+
+
+def test_a_set_internal_key_is_shown() -> None:
+    names = {entry.name for entry in describe_broker(BrokerConfig({"log.initial.task.delay.ms": "1"}))}
+    assert "log.initial.task.delay.ms" in names
+    assert "unclean.leader.election.interval.ms" not in names
