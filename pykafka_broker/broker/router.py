@@ -22,6 +22,7 @@ from struct import error as StructError
 from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.failure import whole_request_failure
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.routes import ROUTES
 from pykafka_broker.errors import ApiError, FrameError
@@ -149,24 +150,16 @@ class Router:
         except FrameError:
             raise
         except ApiError as error:
-            reply = self._failure(endpoint, context, request, error.code, error.message)
+            reply = whole_request_failure(endpoint.response_type, error.code, error.message)
         except Exception:
             log.exception("a defect while serving %s: %r", endpoint.api_key.name, context)
-            reply = self._failure(endpoint, context, request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+            reply = whole_request_failure(endpoint.response_type, ErrorCode.UNKNOWN_SERVER_ERROR, None)
         if reply is None:
             return None
         if isinstance(reply, Parked):
             self.broker.purgatory.park(reply)
             return PendingReply(reply, endpoint, context)
         return encode_response(endpoint, context, reply)
-
-    def _failure(
-        self, endpoint: Endpoint, context: RequestContext, request: Any, code: ErrorCode, message: str | None
-    ) -> Any:
-        """A response that carries one error for the whole request, in whichever field this API has for it."""
-        from pykafka_broker.broker.failure import whole_request_failure
-
-        return whole_request_failure(endpoint.response_type, request, code, message)
 
 
 def encode_response(endpoint: Endpoint, context: RequestContext, reply: Any) -> Pieces:

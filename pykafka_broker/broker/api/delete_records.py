@@ -1,0 +1,64 @@
+"""DeleteRecords v0-v2: moves the log start offset; -1 means the high watermark (KIP-107, KIP-204).
+
+Kafka Streams purges its repartition topics so. Beyond the high watermark is OFFSET_OUT_OF_RANGE, a topic whose cleanup.policy lacks `delete` is
+POLICY_VIOLATION. Version 2 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.delete_records_request import DeleteRecordsRequest
+from pykafka_broker.protocol.messages.delete_records_response import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+_HIGH_WATERMARK = -1
+_INVALID_LOW_WATERMARK = -1
+
+
+@handles(ApiKey.DELETE_RECORDS)
+def delete_records(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    _delete(broker, topic.name, one.partition_index, one.offset, context.now)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete(broker: Broker, topic: str, partition: int, offset: int, now: int) -> DeleteRecordsPartitionResult:
+    result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
+    try:
+        log = broker.partition_log(topic, partition)
+        if broker.is_internal(topic):
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if "delete" not in broker.topic_config(topic).cleanup_policy:
+            raise ApiError(ErrorCode.POLICY_VIOLATION)
+        target = log.high_watermark if offset == _HIGH_WATERMARK else offset
+        if target < 0 or target > log.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        log.delete_records_before(target, now)
+        result.low_watermark = log.log_start_offset
+        broker.purgatory.touch(log)
+    except ApiError as error:
+        result.error_code = error.code
+    except OSError:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    return result

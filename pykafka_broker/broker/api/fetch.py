@@ -1,0 +1,160 @@
+"""Fetch v0-v18.
+
+Behaviour: partitions are read in the order of the session (KIP-227), the first one with records gives at least a whole batch whatever the limits say
+(KIP-74), the answer waits until `min_bytes` are there, an error is found or `max_wait_ms` is over. A waiting fetch yields to the next request of its
+connection: it may always return less.
+Versions: 0-1 read message format v0, 2-3 format v1 (down-converted), 4 isolation levels and aborted transactions, 5 log start offset, 7 sessions, 9 leader
+epochs (KIP-320), 12 flexible and diverging epochs (KIP-595), 13 topic ids (KIP-516), 15 replica state, 16 node endpoints, 17 directory ids, 18 high watermark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchedPartition, FetchSession
+from pykafka_broker.broker.partition_reader import Isolation, PartitionReader
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.router import handles
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_request import FetchRequest
+from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+TOPIC_IDS_FROM = 13
+_NO_LIMIT = 0x7FFFFFFF
+
+
+@handles(ApiKey.FETCH)
+def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked:
+    try:
+        attempt = FetchAttempt(broker, context, request)
+    except ApiError as error:
+        return FetchResponse(error_code=error.code)
+    response = attempt.poll(context.now)
+    if response is not None:
+        return response
+    return Parked(
+        context.now + request.max_wait_ms,
+        keys=attempt.watched(),
+        poll=attempt.poll,
+        expire=attempt.answer,
+        yields=True,
+    )
+
+
+class FetchAttempt:
+    """One fetch, tried as often as something arrives in its partitions."""
+
+    __slots__ = ("_incremental", "_max_bytes", "_min_bytes", "_partitions", "_patient", "_reader", "_session", "_uses_ids")
+
+    def __init__(self, broker: Broker, context: RequestContext, request: FetchRequest) -> None:
+        version = context.api_version
+        self._uses_ids = version >= TOPIC_IDS_FROM
+        self._max_bytes = min(request.max_bytes if version >= 3 else _NO_LIMIT, broker.config.fetch_max_bytes)
+        self._min_bytes = request.min_bytes
+        self._patient = request.max_wait_ms > 0
+        self._reader = PartitionReader(broker, Isolation(request.isolation_level), version)
+        self._incremental = request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH)
+        self._session: FetchSession | None = None
+        self._partitions = self._resolve(broker, request, context.now)
+
+    def _resolve(self, broker: Broker, request: FetchRequest, now: int) -> list[FetchedPartition]:
+        """The partitions to read; opens, continues or closes the session."""
+        sessions = broker.fetch_sessions
+        wanted = _wanted(request, self._uses_ids)
+        if self._incremental:
+            self._session = sessions.resume(request.session_id, request.session_epoch, self._uses_ids, now)
+            forgotten = [
+                (topic.topic_id if self._uses_ids else topic.topic, partition)
+                for topic in request.forgotten_topics_data
+                for partition in topic.partitions
+            ]
+            self._session.update(wanted, forgotten)
+            return list(self._session.partitions.values())
+        if request.session_id:
+            sessions.close(request.session_id)
+        if request.session_epoch == INITIAL_EPOCH:
+            partitions = {(one.topic, one.partition): one for one in wanted}
+            self._session = sessions.open(partitions, self._uses_ids, now)
+        return wanted
+
+    def watched(self) -> list[object]:
+        """The logs whose growth is waited for."""
+        return self._reader.logs(self._partitions)
+
+    def poll(self, now: int) -> FetchResponse | None:
+        """The answer, or None while it is worth waiting."""
+        results, size, failed = self._read()
+        if self._patient and self._partitions and size < self._min_bytes and not failed:
+            return None
+        return self._respond(results)
+
+    def answer(self, now: int) -> FetchResponse:
+        """The answer as things stand."""
+        return self._respond(self._read()[0])
+
+    def _read(self) -> tuple[list[tuple[FetchedPartition, PartitionData]], int, bool]:
+        left = self._max_bytes
+        size = 0
+        failed = False
+        results = []
+        read = self._reader.read
+        for wanted in self._partitions:
+            data = read(wanted, min(left, wanted.max_bytes), not size)
+            got = len(data.records)
+            size += got
+            left = max(0, left - got)
+            failed = failed or data.error_code != 0 or data.diverging_epoch.epoch >= 0
+            results.append((wanted, data))
+        return results, size, failed
+
+    def _respond(self, results: list[tuple[FetchedPartition, PartitionData]]) -> FetchResponse:
+        topics: dict[object, FetchableTopicResponse] = {}
+        served = []
+        for wanted, data in results:
+            if not self._tells(wanted, data):
+                continue
+            if len(data.records):
+                served.append((wanted.topic, wanted.partition))
+            topic = topics.get(wanted.topic)
+            if topic is None:
+                topic = FetchableTopicResponse()
+                if self._uses_ids:
+                    topic.topic_id = wanted.topic
+                else:
+                    topic.topic = wanted.topic
+                topics[wanted.topic] = topic
+            topic.partitions.append(data)
+        response = FetchResponse(responses=list(topics.values()))
+        if self._session is not None:
+            response.session_id = self._session.id
+            self._session.rotate(served)
+        return response
+
+    def _tells(self, wanted: FetchedPartition, data: PartitionData) -> bool:
+        """Whether an incremental answer has to name this partition; a full one names all."""
+        if data.error_code != ErrorCode.NONE:
+            wanted.changed(-1, -1)
+            return True
+        changed = wanted.changed(data.high_watermark, data.log_start_offset)
+        return changed or not self._incremental or len(data.records) > 0 or data.diverging_epoch.epoch >= 0
+
+
+def _wanted(request: FetchRequest, uses_ids: bool) -> list[FetchedPartition]:
+    return [
+        FetchedPartition(
+            topic.topic_id if uses_ids else topic.topic,
+            one.partition,
+            one.fetch_offset,
+            one.partition_max_bytes,
+            one.current_leader_epoch,
+            one.last_fetched_epoch,
+        )
+        for topic in request.topics
+        for one in topic.partitions
+    ]

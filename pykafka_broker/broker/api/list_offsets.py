@@ -1,0 +1,110 @@
+"""ListOffsets v0-v11.
+
+Behaviour: a timestamp finds the first record at or after it; negative ones are names: -1 the end (the last stable offset for readers of committed
+records), -2 the start, -3 the record with the greatest timestamp (KIP-734, v7), -4 the earliest local offset (KIP-405, v8), -5 the latest tiered one
+(KIP-1005, v9) and -6 the earliest that waits to be tiered (KIP-1023, v11); with nothing tiered these last two answer -1 without an error.
+Versions: 0 answers a list of offsets by segment, 2 isolation level, 4 leader epochs, 10 a time limit for remote storage, which does not arise here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.partition_reader import Isolation, check_leader_epoch
+from pykafka_broker.broker.router import handles
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+from pykafka_broker.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+_NAMED_SINCE = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_NONE = -1
+
+
+@handles(ApiKey.LIST_OFFSETS)
+def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    isolation = Isolation(request.isolation_level)
+    topics = []
+    for topic in request.topics:
+        seen: set[int] = set()
+        partitions = []
+        for wanted in topic.partitions:
+            try:
+                if wanted.partition_index in seen:
+                    raise ApiError(ErrorCode.INVALID_REQUEST)
+                seen.add(wanted.partition_index)
+                answer = _answer(broker, topic.name, wanted, isolation, context.api_version)
+            except ApiError as error:
+                answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=error.code)
+            except OSError:
+                answer = ListOffsetsPartitionResponse(
+                    partition_index=wanted.partition_index, error_code=ErrorCode.KAFKA_STORAGE_ERROR
+                )
+            partitions.append(answer)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _answer(
+    broker: Broker, topic: str, wanted: ListOffsetsPartition, isolation: Isolation, version: int
+) -> ListOffsetsPartitionResponse:
+    log = broker.partition_log(topic, wanted.partition_index)
+    if wanted.current_leader_epoch >= 0:
+        check_leader_epoch(log, wanted.current_leader_epoch)
+    end = log.last_stable_offset if isolation is Isolation.READ_COMMITTED else log.high_watermark
+    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+    if version == 0:
+        answer.old_style_offsets = _old_style_offsets(log, wanted, end)
+        return answer
+    timestamp = wanted.timestamp
+    if timestamp < 0 and version < _NAMED_SINCE.get(timestamp, 1 << 15):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    answer.offset, answer.timestamp, answer.leader_epoch = _lookup(log, timestamp, end)
+    return answer
+
+
+def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int, int]:
+    """Offset, timestamp and leader epoch of the record that `timestamp` names; -1 each where there is none."""
+    if timestamp == LATEST:
+        return end, _NONE, log.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return log.log_start_offset, _NONE, log.epoch_at(log.log_start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _NONE, _NONE, _NONE
+    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= end:
+        return _NONE, _NONE, _NONE
+    return found.offset, found.timestamp, log.epoch_at(found.offset)
+
+
+def _old_style_offsets(log: PartitionLog, wanted: ListOffsetsPartition, end: int) -> list[int]:
+    """v0: the start offsets of segments older than the timestamp, newest first, at most as many as asked for."""
+    if wanted.timestamp == LATEST:
+        offsets = [end, *(base for base, _ in reversed(log.segment_starts()) if base < end)]
+    elif wanted.timestamp == EARLIEST:
+        offsets = [log.log_start_offset]
+    else:
+        offsets = [
+            max(base, log.log_start_offset)
+            for base, modified_ms in reversed(log.segment_starts())
+            if modified_ms <= wanted.timestamp
+        ]
+    return offsets[: max(0, wanted.max_num_offsets)]

@@ -1,0 +1,121 @@
+"""Produce v0-v13.
+
+Behaviour: partitions are served one by one, each with its own error. `acks` 0 has no answer, and an error closes the connection, which is how such a
+client learns of it; 1 and -1 (all) are answered when the records are committed, or on disk where the topic flushes every message.
+Versions: 0-2 carry message sets of format v0 and v1, 3 record batches v2 and transactional ids, 5 answers the log start offset, 7 allows zstd (KIP-110),
+8 names bad records (KIP-467), 10 the current leader, 12 lets a transactional producer add partitions by producing (KIP-890), 13 topic ids (KIP-516).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.produce_checks import Buffer, RecordErrors, prepare
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.router import handles
+from pykafka_broker.errors import ApiError, FrameError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.produce_request import ProduceRequest
+from pykafka_broker.protocol.messages.produce_response import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from pykafka_broker.records.header import TRANSACTIONAL_BIT
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+TOPIC_IDS_FROM = 13
+INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themselves when they write internal topics
+_ATTRIBUTES_LOW_BYTE = 22
+
+
+@handles(ApiKey.PRODUCE)
+def produce(broker: Broker, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Parked | None:
+    refused = _refused(request)
+    uses_ids = context.api_version >= TOPIC_IDS_FROM
+    responses = []
+    for topic in request.topic_data:
+        name, unknown = topic.name, None
+        if uses_ids:
+            try:
+                name = broker.topic_name(topic.topic_id)
+            except ApiError as error:
+                unknown = error
+        answers = []
+        for one in topic.partition_data:
+            error = refused or unknown
+            try:
+                if error is not None:
+                    raise error
+                answer = _append(broker, context, request, name, one.index, one.records)
+            except ApiError as error:
+                answer = _failure(one.index, error)
+            except OSError as error:
+                answer = _failure(one.index, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror))
+            answers.append(answer)
+        responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
+    if request.acks == 0:
+        _close_on_failure(responses)
+        return None
+    return ProduceResponse(responses=responses)
+
+
+def _append(
+    broker: Broker, context: RequestContext, request: ProduceRequest, topic: str, partition: int, records: Buffer | None
+) -> PartitionProduceResponse:
+    log = broker.partition_log(topic, partition)
+    if broker.is_internal(topic) and context.client_id != INTERNAL_TOPICS_CLIENT:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
+    config = broker.topic_config(topic)
+    if request.acks == -1 and config.min_insync_replicas > 1:
+        broker.require_insync_replicas(topic, partition, config.min_insync_replicas)
+    batch, header, log_append_time = prepare(records, context.api_version, config, context.now)
+    if header.attributes & TRANSACTIONAL_BIT:
+        broker.verify_transactional_produce(context, request, header, topic, partition)
+    appended = log.append(batch, context.now, header=header)
+    broker.purgatory.touch(log)
+    return PartitionProduceResponse(
+        index=partition,
+        base_offset=appended.base_offset,
+        log_append_time_ms=log_append_time,
+        log_start_offset=appended.log_start_offset,
+    )
+
+
+def _refused(request: ProduceRequest) -> ApiError | None:
+    """What makes the whole request wrong."""
+    if request.acks not in (-1, 0, 1):
+        return ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if request.transactional_id is None and any(
+        one.records is not None
+        and len(one.records) > _ATTRIBUTES_LOW_BYTE
+        and one.records[16] == 2
+        and one.records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
+        for topic in request.topic_data
+        for one in topic.partition_data
+    ):
+        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return None
+
+
+def _failure(partition: int, error: ApiError) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(index=partition, error_code=error.code, base_offset=-1, error_message=error.message)
+    if isinstance(error, RecordErrors):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in error.records
+        ]
+    return answer
+
+
+def _close_on_failure(responses: list[TopicProduceResponse]) -> None:
+    for topic in responses:
+        for answer in topic.partition_responses:
+            if answer.error_code:
+                code = ErrorCode(answer.error_code).name
+                raise FrameError(f"a produce with acks=0 to {topic.name}-{answer.index} failed: {code}")

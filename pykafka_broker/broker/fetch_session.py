@@ -1,0 +1,147 @@
+"""Fetch sessions (KIP-227): a client names its partitions once, then only what changes; the answer leaves out what has not.
+
+Rule: a session is soft state of this process, and a client that meets an unknown one starts anew. Epoch 0 opens, -1 closes, then epochs count up and
+wrap from 2^31-1 to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+NO_SESSION = 0
+_MAX_EPOCH = 0x7FFFFFFF
+
+Key = tuple[Any, int]  # topic id (bytes) or topic name (str), partition index
+
+
+class FetchedPartition:
+    """One partition as a session remembers it: what the client wants, and what it was told last."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "high_watermark",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "max_bytes",
+        "partition",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: Any,
+        partition: int,
+        fetch_offset: int,
+        max_bytes: int,
+        current_leader_epoch: int = -1,
+        last_fetched_epoch: int = -1,
+    ) -> None:
+        self.topic = topic  # its id where the request names ids, else its name
+        self.partition = partition
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.high_watermark = self.log_start_offset = -1
+
+    def changed(self, high_watermark: int, log_start_offset: int) -> bool:
+        """Whether the client has not been told this yet; remembers it. (-1 after an error, so that the next answer tells it again.)"""
+        changed = self.high_watermark != high_watermark or self.log_start_offset != log_start_offset
+        self.high_watermark = high_watermark
+        self.log_start_offset = log_start_offset
+        return changed
+
+
+class FetchSession:
+    """The partitions of one client's incremental fetches, in the order in which they are read."""
+
+    __slots__ = ("created", "epoch", "id", "last_used", "partitions", "uses_topic_ids")
+
+    def __init__(self, id: int, now: int, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool) -> None:
+        self.id = id
+        self.epoch = 1
+        self.created = self.last_used = now
+        self.partitions = partitions
+        self.uses_topic_ids = uses_topic_ids
+
+    def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[Key]) -> None:
+        for key in forgotten:
+            self.partitions.pop(key, None)
+        for new in wanted:
+            key = (new.topic, new.partition)
+            known = self.partitions.get(key)
+            if known is None:
+                self.partitions[key] = new
+            else:
+                known.fetch_offset = new.fetch_offset
+                known.max_bytes = new.max_bytes
+                known.current_leader_epoch = new.current_leader_epoch
+                known.last_fetched_epoch = new.last_fetched_epoch
+
+    def rotate(self, served: list[Key]) -> None:
+        """Move what returned records to the end, so that no partition starves behind another."""
+        for key in served:
+            self.partitions[key] = self.partitions.pop(key)
+
+
+class FetchSessionCache:
+    """At most `slots` sessions; a new one takes the place of one that nobody has used for `eviction_ms`."""
+
+    def __init__(self, slots: int, eviction_ms: int, new_id: Callable[[], int]) -> None:
+        self._slots = slots
+        self._eviction_ms = eviction_ms
+        self._new_id = new_id  # a random positive int32
+        self._sessions: dict[int, FetchSession] = {}  # least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, now: int) -> FetchSession | None:
+        """A new session, or None where there is no room: the client then goes on with full fetches."""
+        if not partitions or not self._make_room(len(partitions), now):
+            return None
+        session_id = self._new_id()
+        while session_id in self._sessions or session_id == NO_SESSION:
+            session_id = self._new_id()
+        session = self._sessions[session_id] = FetchSession(session_id, now, partitions, uses_topic_ids)
+        return session
+
+    def resume(self, session_id: int, epoch: int, uses_topic_ids: bool, now: int) -> FetchSession:
+        """The session of an incremental fetch; its epoch advances."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = 1 if epoch == _MAX_EPOCH else epoch + 1
+        session.last_used = now
+        self._sessions[session_id] = self._sessions.pop(session_id)
+        return session
+
+    def close(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+    def _make_room(self, size: int, now: int) -> bool:
+        if self._slots <= 0:
+            return False
+        if len(self._sessions) < self._slots:
+            return True
+        oldest = next(iter(self._sessions.values()))
+        if now - oldest.last_used > self._eviction_ms:
+            del self._sessions[oldest.id]
+            return True
+        # Kafka also lets a larger session push out a smaller one that has stood for the eviction time.
+        for session in self._sessions.values():
+            if now - session.created > self._eviction_ms and len(session.partitions) < size:
+                del self._sessions[session.id]
+                return True
+        return False

@@ -1,0 +1,133 @@
+"""Reading one partition for a fetch.
+
+Rule: an error of one partition stands in its own part of the answer. Readers of committed records never see past the last stable offset and are told
+which transactions in what they got were aborted; the others read up to the high watermark.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from pykafka_broker.broker.fetch_session import FetchedPartition
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_response import AbortedTransaction, EpochEndOffset, PartitionData
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+_DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record batches v2
+_MAGIC_1_FROM = 2
+_EMPTY = b""
+
+
+class Isolation(IntEnum):
+    """`isolation_level` of Fetch and ListOffsets (KIP-98)."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class PartitionReader:
+    """Reads partitions for one fetch request."""
+
+    __slots__ = ("_broker", "_committed", "_magic", "_uses_ids")
+
+    def __init__(self, broker: Broker, isolation: Isolation, version: int) -> None:
+        self._broker = broker
+        self._committed = isolation is Isolation.READ_COMMITTED
+        self._uses_ids = version >= 13
+        self._magic = 2 if version >= _DOWN_CONVERTED_BELOW else int(version >= _MAGIC_1_FROM)
+
+    def logs(self, partitions: list[FetchedPartition]) -> list[object]:
+        """The logs of those partitions that exist."""
+        found: list[object] = []
+        for wanted in partitions:
+            try:
+                found.append(self._log(wanted))
+            except ApiError:
+                continue
+        return found
+
+    def _log(self, wanted: FetchedPartition) -> PartitionLog:
+        topic = self._broker.topic_name(wanted.topic) if self._uses_ids else wanted.topic
+        return self._broker.partition_log(topic, wanted.partition)
+
+    def read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
+        """What there is from the wanted offset on; `max_bytes` may be exceeded by the first batch if `at_least_one`."""
+        try:
+            return self._read(wanted, max_bytes, at_least_one)
+        except ApiError as error:
+            return _failure(wanted, error.code)
+        except OSError:
+            return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
+        log = self._log(wanted)
+        if wanted.current_leader_epoch >= 0:
+            check_leader_epoch(log, wanted.current_leader_epoch)
+        upper = log.last_stable_offset if self._committed else log.high_watermark
+        data = PartitionData(
+            partition_index=wanted.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            records=_EMPTY,
+        )
+        if wanted.last_fetched_epoch >= 0 and self._diverges(log, wanted, data):
+            return data
+        read = log.read(wanted.fetch_offset, max_bytes, upper, min_one=at_least_one)
+        if self._committed:
+            data.aborted_transactions = []
+        if read is None:
+            return data
+        data.records = read.records
+        if self._committed:
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in log.aborted_transactions(wanted.fetch_offset, read.end_offset())
+            ]
+        if self._magic < 2:
+            data.records = _down_converted(read.records, self._magic)
+        return data
+
+    @staticmethod
+    def _diverges(log: PartitionLog, wanted: FetchedPartition, data: PartitionData) -> bool:
+        """Whether the client's last record is not of this log's history (KIP-595); tells it where the histories part."""
+        epoch, end_offset = log.leader_epoch_end(wanted.last_fetched_epoch)
+        if epoch < 0:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+            return True
+        return False
+
+
+def check_leader_epoch(log: PartitionLog, epoch: int) -> None:
+    """KIP-320: refuse a client whose idea of the leader is older or newer than ours."""
+    if epoch < log.leader_epoch:
+        raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+    if epoch > log.leader_epoch:
+        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+def _down_converted(records: Any, magic: int) -> bytes:
+    from pykafka_broker.records.conversion import UnsupportedConversion, from_v2
+
+    try:
+        return from_v2(records.read() if hasattr(records, "read") else records, magic)
+    except UnsupportedConversion as error:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+
+
+def _failure(wanted: FetchedPartition, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=wanted.partition,
+        error_code=code,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        records=_EMPTY,
+    )

@@ -1,0 +1,199 @@
+"""What a broker demands of records before they go into a log.
+
+Rule: a batch that passes here may be appended as it is: one batch of format v2, whole, of the right CRC, size, timestamps and codec. The common case
+looks at the 61 bytes of the header and at the CRC and leaves the records alone; only a topic whose settings ask for more (compaction, another codec, a
+limit on old timestamps) or an old client (message formats v0 and v1) pays for parsing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykafka_broker.config import TopicConfig
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.compression import NONE, ZSTD, codec_by_name
+from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
+from pykafka_broker.records.header import BatchHeader, check_crc, read_header, read_magic, set_max_timestamp
+
+Buffer = bytearray | memoryview
+
+MESSAGE_SETS_UP_TO = 2  # Produce v3 is the first that carries record batches v2
+ZSTD_FROM = 7  # KIP-110
+_UNLIMITED = 0x7FFFFFFFFFFFFFFF
+_NO_TIMESTAMP = -1
+
+
+class RecordErrors(ApiError):
+    """Records that were refused one by one (KIP-467): `records` holds (index in the batch, message)."""
+
+    def __init__(self, code: ErrorCode, message: str, records: list[tuple[int, str]]) -> None:
+        super().__init__(code, message)
+        self.records = records
+
+
+class Prepared(NamedTuple):
+    """A batch that may be appended. `log_append_time` is -1 where the records keep the times that the client gave them."""
+
+    batch: Buffer
+    header: BatchHeader
+    log_append_time: int
+
+
+def prepare(records: Buffer | None, version: int, config: TopicConfig, now: int) -> Prepared:
+    """Check what a Produce request of `version` brought for one partition; raise ApiError as a real broker answers."""
+    try:
+        if version <= MESSAGE_SETS_UP_TO:
+            return _prepare_message_set(records, config, now)
+        return _prepare_batch(records, version, config, now)
+    except CorruptBatch as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    except UnsupportedCompression as error:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+
+
+def _prepare_batch(records: Buffer | None, version: int, config: TopicConfig, now: int) -> Prepared:
+    if records is None or not len(records):
+        raise ApiError(
+            ErrorCode.INVALID_RECORD, f"Produce requests with version {version} must have at least one record batch"
+        )
+    if read_magic(records) != 2:
+        raise ApiError(
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2",
+        )
+    header = read_header(records)
+    if header.length + 12 != len(records):
+        _refuse_length(records, header, version)
+    if header.codec == ZSTD and version < ZSTD_FROM:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {version} are not allowed to use ZStandard compression",
+        )
+    if header.base_offset != 0:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"The base offset of a produced batch is 0, not {header.base_offset}")
+    if len(records) > config.max_message_bytes:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The record batch size is {len(records)} bytes which exceeds the maximum configured value of "
+            f"{config.max_message_bytes}.",
+        )
+    check_crc(records, header)
+    check_header(header)
+    return _apply_topic_config(records, header, config, now)
+
+
+def _refuse_length(records: Buffer, header: BatchHeader, version: int) -> None:
+    if header.length + 12 > len(records):
+        raise CorruptBatch(f"{len(records)} bytes of a batch of {header.length + 12}")
+    raise ApiError(
+        ErrorCode.INVALID_RECORD,
+        f"Produce requests with version {version} are only allowed to contain exactly one record batch per partition",
+    )
+
+
+def check_header(header: BatchHeader) -> None:
+    """What a client's batch header may say."""
+    if header.count <= 0 or header.count != header.last_offset_delta + 1:
+        raise ApiError(
+            ErrorCode.INVALID_RECORD,
+            f"Inconsistent batch: {header.count} records with a last offset delta of {header.last_offset_delta}",
+        )
+    if header.is_control:
+        raise ApiError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")
+    if header.is_transactional and not header.has_producer_id:
+        raise ApiError(ErrorCode.INVALID_RECORD, "Transactional records carry a producer id")
+    if header.has_producer_id and header.base_sequence < 0:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"Invalid sequence number {header.base_sequence} in a record batch")
+    if header.codec > ZSTD:
+        raise CorruptBatch(f"compression codec {header.codec}")
+
+
+def _apply_topic_config(batch: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> Prepared:
+    if "compact" in config.cleanup_policy:
+        _require_keys(batch, header)
+    append_time = config.message_timestamp_type == "LogAppendTime"
+    if not append_time:
+        _check_timestamps(batch, header, config, now)
+    batch, header = _with_topic_codec(batch, header, config)
+    if append_time:
+        set_max_timestamp(batch, now, log_append_time=True)
+        header = read_header(batch)
+    if len(batch) > config.segment_bytes:
+        raise ApiError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"The record batch of {len(batch)} bytes does not fit into a segment of {config.segment_bytes}",
+        )
+    return Prepared(batch, header, now if append_time else _NO_TIMESTAMP)
+
+
+def _require_keys(batch: Buffer, header: BatchHeader) -> None:
+    from pykafka_broker.records.record import iter_records
+
+    keyless = [index for index, record in enumerate(iter_records(batch)) if record.key is None]
+    if keyless:
+        raise RecordErrors(
+            ErrorCode.INVALID_RECORD,
+            "One or more records have been rejected due to invalid records",
+            [(index, "Compacted topic cannot accept message without key in topic partition") for index in keyless],
+        )
+
+
+def _check_timestamps(batch: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> None:
+    """KIP-937. The greatest timestamp stands in the header; the least does not, so a limit on old ones has to look at each."""
+    latest = now + config.message_timestamp_after_max_ms
+    earliest = now - config.message_timestamp_before_max_ms if config.message_timestamp_before_max_ms < now else 0
+    if header.log_append_time:
+        raise ApiError(ErrorCode.INVALID_TIMESTAMP, "A client's batch can't be of timestamp type LogAppendTime")
+    if header.max_timestamp <= latest and not (earliest > 0 and header.base_timestamp != _NO_TIMESTAMP):
+        return
+    from pykafka_broker.records.record import iter_records
+
+    wrong = [
+        (index, f"Timestamp {record.timestamp} is out of range. The timestamp should be within [{earliest}, {latest}]")
+        for index, record in enumerate(iter_records(batch))
+        if record.timestamp != _NO_TIMESTAMP and not earliest <= record.timestamp <= latest
+    ]
+    if wrong:
+        raise RecordErrors(
+            ErrorCode.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", wrong
+        )
+
+
+def _target_codec(config: TopicConfig, current: int) -> int:
+    name = config.compression_type
+    if name == "producer":
+        return current
+    return NONE if name == "uncompressed" else codec_by_name(name)
+
+
+def _with_topic_codec(batch: Buffer, header: BatchHeader, config: TopicConfig) -> tuple[Buffer, BatchHeader]:
+    codec = _target_codec(config, header.codec)
+    if codec == header.codec:
+        return batch, header
+    from pykafka_broker.records.conversion import recompress
+
+    recompressed = recompress(batch, codec, level=_level(config, codec))
+    return recompressed, read_header(recompressed)
+
+
+def _level(config: TopicConfig, codec: int) -> int | None:
+    from pykafka_broker.records.compression import GZIP, LZ4
+
+    levels = {GZIP: config.compression_gzip_level, LZ4: config.compression_lz4_level, ZSTD: config.compression_zstd_level}
+    return levels.get(codec)
+
+
+def _prepare_message_set(records: Buffer | None, config: TopicConfig, now: int) -> Prepared:
+    """Produce v0-v2: message formats v0 and v1, converted as a whole into one batch."""
+    from pykafka_broker.records.conversion import to_v2
+
+    if records is None or not len(records):
+        raise ApiError(ErrorCode.INVALID_RECORD, "A produced message set is empty")
+    if len(records) > config.max_message_bytes:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The message set of {len(records)} bytes exceeds the maximum configured value of {config.max_message_bytes}.",
+        )
+    batch = to_v2(records)
+    return _apply_topic_config(batch, read_header(batch), config, now)

@@ -1,0 +1,67 @@
+"""One broker as one process.
+
+Rule: listeners are bound before the logs are read, so that a taken port is told at once and early clients wait in the backlog; the last thing on the
+way out is the clean-shutdown marker, so that it is only there when everything else is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import random
+import signal
+import uuid
+from collections.abc import Callable
+
+from pykafka_broker.broker.broker import Broker
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.server.listeners import listeners_of
+from pykafka_broker.server.server import Server, now_ms
+
+log = logging.getLogger(__name__)
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None]) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. `on_ready` is told where the first listener can be reached."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(_serve(config, loop, on_ready))
+    finally:
+        loop.close()
+
+
+async def _serve(config: BrokerConfig, loop: asyncio.AbstractEventLoop, on_ready: Callable[[str, int], None]) -> int:
+    listeners = listeners_of(config)
+    broker = Broker(config, new_uuid=new_uuid, new_session_id=lambda: random.randint(1, 0x7FFFFFFF))
+    server = Server(broker, loop)
+    server.listen(listeners)
+    broker.listeners = {listener.name: listener for listener in listeners}
+    stopped = asyncio.Event()
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        broker.start(now_ms())
+        gc.freeze()  # what a start leaves behind lives as long as the process: no collection needs to look at it again
+        server.start()
+        on_ready(listeners[0].host, listeners[0].port)
+        await stopped.wait()
+        log.info("stopping")
+    finally:
+        await server.stop()
+        with contextlib.suppress(ValueError):
+            for number in _STOP_SIGNALS:
+                loop.remove_signal_handler(number)
+        broker.stop(now_ms())
+    return 0
+
+
+def new_uuid() -> bytes:
+    """A random id as Kafka draws them: none that is reserved, and none whose text form begins with a dash."""
+    while True:
+        drawn = uuid.uuid4().bytes
+        if drawn[0] >> 2 != 0b111110:  # the base64 letter "-"
+            return drawn
