@@ -1,0 +1,338 @@
+"""The transaction coordinator for one partition of `__transaction_state`.
+
+Rule: only `replay` changes what a transaction is; calls decide, and leave the new value in `_decided` until its record
+comes back. A transactional id with an undecided record in flight answers CONCURRENT_TRANSACTIONS. Once a record says
+PREPARE_COMMIT or PREPARE_ABORT, its markers are due until `markers_written` is called: also after a restart, since the
+record alone says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.transactions import steps, verdicts
+from pykafka_broker.coordinators.transactions.state import TransactionState
+from pykafka_broker.coordinators.transactions.transaction import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMEOUT_MS,
+    TopicPartition,
+    Transaction,
+    decode_key,
+    decode_value,
+    record,
+    tombstone,
+)
+from pykafka_broker.protocol.errors import ErrorCode
+
+
+class Settings(NamedTuple):
+    """What the broker's configuration and finalized features say.
+
+    transaction_version: the finalized feature: 0 writes records of version 0; 2 bumps the epoch also when the broker
+    itself aborts (KIP-890).
+    """
+
+    max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    abort_interval_ms: int = 10_000
+    expiration_interval_ms: int = 3_600_000
+    two_phase_commit: bool = False
+    transaction_version: int = 2
+
+
+class ProducerReply(NamedTuple):
+    """Answer to InitProducerId and EndTxn."""
+
+    error: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+class Markers(NamedTuple):
+    """Control batches to write: one to each partition, then `markers_written`."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    partitions: frozenset[TopicPartition]
+    coordinator_epoch: int
+    transaction_version: int
+
+
+class TransactionCoordinator:
+    """All transactional ids of one partition of `__transaction_state`. Each call that may write returns `Effects`."""
+
+    def __init__(
+        self, settings: Settings, new_producer_id: Callable[[], int], coordinator_epoch: int, now: int
+    ) -> None:
+        self.settings = settings
+        self.coordinator_epoch = coordinator_epoch
+        self.transactions: dict[str, Transaction] = {}
+        self._new_producer_id = new_producer_id
+        self._decided: dict[str, tuple[KeyValue, Transaction | None]] = {}
+        self._ongoing: set[str] = set()
+        self._preparing: dict[str, None] = {}  # in the order in which they were decided
+        self._earliest_timeout: int | None = None  # no ongoing transaction times out before this
+        self._abort_check_ms = now + settings.abort_interval_ms
+        self._expiration_check_ms = now + settings.expiration_interval_ms
+
+    # -- hard state -------------------------------------------------------------------------------------------------
+
+    def replay(self, key: bytes | memoryview, value: bytes | memoryview | None) -> None:
+        """Take over one record, live or at load."""
+        transactional_id = decode_key(key)
+        if transactional_id is None:
+            return
+        decided = self._decided.pop(transactional_id, None)
+        if decided is not None and decided[0].value == value:
+            transaction = decided[1]  # the value that was encoded, with its last epoch, which the record can't hold
+        else:
+            transaction = None if value is None else decode_value(value)
+        self._take_over(transactional_id, transaction)
+
+    def _take_over(self, transactional_id: str, transaction: Transaction | None) -> None:
+        self._ongoing.discard(transactional_id)
+        self._preparing.pop(transactional_id, None)
+        if transaction is None:
+            self.transactions.pop(transactional_id, None)
+            return
+        self.transactions[transactional_id] = transaction
+        if transaction.state.preparing:
+            self._preparing[transactional_id] = None
+        elif transaction.state is TransactionState.ONGOING:
+            self._ongoing.add(transactional_id)
+            self._watch(transaction)
+
+    def _watch(self, transaction: Transaction) -> None:
+        if transaction.timeout_ms != NO_TIMEOUT_MS:
+            timeout = _times_out_ms(transaction)
+            if self._earliest_timeout is None or timeout < self._earliest_timeout:
+                self._earliest_timeout = timeout
+
+    def discard(self, effects: Effects) -> None:
+        """The records of these effects could not be written: nothing has happened."""
+        for key_value in effects.records:
+            self._decided.pop(decode_key(key_value.key) or "", None)
+
+    def _decide(self, transactional_id: str, transaction: Transaction, reply: object) -> Effects:
+        effects = Effects(reply)
+        self._add(effects, transactional_id, transaction)
+        return effects
+
+    def _add(self, effects: Effects, transactional_id: str, transaction: Transaction | None) -> None:
+        if transaction is None:
+            key_value = tombstone(transactional_id)
+        else:
+            key_value = record(transactional_id, transaction, 1 if self.settings.transaction_version else 0)
+        self._decided[transactional_id] = key_value, transaction
+        effects.records.append(key_value)
+
+    # -- InitProducerId ---------------------------------------------------------------------------------------------
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: tuple[int, int] | None,
+        now: int,
+        *,
+        two_phase: bool = False,
+        keep_prepared: bool = False,
+    ) -> Effects:
+        """Take a transactional id over. Reply: `ProducerReply`.
+
+        `expected` is the producer id and epoch that a client wants to go on with (KIP-360). An open transaction is
+        aborted under a bumped epoch first, and the caller is told to come back. Kafka knows the two-phase fields of
+        KIP-939, but not yet keeping a prepared transaction.
+        """
+        error = self._init_refused(transactional_id, timeout_ms, two_phase, keep_prepared)
+        if error is None and transactional_id in self._decided:
+            error = ErrorCode.CONCURRENT_TRANSACTIONS
+        if error is not None:
+            return Effects(ProducerReply(error))
+        if two_phase:
+            timeout_ms = NO_TIMEOUT_MS
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            transaction = steps.created(self._new_producer_id(), timeout_ms, now)
+        error = verdicts.on_init(transaction, expected)
+        if error is not None:
+            return Effects(ProducerReply(error))
+        if transaction.state is TransactionState.ONGOING:
+            aborting = self._fence_and_abort(transaction, now)
+            return self._decide(transactional_id, aborting, ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS))
+        return self._hand_out(transactional_id, transaction, timeout_ms, expected, now)
+
+    def _init_refused(
+        self, transactional_id: str, timeout_ms: int, two_phase: bool, keep_prepared: bool
+    ) -> ErrorCode | None:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        if two_phase and not self.settings.two_phase_commit:
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if keep_prepared:
+            return ErrorCode.UNSUPPORTED_VERSION
+        if not two_phase and not 0 < timeout_ms <= self.settings.max_timeout_ms:
+            return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        return None
+
+    def _hand_out(
+        self,
+        transactional_id: str,
+        transaction: Transaction,
+        timeout_ms: int,
+        expected: tuple[int, int] | None,
+        now: int,
+    ) -> Effects:
+        expected_epoch = None if expected is None else expected[1]
+        if transaction.epoch_exhausted and expected_epoch in (None, transaction.producer_epoch):
+            last = NO_PRODUCER_EPOCH if expected is None else transaction.producer_epoch
+            fresh = steps.rotated(transaction, self._new_producer_id(), timeout_ms, last, now)
+        else:
+            epochs = verdicts.next_epoch(transaction, expected_epoch)
+            if isinstance(epochs, ErrorCode):
+                return Effects(ProducerReply(epochs))
+            fresh = steps.initialised(transaction, timeout_ms, *epochs, now)
+        reply = ProducerReply(ErrorCode.NONE, fresh.producer_id, fresh.producer_epoch)
+        return self._decide(transactional_id, fresh, reply)
+
+    def _fence_and_abort(self, transaction: Transaction, now: int) -> Transaction:
+        """Abort on the broker's own account: whoever has the transaction open is fenced by one bump of the epoch."""
+        version = self.settings.transaction_version
+        if version < 2:
+            return steps.prepared(steps.fenced(transaction), False, 0, NO_PRODUCER_ID, now)
+        return steps.prepared(transaction, False, version, self._successor(transaction), now)
+
+    def _successor(self, transaction: Transaction) -> int:
+        return self._new_producer_id() if transaction.epoch_exhausted else NO_PRODUCER_ID
+
+    # -- taking part ------------------------------------------------------------------------------------------------
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        client_version: int,
+        now: int,
+    ) -> Effects:
+        """Let partitions take part; the first ones open the transaction. Reply: `ErrorCode`."""
+        if not transactional_id:
+            return Effects(ErrorCode.INVALID_REQUEST)
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            return Effects(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if transactional_id in self._decided:
+            return Effects(ErrorCode.CONCURRENT_TRANSACTIONS)
+        error = verdicts.on_add(transaction, producer_id, producer_epoch, partitions)
+        if error is not None:
+            return Effects(error)
+        grown = steps.with_partitions(transaction, partitions, client_version, now)
+        return self._decide(transactional_id, grown, ErrorCode.NONE)
+
+    def verify_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Do these partitions take part? One answer each; nothing changes."""
+        if not transactional_id:
+            return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            return dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return {
+            partition: verdicts.on_verify(transaction, producer_id, producer_epoch, partition)
+            for partition in partitions
+        }
+
+    # -- EndTxn -----------------------------------------------------------------------------------------------------
+
+    def end_transaction(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
+    ) -> Effects:
+        """Commit or abort. Reply: `ProducerReply` with the producer id and epoch of the next transaction (KIP-890)."""
+        if not transactional_id:
+            return Effects(ProducerReply(ErrorCode.INVALID_REQUEST))
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            return Effects(ProducerReply(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+        if transactional_id in self._decided:
+            return Effects(ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS))
+        verdict = verdicts.on_bumping_end if client_version >= 2 else verdicts.on_classic_end
+        error = verdict(transaction, producer_id, producer_epoch, commit)
+        if error is ErrorCode.NONE:
+            return Effects(ProducerReply(error, transaction.producer_id, transaction.producer_epoch))
+        if error is not None:
+            return Effects(ProducerReply(error))
+        successor = self._successor(transaction) if client_version >= 2 else NO_PRODUCER_ID
+        preparing = steps.prepared(transaction, commit, client_version, successor, now)
+        after = steps.completed(preparing, now)
+        reply = ProducerReply(ErrorCode.NONE, after.producer_id, after.producer_epoch)
+        return self._decide(transactional_id, preparing, reply)
+
+    def markers_due(self) -> Iterator[Markers]:
+        """Transactions whose outcome is on disk, but not yet in their partitions."""
+        for transactional_id in list(self._preparing):
+            transaction = self.transactions[transactional_id]
+            yield Markers(
+                transactional_id,
+                transaction.producer_id,
+                transaction.producer_epoch,
+                transaction.state is TransactionState.PREPARE_COMMIT,
+                transaction.partitions,
+                self.coordinator_epoch,
+                transaction.client_version,
+            )
+
+    def markers_written(self, transactional_id: str, now: int) -> Effects:
+        """Every partition has its marker: the transaction is over. No reply."""
+        return self._decide(transactional_id, steps.completed(self.transactions[transactional_id], now), None)
+
+    # -- time -------------------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> int | None:
+        """When `on_deadline` has something to look at."""
+        if self._earliest_timeout is not None:
+            timeout = max(self._earliest_timeout, self._abort_check_ms)
+            return min(timeout, self._expiration_check_ms)
+        return self._expiration_check_ms if self.transactions else None
+
+    def on_deadline(self, now: int) -> Effects:
+        """Abort what has been open for too long; forget transactional ids that nobody has used for long."""
+        effects = Effects()
+        if now >= self._abort_check_ms and self._earliest_timeout is not None:
+            self._abort_check_ms = now + self.settings.abort_interval_ms
+            self._abort_timed_out(effects, now)
+        if now >= self._expiration_check_ms:
+            self._expiration_check_ms = now + self.settings.expiration_interval_ms
+            self._expire(effects, now)
+        return effects
+
+    def _abort_timed_out(self, effects: Effects, now: int) -> None:
+        self._earliest_timeout = None
+        for transactional_id in sorted(self._ongoing):
+            transaction = self.transactions[transactional_id]
+            due = transaction.timeout_ms != NO_TIMEOUT_MS and _times_out_ms(transaction) <= now
+            if due and transactional_id not in self._decided:
+                self._add(effects, transactional_id, self._fence_and_abort(transaction, now))
+            else:
+                self._watch(transaction)
+
+    def _expire(self, effects: Effects, now: int) -> None:
+        oldest = now - self.settings.transactional_id_expiration_ms
+        for transactional_id, transaction in self.transactions.items():
+            if (
+                transaction.state.resting
+                and transaction.last_update_ms <= oldest
+                and transactional_id not in self._decided
+            ):
+                self._add(effects, transactional_id, None)
+
+
+def _times_out_ms(transaction: Transaction) -> int:
+    """The first millisecond at which the transaction has been open for longer than its timeout."""
+    return transaction.start_ms + transaction.timeout_ms + 1

@@ -1,0 +1,97 @@
+"""A transaction coordinator with a log and a hand-moved clock: what the host does, in ten lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import count
+
+import pytest
+
+from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.transactions import (
+    Markers,
+    ProducerReply,
+    Settings,
+    TopicPartition,
+    Transaction,
+    TransactionCoordinator,
+)
+from pykafka_broker.protocol.errors import ErrorCode
+
+SECOND = 1_000
+A: TopicPartition = ("a", 0)
+
+
+class Driver:
+    """Appends and replays at once; writes markers only when told to, so that a test can stand between any two steps."""
+
+    def __init__(
+        self, settings: Settings | None = None, *, now: int = 1_000_000, first_producer_id: int = 1000
+    ) -> None:
+        self.settings = settings or Settings()
+        self.now = now
+        self.log: list[KeyValue] = []
+        self.written: list[Markers] = []
+        self._producer_ids = count(first_producer_id)
+        self.coordinator = self._new()
+
+    def _new(self) -> TransactionCoordinator:
+        return TransactionCoordinator(self.settings, lambda: next(self._producer_ids), 7, self.now)
+
+    def restart(self) -> None:
+        """As after a crash: what is in the log is all that is left."""
+        self.coordinator = self._new()
+        for key_value in self.log:
+            self.coordinator.replay(*key_value)
+
+    def run(self, effects: Effects) -> object:
+        for key_value in effects.records:
+            self.log.append(key_value)
+            self.coordinator.replay(*key_value)
+        return effects.reply
+
+    def advance(self, milliseconds: int) -> None:
+        self.now += milliseconds
+        deadline = self.coordinator.next_deadline()
+        if deadline is not None and deadline <= self.now:
+            self.run(self.coordinator.on_deadline(self.now))
+
+    def init(
+        self, name: str = "t", timeout_ms: int = 60 * SECOND, expected: tuple[int, int] | None = None, **flags: bool
+    ) -> ProducerReply:
+        reply = self.run(self.coordinator.init_producer_id(name, timeout_ms, expected, self.now, **flags))
+        assert isinstance(reply, ProducerReply)
+        return reply
+
+    def add(
+        self, pid: int, epoch: int, partitions: Iterable[TopicPartition] = (A,), name: str = "t", version: int = 2
+    ) -> ErrorCode:
+        reply = self.run(self.coordinator.add_partitions(name, pid, epoch, frozenset(partitions), version, self.now))
+        assert isinstance(reply, ErrorCode)
+        return reply
+
+    def end(self, pid: int, epoch: int, commit: bool = True, name: str = "t", version: int = 2) -> ProducerReply:
+        reply = self.run(self.coordinator.end_transaction(name, pid, epoch, commit, version, self.now))
+        assert isinstance(reply, ProducerReply)
+        return reply
+
+    def write_markers(self) -> list[Markers]:
+        """Write all that are due, and complete."""
+        due = list(self.coordinator.markers_due())
+        self.written += due
+        for markers in due:
+            self.run(self.coordinator.markers_written(markers.transactional_id, self.now))
+        return due
+
+    def transaction(self, name: str = "t") -> Transaction:
+        return self.coordinator.transactions[name]
+
+
+@pytest.fixture
+def driver() -> Driver:
+    return Driver()
+
+
+@pytest.fixture
+def make_driver() -> Callable[..., Driver]:
+    return Driver

@@ -1,0 +1,101 @@
+"""What time alone does: abort, and forget."""
+
+from typing import Any
+
+import pytest
+
+from pykafka_broker.coordinators.transactions import ProducerReply, Settings, TransactionState
+from pykafka_broker.protocol.errors import ErrorCode
+
+SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_transaction_is_aborted_once_it_is_older_than_its_timeout(make_driver: Any, version: int) -> None:
+    driver = make_driver(Settings(transaction_version=version))
+    driver.init(timeout_ms=60 * SECOND)
+    driver.add(1000, 0, version=version)
+    driver.advance(60 * SECOND)
+    assert driver.transaction().state is TransactionState.ONGOING
+    assert driver.coordinator.next_deadline() == driver.now + 1
+    driver.advance(1)
+    assert driver.transaction().state is TransactionState.PREPARE_ABORT
+    assert driver.transaction().producer_epoch == 1
+    assert driver.add(1000, 0, [("b", 0)], version=version) is ErrorCode.PRODUCER_FENCED
+    (markers,) = driver.write_markers()
+    assert (markers.producer_epoch, markers.commit) == (1, False)
+
+
+def test_the_clock_of_a_transaction_starts_with_its_first_partition(driver: Any) -> None:
+    driver.init(timeout_ms=60 * SECOND)
+    driver.advance(59 * SECOND)
+    driver.add(1000, 0)
+    driver.advance(59 * SECOND)
+    driver.add(1000, 0, [("b", 0)])
+    driver.advance(2 * SECOND)
+    assert driver.transaction().state is TransactionState.PREPARE_ABORT
+
+
+def test_timeouts_are_looked_at_every_ten_seconds(driver: Any) -> None:
+    driver.init(timeout_ms=1)
+    driver.add(1000, 0)
+    driver.advance(9_999)
+    assert driver.transaction().state is TransactionState.ONGOING
+    driver.advance(1)
+    assert driver.transaction().state is TransactionState.PREPARE_ABORT
+
+
+def test_only_those_that_are_due_are_aborted(driver: Any) -> None:
+    for name, timeout_ms in [("short", 20 * SECOND), ("long", 50 * SECOND)]:
+        pid = driver.init(name, timeout_ms).producer_id
+        driver.add(pid, 0, name=name)
+    driver.advance(21 * SECOND)
+    assert driver.transaction("short").state is TransactionState.PREPARE_ABORT
+    assert driver.transaction("long").state is TransactionState.ONGOING
+    assert driver.coordinator.next_deadline() == driver.now + 29 * SECOND + 1
+    driver.advance(30 * SECOND)
+    assert driver.transaction("long").state is TransactionState.PREPARE_ABORT
+
+
+def test_a_timed_out_producer_may_go_on_under_kip_360(driver: Any) -> None:
+    driver.init(timeout_ms=SECOND)
+    driver.add(1000, 0)
+    driver.advance(11 * SECOND)
+    driver.write_markers()
+    assert driver.end(1000, 0).error is ErrorCode.INVALID_TXN_STATE
+    assert driver.init(expected=(1000, 0)) == ProducerReply(ErrorCode.NONE, 1000, 1)
+
+
+def test_a_timeout_survives_a_restart(driver: Any) -> None:
+    driver.init(timeout_ms=60 * SECOND)
+    driver.add(1000, 0)
+    driver.restart()
+    driver.advance(60 * SECOND + 1)
+    assert driver.transaction().state is TransactionState.PREPARE_ABORT
+
+
+def test_a_broker_without_transactions_has_no_timer(driver: Any) -> None:
+    assert driver.coordinator.next_deadline() is None
+
+
+def test_an_unused_transactional_id_is_forgotten_after_seven_days(driver: Any) -> None:
+    driver.init()
+    start = driver.now
+    while driver.now - start < 7 * DAY - HOUR:
+        driver.advance(HOUR)
+    assert "t" in driver.coordinator.transactions
+    driver.advance(HOUR)
+    assert driver.coordinator.transactions == {}
+    assert driver.log[-1].value is None
+    driver.restart()
+    assert driver.coordinator.transactions == {}
+    assert driver.init() == ProducerReply(ErrorCode.NONE, 1001, 0)
+
+
+def test_an_open_transaction_is_not_forgotten(make_driver: Any) -> None:
+    driver = make_driver(Settings(transactional_id_expiration_ms=1, max_timeout_ms=2**30))
+    driver.init(timeout_ms=2**30)
+    driver.init("idle")
+    driver.add(1000, 0)
+    driver.advance(HOUR)
+    assert list(driver.coordinator.transactions) == ["t"]
