@@ -5,6 +5,7 @@ py4j (which comes with PySpark) is the door into the JVM.
 """
 
 import glob
+import logging
 import os
 from dataclasses import dataclass
 from types import TracebackType
@@ -67,11 +68,25 @@ class _ExitHeld:
         implements = ["org.apache.kafka.common.utils.Exit$Procedure"]
 
 
+class _HooksKept:
+    """Collects what a tool would have done at the exit of its JVM, such as flushing its producer."""
+
+    def __init__(self) -> None:
+        self.hooks: list[Any] = []
+
+    def addShutdownHook(self, name: str, hook: Any) -> None:  # Java's name
+        self.hooks.append(hook)
+
+    class Java:
+        implements = ["org.apache.kafka.common.utils.Exit$ShutdownHookAdder"]
+
+
 class JavaTools:
     """The tools of one Kafka release: `tools.run("kafka-topics", "--list", ...)`."""
 
     def __init__(self, version: str = "4.3.1") -> None:
         bridge = glob.glob(os.path.join(os.path.dirname(pyspark.__file__), "jars", "py4j*.jar"))[0]
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # our own unwinding out of `main` is no error
         port, token = launch_gateway(
             classpath=os.pathsep.join([bridge, kafka_classpath(version)]),
             jarpath=bridge,
@@ -91,24 +106,28 @@ class JavaTools:
     def run(self, tool: str, *arguments: str, stdin: str = "") -> Outcome:
         """Run one tool to its end."""
         jvm = self._gateway.jvm
-        system = jvm.java.lang.System
-        held, out, err = _ExitHeld(), jvm.java.io.ByteArrayOutputStream(), jvm.java.io.ByteArrayOutputStream()
-        keep = system.out, system.err, getattr(system, "in")
+        system, leave = jvm.java.lang.System, jvm.org.apache.kafka.common.utils.Exit
+        out, err = jvm.java.io.ByteArrayOutputStream(), jvm.java.io.ByteArrayOutputStream()
+        held, kept = _ExitHeld(), _HooksKept()
+        before = system.out, system.err, getattr(system, "in")
         system.setOut(jvm.java.io.PrintStream(out, True))
         system.setErr(jvm.java.io.PrintStream(err, True))
         system.setIn(jvm.java.io.ByteArrayInputStream(stdin.encode()))
-        leave = jvm.org.apache.kafka.common.utils.Exit
         leave.setExitProcedure(held)
+        leave.setShutdownHookAdder(kept)
         thrown = ""
         try:
             self._java_class(TOOLS[tool]).main(self._strings(arguments))
         except Py4JJavaError as error:
             thrown = str(error.java_exception)
         finally:
+            for hook in kept.hooks:
+                hook.run()
             leave.resetExitProcedure()
-            system.setOut(keep[0])
-            system.setErr(keep[1])
-            system.setIn(keep[2])
+            leave.resetShutdownHookAdder()
+            system.setOut(before[0])
+            system.setErr(before[1])
+            system.setIn(before[2])
         status = held.status if held.status is not None else int(bool(thrown))
         said = err.toString().partition(UNWOUND)[0]  # tools that catch everything print our unwinding too
         return Outcome(status, out.toString(), said + (thrown if held.status is None else ""))
