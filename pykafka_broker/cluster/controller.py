@@ -1,0 +1,90 @@
+"""The controller: what decides about the cluster's metadata.
+
+Rule: a decision reads the image and changes nothing; it returns `Effects`. The metadata store commits their records and
+replays them into the image, and only then the reply goes out. The decisions stand in the modules beside this one
+(`topics`, `config_changes`, `feature_updates`, `quotas`), each a function of the controller and the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+from pykafka_broker.cluster.features import METADATA_VERSION
+from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.config.broker import BrokerConfig
+
+ReplyT = TypeVar("ReplyT")
+
+PRODUCER_ID_BLOCK_SIZE = 1000
+# The first metadata.version whose partition records have directory ids (KIP-858), eligible leader replicas (KIP-966)
+_DIRECTORIES_FROM = 17
+_ELR_FROM = 23
+
+
+class Effects(NamedTuple, Generic[ReplyT]):
+    """Records to commit as one batch, and the answer to give then."""
+
+    records: list[ApiMessageAndVersion]
+    reply: ReplyT
+
+
+class ProducerIdBlock(NamedTuple):
+    """Producer ids that one broker may hand out."""
+
+    first: int
+    size: int
+
+
+class Controller:
+    """What every decision reads. `config` is replaced when dynamic configs change."""
+
+    __slots__ = ("config", "image", "new_uuid", "node_id")
+
+    def __init__(self, image: MetadataImage, config: BrokerConfig, node_id: int, new_uuid: Callable[[], bytes]) -> None:
+        self.image = image
+        self.config = config
+        self.node_id = node_id
+        self.new_uuid = new_uuid
+
+    def usable_brokers(self) -> list[int]:
+        """Brokers that can be given new replicas, in order of id."""
+        return sorted(
+            broker.id
+            for broker in self.image.brokers.values()
+            if not broker.fenced and not broker.in_controlled_shutdown and not broker.all_dirs_cordoned
+        )
+
+    def partition_record_version(self) -> int:
+        level = self.image.features.get(METADATA_VERSION, 0)
+        return 2 if level >= _ELR_FROM else 1 if level >= _DIRECTORIES_FROM else 0
+
+    def allocate_producer_ids(self) -> Effects[ProducerIdBlock]:
+        """The next block; what is left of a block when its broker stops is never handed out."""
+        from pykafka_broker.protocol.stored.producer_ids_record import ProducerIdsRecord
+
+        first = self.image.next_producer_id
+        epoch = self.image.brokers[self.node_id].epoch
+        record = ProducerIdsRecord(self.node_id, epoch, first + PRODUCER_ID_BLOCK_SIZE)
+        return Effects([ApiMessageAndVersion(record, 0)], ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE))
+
+
+class ProducerIds:
+    """Hands out producer ids one by one and asks the controller for a block when it has none."""
+
+    __slots__ = ("_commit", "_controller", "_end", "_next")
+
+    def __init__(self, controller: Controller, commit: Callable[[list[ApiMessageAndVersion]], object]) -> None:
+        self._controller = controller
+        self._commit = commit
+        self._next = self._end = 0
+
+    def next_id(self) -> int:
+        if self._next == self._end:
+            effects = self._controller.allocate_producer_ids()
+            self._commit(effects.records)
+            self._next = effects.reply.first
+            self._end = effects.reply.first + effects.reply.size
+        self._next += 1
+        return self._next - 1

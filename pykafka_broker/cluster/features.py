@@ -1,0 +1,58 @@
+"""Features: what this broker can do and which level a new cluster finalizes (KIP-584, KIP-778, KIP-1022).
+
+Rule: the ranges and levels are those of Kafka 4.3, since clients and tools decide by them what they offer.
+"""
+
+from __future__ import annotations
+
+METADATA_VERSION = "metadata.version"
+KRAFT_VERSION = "kraft.version"
+
+# The level of metadata.version as each release names it; a level without a release of its own lies between two of them.
+METADATA_VERSIONS = {
+    7: "3.3-IV3",
+    8: "3.4-IV0",
+    9: "3.5-IV0",
+    10: "3.5-IV1",
+    11: "3.5-IV2",
+    12: "3.6-IV0",
+    13: "3.6-IV1",
+    14: "3.6-IV2",
+    15: "3.7-IV0",
+    16: "3.7-IV1",
+    17: "3.7-IV2",
+    18: "3.7-IV3",
+    19: "3.7-IV4",
+    20: "3.8-IV0",
+    21: "3.9-IV0",
+    22: "4.0-IV0",
+    23: "4.0-IV1",
+    24: "4.0-IV2",
+    25: "4.0-IV3",
+    26: "4.1-IV0",
+    27: "4.1-IV1",
+    28: "4.2-IV0",
+    29: "4.2-IV1",
+    30: "4.3-IV0",
+}
+
+# name: (lowest, highest) supported level, in the order in which a 4.3 broker lists them
+SUPPORTED: dict[str, tuple[int, int]] = {
+    "group.version": (0, 1),
+    "kraft.version": (0, 1),
+    "share.version": (0, 1),
+    "metadata.version": (7, 30),
+    "eligible.leader.replicas.version": (0, 1),
+    "transaction.version": (0, 2),
+    "streams.version": (0, 1),
+}
+
+# What formatting a new cluster finalizes, in the order of its bootstrap records.
+BOOTSTRAP_LEVELS: dict[str, int] = {
+    "metadata.version": 30,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}

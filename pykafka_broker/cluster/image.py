@@ -1,0 +1,395 @@
+"""The metadata image. Rule: it changes only by `apply`, one metadata record at a time, live and at load alike.
+
+It holds what `__cluster_metadata-0` says: topics, configs, features, brokers, quotas, producer id blocks, credentials,
+ACLs, tokens. It knows no file and no request. Partitions are slim and share their replica tuples, since a broker may
+hold tens of thousands of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pykafka_broker.cluster.records import MetadataError, RecordType, ResourceType
+
+NO_LEADER = -1
+# PartitionChangeRecord's word for "the leader stays"
+LEADER_UNCHANGED = -2
+
+# An entity of a client quota: its (type, name) pairs in order of type; the name None stands for the default entity.
+QuotaEntity = tuple[tuple[str, str | None], ...]
+
+_tuples: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+
+def _shared(values: list[Any]) -> tuple[Any, ...]:
+    """The one tuple with these values: ten thousand partitions have only a handful of distinct replica sets."""
+    key = tuple(values)
+    return _tuples.setdefault(key, key)
+
+
+class PartitionImage:
+    """One partition as the controller sees it; epochs only ever grow."""
+
+    __slots__ = (
+        "adding_replicas",
+        "directories",
+        "elr",
+        "isr",
+        "last_known_elr",
+        "leader",
+        "leader_epoch",
+        "leader_recovery_state",
+        "partition",
+        "partition_epoch",
+        "removing_replicas",
+        "replicas",
+    )
+
+    def __init__(
+        self,
+        partition: int,
+        replicas: tuple[int, ...],
+        isr: tuple[int, ...],
+        leader: int,
+        leader_epoch: int = 0,
+        partition_epoch: int = 0,
+        directories: tuple[bytes, ...] = (),
+    ) -> None:
+        self.partition = partition
+        self.replicas = replicas
+        self.isr = isr
+        self.leader = leader
+        self.leader_epoch = leader_epoch
+        self.partition_epoch = partition_epoch
+        self.directories = directories
+        self.removing_replicas: tuple[int, ...] = ()
+        self.adding_replicas: tuple[int, ...] = ()
+        self.elr: tuple[int, ...] = ()
+        self.last_known_elr: tuple[int, ...] = ()
+        self.leader_recovery_state = 0
+
+
+class TopicImage:
+    """A topic: its partitions by number. A re-created topic is another one, with another id."""
+
+    __slots__ = ("id", "name", "partitions")
+
+    def __init__(self, name: str, topic_id: bytes) -> None:
+        self.name = name
+        self.id = topic_id
+        self.partitions: dict[int, PartitionImage] = {}
+
+
+class BrokerImage:
+    """A registered broker. `epoch` is the offset of its registration in the metadata log."""
+
+    __slots__ = (
+        "cordoned_log_dirs",
+        "endpoints",
+        "epoch",
+        "features",
+        "fenced",
+        "id",
+        "in_controlled_shutdown",
+        "incarnation_id",
+        "log_dirs",
+        "rack",
+    )
+
+    def __init__(self, record: Any) -> None:
+        self.id: int = record.broker_id
+        self.epoch: int = record.broker_epoch
+        self.incarnation_id: bytes = record.incarnation_id
+        # (listener name, host, port, security protocol id)
+        self.endpoints: list[tuple[str, str, int, int]] = [
+            (e.name, e.host, e.port, e.security_protocol) for e in record.end_points
+        ]
+        self.features: dict[str, tuple[int, int]] = {
+            f.name: (f.min_supported_version, f.max_supported_version) for f in record.features
+        }
+        self.rack: str | None = record.rack
+        self.fenced: bool = record.fenced
+        self.in_controlled_shutdown: bool = record.in_controlled_shutdown
+        self.log_dirs: tuple[bytes, ...] = _shared(record.log_dirs)
+        self.cordoned_log_dirs: tuple[bytes, ...] = _shared(record.cordoned_log_dirs or [])
+
+    @property
+    def all_dirs_cordoned(self) -> bool:
+        """No directory of this broker takes new replicas (KIP-1066)."""
+        return bool(self.log_dirs) and set(self.log_dirs) <= set(self.cordoned_log_dirs)
+
+
+class MetadataDelta:
+    """What a run of records changed, for those who must act on it. Deleted topics keep their image here."""
+
+    __slots__ = (
+        "brokers",
+        "changed_partitions",
+        "configs",
+        "created",
+        "deleted",
+        "features",
+        "new_partitions",
+        "quotas",
+    )
+
+    def __init__(self) -> None:
+        self.created: list[TopicImage] = []
+        self.deleted: list[TopicImage] = []
+        self.new_partitions: list[tuple[TopicImage, PartitionImage]] = []
+        self.changed_partitions: list[tuple[TopicImage, PartitionImage]] = []
+        self.configs: set[tuple[int, str]] = set()
+        self.features: set[str] = set()
+        self.brokers: set[int] = set()
+        self.quotas: set[QuotaEntity] = set()
+
+
+class MetadataImage:
+    """The current state. `generation` grows with every applied record that a cached answer could depend on."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicImage] = {}
+        self.topics_by_id: dict[bytes, TopicImage] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        self.brokers: dict[int, BrokerImage] = {}
+        self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.next_producer_id = 0
+        self.scram: dict[tuple[int, str], Any] = {}
+        self.acls: dict[bytes, Any] = {}
+        self.delegation_tokens: dict[str, Any] = {}
+        self.controllers: dict[int, Any] = {}
+        self.generation = 0
+        self.partition_count = 0
+        self._appliers: dict[int, Callable[[Any, MetadataDelta], None]] = {
+            RecordType.REGISTER_BROKER: self._register_broker,
+            RecordType.UNREGISTER_BROKER: self._unregister_broker,
+            RecordType.TOPIC: self._topic,
+            RecordType.PARTITION: self._partition,
+            RecordType.CONFIG: self._config,
+            RecordType.PARTITION_CHANGE: self._partition_change,
+            RecordType.FENCE_BROKER: self._fence_broker,
+            RecordType.UNFENCE_BROKER: self._unfence_broker,
+            RecordType.REMOVE_TOPIC: self._remove_topic,
+            RecordType.DELEGATION_TOKEN: self._delegation_token,
+            RecordType.USER_SCRAM_CREDENTIAL: self._scram_credential,
+            RecordType.FEATURE_LEVEL: self._feature_level,
+            RecordType.CLIENT_QUOTA: self._client_quota,
+            RecordType.PRODUCER_IDS: self._producer_ids,
+            RecordType.BROKER_REGISTRATION_CHANGE: self._broker_registration_change,
+            RecordType.ACCESS_CONTROL_ENTRY: self._access_control_entry,
+            RecordType.REMOVE_ACCESS_CONTROL_ENTRY: self._remove_access_control_entry,
+            RecordType.NO_OP: self._nothing,
+            RecordType.ZK_MIGRATION_STATE: self._nothing,
+            RecordType.REMOVE_USER_SCRAM_CREDENTIAL: self._remove_scram_credential,
+            RecordType.REMOVE_DELEGATION_TOKEN: self._remove_delegation_token,
+            RecordType.REGISTER_CONTROLLER: self._register_controller,
+            RecordType.CLEAR_ELR: self._clear_elr,
+        }
+
+    def apply(self, record: Any, delta: MetadataDelta) -> None:
+        """Change the image by one metadata record and note in `delta` what changed."""
+        applier = self._appliers.get(record.API_KEY)
+        if applier is None:
+            raise MetadataError(f"a record of type {record.API_KEY} can't be applied to the metadata image")
+        applier(record, delta)
+        self.generation += 1
+
+    def config(self, resource_type: int, name: str) -> dict[str, str]:
+        """The overrides of one resource; an empty dict if it has none. Not to be changed by the caller."""
+        return self.configs.get((resource_type, name), {})
+
+    def topic_config(self, topic: str) -> dict[str, str]:
+        return self.config(ResourceType.TOPIC, topic)
+
+    def partition(self, topic: str, partition: int) -> PartitionImage | None:
+        image = self.topics.get(topic)
+        return None if image is None else image.partitions.get(partition)
+
+    def topic_id(self, topic: str) -> bytes | None:
+        image = self.topics.get(topic)
+        return None if image is None else image.id
+
+    # Topics and partitions
+
+    def _topic(self, record: Any, delta: MetadataDelta) -> None:
+        if record.name in self.topics:
+            raise MetadataError(f"topic {record.name} is created twice")
+        topic = TopicImage(record.name, bytes(record.topic_id))
+        self.topics[topic.name] = self.topics_by_id[topic.id] = topic
+        delta.created.append(topic)
+
+    def _partition(self, record: Any, delta: MetadataDelta) -> None:
+        topic = self._known_topic(record.topic_id)
+        partition = PartitionImage(
+            record.partition_id,
+            _shared(record.replicas),
+            _shared(record.isr),
+            record.leader,
+            record.leader_epoch,
+            record.partition_epoch,
+            _shared(record.directories),
+        )
+        # Most partitions have none of these: the empty tuple of the constructor stays.
+        if record.removing_replicas:
+            partition.removing_replicas = _shared(record.removing_replicas)
+        if record.adding_replicas:
+            partition.adding_replicas = _shared(record.adding_replicas)
+        if record.eligible_leader_replicas:
+            partition.elr = _shared(record.eligible_leader_replicas)
+        if record.last_known_elr:
+            partition.last_known_elr = _shared(record.last_known_elr)
+        partition.leader_recovery_state = record.leader_recovery_state
+        if partition.partition not in topic.partitions:
+            self.partition_count += 1
+        topic.partitions[partition.partition] = partition
+        delta.new_partitions.append((topic, partition))
+
+    def _partition_change(self, record: Any, delta: MetadataDelta) -> None:
+        topic = self._known_topic(record.topic_id)
+        partition = topic.partitions.get(record.partition_id)
+        if partition is None:
+            raise MetadataError(f"a change of {topic.name}-{record.partition_id}, which does not exist")
+        for field, attribute in (
+            ("isr", "isr"),
+            ("replicas", "replicas"),
+            ("removing_replicas", "removing_replicas"),
+            ("adding_replicas", "adding_replicas"),
+            ("directories", "directories"),
+            ("eligible_leader_replicas", "elr"),
+            ("last_known_elr", "last_known_elr"),
+        ):
+            value = getattr(record, field)
+            if value is not None:
+                setattr(partition, attribute, _shared(value))
+        if record.leader != LEADER_UNCHANGED:
+            # Naming a leader starts a new epoch even when it is the same broker: its log may have lost its tail.
+            partition.leader = record.leader
+            partition.leader_epoch += 1
+        if record.leader_recovery_state != -1:
+            partition.leader_recovery_state = record.leader_recovery_state
+        partition.partition_epoch += 1
+        delta.changed_partitions.append((topic, partition))
+
+    def _remove_topic(self, record: Any, delta: MetadataDelta) -> None:
+        topic = self._known_topic(record.topic_id)
+        del self.topics[topic.name]
+        del self.topics_by_id[topic.id]
+        self.partition_count -= len(topic.partitions)
+        # Kafka writes no records for this: the configs go with their topic.
+        self.configs.pop((ResourceType.TOPIC, topic.name), None)
+        delta.deleted.append(topic)
+
+    def _clear_elr(self, record: Any, delta: MetadataDelta) -> None:
+        names = [record.topic_name] if record.topic_name else list(self.topics)
+        for name in names:
+            for partition in self.topics[name].partitions.values():
+                partition.elr = partition.last_known_elr = ()
+
+    def _known_topic(self, topic_id: bytes) -> TopicImage:
+        topic = self.topics_by_id.get(topic_id)
+        if topic is None:
+            raise MetadataError(f"a record for the topic id {bytes(topic_id).hex()}, which does not exist")
+        return topic
+
+    # Configs, features, quotas, producer ids
+
+    def _config(self, record: Any, delta: MetadataDelta) -> None:
+        resource = (record.resource_type, record.resource_name)
+        if record.value is None:
+            overrides = self.configs.get(resource)
+            if overrides is not None:
+                overrides.pop(record.name, None)
+                if not overrides:
+                    del self.configs[resource]
+        else:
+            self.configs.setdefault(resource, {})[record.name] = record.value
+        delta.configs.add(resource)
+
+    def _feature_level(self, record: Any, delta: MetadataDelta) -> None:
+        # Level 0 means "not finalized", save for metadata.version, which has no such level.
+        if record.feature_level == 0:
+            self.features.pop(record.name, None)
+        else:
+            self.features[record.name] = record.feature_level
+        delta.features.add(record.name)
+
+    def _client_quota(self, record: Any, delta: MetadataDelta) -> None:
+        entity = tuple(sorted((e.entity_type, e.entity_name) for e in record.entity))
+        if record.remove:
+            quotas = self.client_quotas.get(entity)
+            if quotas is not None:
+                quotas.pop(record.key, None)
+                if not quotas:
+                    del self.client_quotas[entity]
+        else:
+            self.client_quotas.setdefault(entity, {})[record.key] = record.value
+        delta.quotas.add(entity)
+
+    def _producer_ids(self, record: Any, delta: MetadataDelta) -> None:
+        if record.next_producer_id <= self.next_producer_id and self.next_producer_id:
+            raise MetadataError(f"producer ids go back from {self.next_producer_id} to {record.next_producer_id}")
+        self.next_producer_id = record.next_producer_id
+
+    # Brokers and controllers
+
+    def _register_broker(self, record: Any, delta: MetadataDelta) -> None:
+        self.brokers[record.broker_id] = BrokerImage(record)
+        delta.brokers.add(record.broker_id)
+
+    def _unregister_broker(self, record: Any, delta: MetadataDelta) -> None:
+        self.brokers.pop(record.broker_id, None)
+        delta.brokers.add(record.broker_id)
+
+    def _broker_registration_change(self, record: Any, delta: MetadataDelta) -> None:
+        broker = self._known_broker(record.broker_id)
+        if record.fenced:
+            broker.fenced = record.fenced > 0
+        if record.in_controlled_shutdown:
+            broker.in_controlled_shutdown = True
+        if record.log_dirs:
+            broker.log_dirs = _shared(record.log_dirs)
+        if record.cordoned_log_dirs is not None:
+            broker.cordoned_log_dirs = _shared(record.cordoned_log_dirs)
+        delta.brokers.add(broker.id)
+
+    def _fence_broker(self, record: Any, delta: MetadataDelta) -> None:
+        self._known_broker(record.id).fenced = True
+        delta.brokers.add(record.id)
+
+    def _unfence_broker(self, record: Any, delta: MetadataDelta) -> None:
+        self._known_broker(record.id).fenced = False
+        delta.brokers.add(record.id)
+
+    def _register_controller(self, record: Any, delta: MetadataDelta) -> None:
+        self.controllers[record.controller_id] = record
+
+    def _known_broker(self, broker_id: int) -> BrokerImage:
+        broker = self.brokers.get(broker_id)
+        if broker is None:
+            raise MetadataError(f"a change of broker {broker_id}, which is not registered")
+        return broker
+
+    # Security: the records themselves are the state
+
+    def _scram_credential(self, record: Any, delta: MetadataDelta) -> None:
+        self.scram[record.mechanism, record.name] = record
+
+    def _remove_scram_credential(self, record: Any, delta: MetadataDelta) -> None:
+        self.scram.pop((record.mechanism, record.name), None)
+
+    def _access_control_entry(self, record: Any, delta: MetadataDelta) -> None:
+        self.acls[bytes(record.id)] = record
+
+    def _remove_access_control_entry(self, record: Any, delta: MetadataDelta) -> None:
+        self.acls.pop(bytes(record.id), None)
+
+    def _delegation_token(self, record: Any, delta: MetadataDelta) -> None:
+        self.delegation_tokens[record.token_id] = record
+
+    def _remove_delegation_token(self, record: Any, delta: MetadataDelta) -> None:
+        self.delegation_tokens.pop(record.token_id, None)
+
+    def _nothing(self, record: Any, delta: MetadataDelta) -> None:
+        """Records that only mark time."""

@@ -1,0 +1,47 @@
+"""Names of topics. Rule: the names that Kafka refuses are refused with its sentences (Topic.validate)."""
+
+from __future__ import annotations
+
+import re
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+SHARE_GROUP_STATE = "__share_group_state"
+CLUSTER_METADATA = "__cluster_metadata"
+# Those that Metadata shows with is_internal. The metadata log is none: clients never see it.
+INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE))
+
+MAX_NAME_LENGTH = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def name_problem(name: str) -> str | None:
+    """Why this can't be a topic's name, or None."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    if _LEGAL.fullmatch(name) is None:
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+def check_topic_name(name: str) -> None:
+    """Raises INVALID_TOPIC_EXCEPTION for a name that no topic may have."""
+    problem = name_problem(name)
+    if problem is not None:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+
+
+def may_collide(name: str) -> bool:
+    """Metric names turn '.' into '_', so two names that differ in those alone are kept apart."""
+    return "." in name or "_" in name
+
+
+def unified(name: str) -> str:
+    return name.replace(".", "_")

@@ -1,0 +1,318 @@
+"""Creating and deleting topics and adding partitions.
+
+Rule: one bad topic of a request spoils only itself, a request that is too large as a whole spoils all of it. Checks
+stand in Kafka's order (ReplicationControlManager), because a request with two faults is answered with the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from pykafka_broker.cluster.controller import Controller, Effects
+from pykafka_broker.cluster.placement import check_assignment, directories_of, place
+from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
+from pykafka_broker.config.describe import describe_topic
+from pykafka_broker.config.topic import parse_overrides
+from pykafka_broker.config.values import ConfigError
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from pykafka_broker.protocol.messages.create_partitions_response import (
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.create_topics_response import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from pykafka_broker.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
+from pykafka_broker.protocol.stored.partition_record import PartitionRecord
+from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
+from pykafka_broker.protocol.stored.topic_record import TopicRecord
+
+# What one request may ask for, and what one operation may write.
+MAX_PARTITIONS_PER_REQUEST = 10_000
+MAX_RECORDS_PER_OPERATION = 10_000
+# The configs of a created topic are in the answer since KIP-525.
+CONFIGS_FROM_VERSION = 5
+
+Records = list[ApiMessageAndVersion]
+
+
+def create_topics(controller: Controller, request: CreateTopicsRequest, version: int) -> Effects[CreateTopicsResponse]:
+    """CreateTopics (KIP-4): every version; `version` decides only whether the configs are worth making."""
+    names = Counter(topic.name for topic in request.topics)
+    wanted = [topic for topic in request.topics if names[topic.name] == 1]
+    creation = _Creation(controller, request.validate_only, with_configs=version >= CONFIGS_FROM_VERSION)
+    results = creation.run(wanted)
+    for name, count in names.items():
+        if count > 1:
+            results.append(_failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+    return Effects([] if request.validate_only else creation.records, CreateTopicsResponse(topics=results))
+
+
+class _Creation:
+    """One CreateTopics request on its way: the records so far, and the names that they will take."""
+
+    def __init__(self, controller: Controller, validate_only: bool, with_configs: bool) -> None:
+        self.controller = controller
+        self.validate_only = validate_only
+        self.with_configs = with_configs
+        self.records: Records = []
+
+    def run(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
+        if self._requested_partitions(topics) > MAX_PARTITIONS_PER_REQUEST:
+            return self._refuse_all(topics, "Excessively large number of partitions per request.")
+        collisions = self._names_in_use() if any(may_collide(topic.name) for topic in topics) else {}
+        results = []
+        for topic in topics:
+            try:
+                results.append(self._create(topic, collisions))
+            except ApiError as error:
+                results.append(_failed(topic.name, error.code, error.message))
+        if len(self.records) > MAX_RECORDS_PER_OPERATION:
+            self.records = []
+            return self._refuse_all(topics, "Unable to perform excessively large batch operation.")
+        return results
+
+    def _refuse_all(self, topics: list[CreatableTopic], message: str) -> list[CreatableTopicResult]:
+        return [_failed(topic.name, ErrorCode.POLICY_VIOLATION, message) for topic in topics]
+
+    def _requested_partitions(self, topics: list[CreatableTopic]) -> int:
+        default = self.controller.config.num_partitions
+        return sum(
+            len(topic.assignments) or (default if topic.num_partitions == -1 else max(topic.num_partitions, 0))
+            for topic in topics
+        )
+
+    def _names_in_use(self) -> dict[str, str]:
+        """Unified name to name. Two new topics of one request may collide, as they may in Kafka."""
+        return {unified(name): name for name in self.controller.image.topics if may_collide(name)}
+
+    def _create(self, topic: CreatableTopic, collisions: Mapping[str, str]) -> CreatableTopicResult:
+        image = self.controller.image
+        name = topic.name
+        if name == CLUSTER_METADATA:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+        check_topic_name(name)
+        if name in image.topics:
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if may_collide(name) and unified(name) in collisions:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic: {collisions[unified(name)]}",
+            )
+        overrides = _checked_overrides(topic)
+        assignments = self._assignments(topic)
+        topic_id = self.controller.new_uuid()
+        records = [ApiMessageAndVersion(TopicRecord(name, topic_id), 0)]
+        records += [
+            ApiMessageAndVersion(ConfigRecord(ResourceType.TOPIC, name, key, value), 0)
+            for key, value in overrides.items()
+        ]
+        records += _partition_records(self.controller, topic_id, 0, assignments)
+        self.records += records
+        return CreatableTopicResult(
+            name=name,
+            topic_id=topic_id,
+            num_partitions=len(assignments),
+            replication_factor=len(assignments[0]),
+            configs=_configs_of(self.controller, overrides) if self.with_configs else [],
+        )
+
+    def _assignments(self, topic: CreatableTopic) -> list[list[int]]:
+        config = self.controller.config
+        if topic.assignments:
+            return self._manual(topic)
+        if topic.replication_factor < -1 or topic.replication_factor == 0:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "Replication factor must be larger than 0, or -1 to use the default value.",
+            )
+        if topic.num_partitions < -1 or topic.num_partitions == 0:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+            )
+        partitions = config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+        factor = config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+        return place(self.controller, 0, partitions, factor)
+
+    def _manual(self, topic: CreatableTopic) -> list[list[int]]:
+        for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
+            if value != -1:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"A manual partition assignment was specified, but {what} was not set to -1.",
+                )
+        assignments: dict[int, list[int]] = {}
+        expected = None
+        for assignment in topic.assignments:
+            if assignment.partition_index in assignments:
+                raise ApiError(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    f"Found multiple manual partition assignments for partition {assignment.partition_index}",
+                )
+            check_assignment(self.controller.image, assignment.broker_ids, expected)
+            expected = len(assignment.broker_ids)
+            assignments[assignment.partition_index] = assignment.broker_ids
+        if sorted(assignments) != list(range(len(assignments))):
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+            )
+        return [assignments[partition] for partition in range(len(assignments))]
+
+
+def _checked_overrides(topic: CreatableTopic) -> dict[str, str]:
+    overrides: dict[str, str] = {}
+    nulls = [config.name for config in topic.configs if config.value is None]
+    for config in topic.configs:
+        if config.value is not None:
+            overrides[config.name] = config.value  # the last one of a repeated name holds, as in Kafka
+    if nulls:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(sorted(set(nulls)))}"
+        )
+    try:
+        parse_overrides(overrides)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    return overrides
+
+
+def _configs_of(controller: Controller, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+    entries = describe_topic(controller.config, overrides)
+    return [
+        CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.is_sensitive)
+        for entry in sorted(entries, key=lambda entry: entry.name)
+    ]
+
+
+def _partition_records(controller: Controller, topic_id: bytes, first: int, assignments: list[list[int]]) -> Records:
+    version = controller.partition_record_version()
+    image = controller.image
+    records = []
+    for partition, replicas in enumerate(assignments, first):
+        in_sync = [replica for replica in replicas if not image.brokers[replica].fenced]
+        if not in_sync:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "All brokers specified in the manual partition assignment for partition "
+                f"{partition} are fenced or in controlled shutdown.",
+            )
+        record = PartitionRecord(partition, topic_id, replicas, in_sync, [], [], in_sync[0], 0, 0, 0)
+        if version > 0:
+            record.directories = directories_of(image, replicas)
+        records.append(ApiMessageAndVersion(record, version))
+    return records
+
+
+def _failed(name: str, code: ErrorCode, message: str | None) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=code, error_message=message)
+
+
+def delete_topics(controller: Controller, request: DeleteTopicsRequest, version: int) -> Effects[DeleteTopicsResponse]:
+    """DeleteTopics: by name, and by id since version 6 (KIP-516)."""
+    if not controller.config.delete_topic_enable:
+        # Clients before KIP-322 don't know the error of its own.
+        old = version < 3
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST if old else ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."
+        )
+    wanted = [(topic.name, topic.topic_id) for topic in request.topics]
+    wanted += [(name, ZERO_UUID) for name in request.topic_names]
+    repeats = Counter(wanted)
+    results: list[DeletableTopicResult] = []
+    doomed: dict[bytes, None] = {}
+    for name, topic_id in repeats:
+        try:
+            if repeats[name, topic_id] > 1 and (name is not None or topic_id != ZERO_UUID):
+                what = "name" if name is not None else "id"
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
+            found_name, found_id = _find_doomed(controller, name, topic_id)
+            if found_id in doomed:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
+                )
+            doomed[found_id] = None
+            results.append(DeletableTopicResult(found_name, found_id))
+        except ApiError as error:
+            results.append(DeletableTopicResult(name, topic_id, error.code, error.message))
+    records = [ApiMessageAndVersion(RemoveTopicRecord(topic_id), 0) for topic_id in doomed]
+    return Effects(records, DeleteTopicsResponse(responses=results))
+
+
+def _find_doomed(controller: Controller, name: str | None, topic_id: bytes) -> tuple[str, bytes]:
+    if name is None and topic_id == ZERO_UUID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if name is not None and topic_id != ZERO_UUID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if name is None:
+        topic = controller.image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    else:
+        topic = controller.image.topics.get(name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    return topic.name, topic.id
+
+
+def create_partitions(controller: Controller, request: CreatePartitionsRequest) -> Effects[CreatePartitionsResponse]:
+    """CreatePartitions (KIP-195): a topic only ever grows."""
+    names = Counter(topic.name for topic in request.topics)
+    records: Records = []
+    results = []
+    for topic in request.topics:
+        if names[topic.name] > 1:
+            continue
+        try:
+            added = _added_partitions(controller, topic)
+            if len(records) + len(added) > MAX_RECORDS_PER_OPERATION:
+                raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+            records += added
+            results.append(CreatePartitionsTopicResult(topic.name))
+        except ApiError as error:
+            results.append(CreatePartitionsTopicResult(topic.name, error.code, error.message))
+    for name, count in names.items():
+        if count > 1:
+            results.append(CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+    return Effects([] if request.validate_only else records, CreatePartitionsResponse(results=results))
+
+
+def _added_partitions(controller: Controller, topic: CreatePartitionsTopic) -> Records:
+    image = controller.image.topics.get(topic.name)
+    if image is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    present = len(image.partitions)
+    if topic.count == present:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+    if topic.count < present:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {present} partition(s); {topic.count} would not be an increase.",
+        )
+    added = topic.count - present
+    if added > MAX_RECORDS_PER_OPERATION:
+        # Kafka fails here with UNKNOWN_SERVER_ERROR; CreateTopics has the error that says what is wrong.
+        raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+    factor = len(image.partitions[0].replicas)
+    if topic.assignments is None:
+        assignments = place(controller, present, added, factor)
+    else:
+        if len(topic.assignments) != added:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {added} additional partition(s), but only {len(topic.assignments)} assignment(s) "
+                "were specified.",
+            )
+        for assignment in topic.assignments:
+            check_assignment(controller.image, assignment.broker_ids, factor)
+        assignments = [assignment.broker_ids for assignment in topic.assignments]
+    return _partition_records(controller, image.id, present, assignments)
