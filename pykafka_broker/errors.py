@@ -1,7 +1,8 @@
 """The two kinds of error that are not our bug.
 
-Rule: an `ApiError` becomes an error code in a reply and the connection goes on; a `FrameError` closes that connection. Anything else that is
-raised while a request is served is a defect of the broker: it is logged and answered with UNKNOWN_SERVER_ERROR.
+Rule: an `ApiError` becomes an error code in a reply and the connection goes on; a `FrameError` closes that connection.
+Anything else that is raised while a request is served is a defect of the broker: it is logged and answered with
+UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 
 class ApiError(Exception):
-    """A reply for one topic, partition, group or request; `message` goes into the answer where the protocol has room for it."""
+    """A reply for one topic, partition, group or request; `message` goes into the answer where the protocol has room
+    for it.
+    """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(f"{code.name}: {message}" if message else code.name)

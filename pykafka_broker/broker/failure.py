@@ -1,7 +1,8 @@
 """A whole request that failed.
 
-Rule: the error goes into the response's own top-level field; a response that has none (errors stand per topic or partition there, and its handler fills
-them in) can't carry it, and the connection is closed instead, so that the client never waits for nothing.
+Rule: the error goes into the response's own top-level field; a response that has none (errors stand per topic or
+partition there, and its handler fills them in) can't carry it, and the connection is closed instead, so that the client
+never waits for nothing.
 """
 
 from __future__ import annotations

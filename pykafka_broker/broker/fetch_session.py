@@ -1,7 +1,8 @@
-"""Fetch sessions (KIP-227): a client names its partitions once, then only what changes; the answer leaves out what has not.
+"""Fetch sessions (KIP-227): a client names its partitions once, then only what changes; the answer leaves out what has
+not.
 
-Rule: a session is soft state of this process, and a client that meets an unknown one starts anew. Epoch 0 opens, -1 closes, then epochs count up and
-wrap from 2^31-1 to 1.
+Rule: a session is soft state of this process, and a client that meets an unknown one starts anew. Epoch 0 opens, -1
+closes, then epochs count up and wrap from 2^31-1 to 1.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class FetchedPartition:
         self.high_watermark = self.log_start_offset = -1
 
     def changed(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Whether the client has not been told this yet; remembers it. (-1 after an error, so that the next answer tells it again.)"""
+        """Whether the client has not been told this yet; remembers it. (-1 after an error, so that the next answer
+        tells it again.)
+        """
         changed = self.high_watermark != high_watermark or self.log_start_offset != log_start_offset
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset

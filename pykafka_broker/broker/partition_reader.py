@@ -1,7 +1,8 @@
 """Reading one partition for a fetch.
 
-Rule: an error of one partition stands in its own part of the answer. Readers of committed records never see past the last stable offset and are told
-which transactions in what they got were aborted; the others read up to the high watermark.
+Rule: an error of one partition stands in its own part of the answer. Readers of committed records never see past the
+last stable offset and are told which transactions in what they got were aborted; the others read up to the high
+watermark.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class PartitionReader:
 
     @staticmethod
     def _diverges(log: PartitionLog, wanted: FetchedPartition, data: PartitionData) -> bool:
-        """Whether the client's last record is not of this log's history (KIP-595); tells it where the histories part."""
+        """Whether the client's last record is not of this log's history (KIP-595); tells it where they part."""
         epoch, end_offset = log.leader_epoch_end(wanted.last_fetched_epoch)
         if epoch < 0:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -1,8 +1,9 @@
 """What a broker demands of records before they go into a log.
 
-Rule: a batch that passes here may be appended as it is: one batch of format v2, whole, of the right CRC, size, timestamps and codec. The common case
-looks at the 61 bytes of the header and at the CRC and leaves the records alone; only a topic whose settings ask for more (compaction, another codec, a
-limit on old timestamps) or an old client (message formats v0 and v1) pays for parsing.
+Rule: a batch that passes here may be appended as it is: one batch of format v2, whole, of the right CRC, size,
+timestamps and codec. The common case looks at the 61 bytes of the header and at the CRC and leaves the records alone;
+only a topic whose settings ask for more (compaction, another codec, a limit on old timestamps) or an old client
+(message formats v0 and v1) pays for parsing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class RecordErrors(ApiError):
 
 
 class Prepared(NamedTuple):
-    """A batch that may be appended. `log_append_time` is -1 where the records keep the times that the client gave them."""
+    """A batch that may be appended. `log_append_time` is -1 where the records keep the times that the client gave
+    them.
+    """
 
     batch: Buffer
     header: BatchHeader
@@ -140,7 +143,9 @@ def _require_keys(batch: Buffer, header: BatchHeader) -> None:
 
 
 def _check_timestamps(batch: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> None:
-    """KIP-937. The greatest timestamp stands in the header; the least does not, so a limit on old ones has to look at each."""
+    """KIP-937. The greatest timestamp stands in the header; the least does not, so a limit on old ones has to look at
+    each.
+    """
     latest = now + config.message_timestamp_after_max_ms
     earliest = now - config.message_timestamp_before_max_ms if config.message_timestamp_before_max_ms < now else 0
     if header.log_append_time:
@@ -180,7 +185,11 @@ def _with_topic_codec(batch: Buffer, header: BatchHeader, config: TopicConfig) -
 def _level(config: TopicConfig, codec: int) -> int | None:
     from pykafka_broker.records.compression import GZIP, LZ4
 
-    levels = {GZIP: config.compression_gzip_level, LZ4: config.compression_lz4_level, ZSTD: config.compression_zstd_level}
+    levels = {
+        GZIP: config.compression_gzip_level,
+        LZ4: config.compression_lz4_level,
+        ZSTD: config.compression_zstd_level,
+    }
     return levels.get(codec)
 
 
@@ -193,7 +202,8 @@ def _prepare_message_set(records: Buffer | None, config: TopicConfig, now: int) 
     if len(records) > config.max_message_bytes:
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"The message set of {len(records)} bytes exceeds the maximum configured value of {config.max_message_bytes}.",
+            f"The message set of {len(records)} bytes exceeds the maximum configured value of "
+            f"{config.max_message_bytes}.",
         )
     batch = to_v2(records)
     return _apply_topic_config(batch, read_header(batch), config, now)

@@ -1,8 +1,8 @@
 """Requests that wait.
 
-Rule: a parked request is data. It is answered exactly once: by `poll` when something that it watches has moved, by `expire` at its deadline, by
-`complete` from whoever holds it as a token, or never if its connection has gone.
-`touch` only notes what has moved; `settle` polls. So the request that moved it is answered before those that waited for it.
+Rule: a parked request is data. It is answered exactly once: by `poll` when something that it watches has moved, by
+`expire` at its deadline, by `complete` from whoever holds it as a token, or never if its connection has gone. `touch`
+only notes what has moved; `settle` polls. So the request that moved it is answered before those that waited for it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ class Parked:
     """A request that waits.
 
     keys: what it watches; each `Purgatory.touch` of one of them leads to a `poll(now)`, which answers or returns None.
-    deadline: epoch milliseconds, or None for one that only `complete` ends. `expire(now)` gives the answer at the deadline.
-    yields: may be answered early by `expire` when another request arrives on the same connection (a fetch may always return less).
+    deadline: epoch milliseconds, or None for one that only `complete` ends. `expire(now)` gives the answer at the
+    deadline.
+    yields: may be answered early by `expire` when another request arrives on the same connection (a fetch may always
+    return less).
     cancelled: called once if the connection goes away first.
     """
 

@@ -1,15 +1,17 @@
 """From a frame to a reply.
 
-Rule: whatever a request holds, this connection gets an answer or a `FrameError`, and no other connection notices. `except Exception` stands here:
-what a handler raises beyond `ApiError` is our bug, is logged with the request's header, and is answered with UNKNOWN_SERVER_ERROR.
+Rule: whatever a request holds, this connection gets an answer or a `FrameError`, and no other connection notices.
+`except Exception` stands here: what a handler raises beyond `ApiError` is our bug, is logged with the request's header,
+and is answered with UNKNOWN_SERVER_ERROR.
 
 A handler module below `broker/api/` declares itself:
 
     @handles(ApiKey.LIST_OFFSETS)
-    def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse: ...
+    def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
 
-It returns the response, a `Parked`, or None where the protocol has no answer (Produce with acks=0). The buffer behind a request's `records` belongs to
-the connection and is used again after the handler has returned: copy what must outlive it.
+It returns the response, a `Parked`, or None where the protocol has no answer (Produce with acks=0). The buffer behind
+a request's `records` belongs to the connection and is used again after the handler has returned: copy what must
+outlive it.
 """
 
 from __future__ import annotations
@@ -67,11 +69,15 @@ class Endpoint:
     )
 
     def __init__(self, api_key: ApiKey) -> None:
-        route, spec = ROUTES[api_key], SPECS[api_key]
-        importlib.import_module(f"pykafka_broker.broker.api.{route.module}")
+        spec = SPECS[api_key]
         self.api_key = api_key
-        self.handler = _HANDLERS[api_key]
-        self.min_version, self.max_version = served_versions(api_key)
+        if api_key in ROUTES:
+            importlib.import_module(f"pykafka_broker.broker.api.{ROUTES[api_key].module}")
+            self.handler = _HANDLERS[api_key]
+            self.min_version, self.max_version = served_versions(api_key)
+        else:
+            self.handler = _refuse
+            self.min_version, self.max_version = spec.min_version, spec.max_version
         self.read = spec.request_class().read
         self.response_type = spec.response_class()
         never = 1 << 15
@@ -79,6 +85,11 @@ class Endpoint:
         # The answer to ApiVersions is read before versions are agreed on: its header stays plain (KIP-511).
         self.response_flexible_from = never if api_key is ApiKey.API_VERSIONS else self.flexible_from
         self.header_v0 = api_key is ApiKey.CONTROLLED_SHUTDOWN
+
+
+def _refuse(broker: Any, context: RequestContext, request: Any) -> Any:
+    """An API of the protocol that this broker does not serve: the client is told, where the response has room for it."""
+    raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def served_versions(api_key: ApiKey) -> tuple[int, int]:
@@ -124,7 +135,8 @@ class Router:
         readable = endpoint.min_version <= version <= endpoint.max_version
         if not readable and endpoint.api_key is not ApiKey.API_VERSIONS:
             raise FrameError(
-                f"{endpoint.api_key.name} version {version} is not served: {endpoint.min_version} to {endpoint.max_version}"
+                f"{endpoint.api_key.name} version {version} is not served: "
+                f"{endpoint.min_version} to {endpoint.max_version}"
             )
         client_id, body = _read_header_tail(frame, endpoint, version)
         context = RequestContext(api_key, version, correlation_id, client_id, connection, now)
@@ -139,8 +151,8 @@ class Router:
         return self._call(endpoint, context, request)
 
     def _load(self, api_key: int) -> Endpoint:
-        if api_key not in ROUTES:
-            raise FrameError(f"API key {api_key} is not served")
+        if api_key not in SPECS:
+            raise FrameError(f"API key {api_key} is unknown")
         endpoint = self._endpoints[api_key] = Endpoint(ApiKey(api_key))
         return endpoint
 

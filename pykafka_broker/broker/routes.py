@@ -1,7 +1,8 @@
 """Which module answers which API, and from which version to which.
 
-Rule: an API that is not here is not served, and the answer to ApiVersions is made from this table alone. A module is imported at the first request for
-it, so that a start costs only what it uses. Versions are those of the merged schemas unless a route narrows them.
+Rule: an API that is not here is not served, and the answer to ApiVersions is made from this table alone. A module is
+imported at the first request for it, so that a start costs only what it uses. Versions are those of the merged schemas
+unless a route narrows them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,19 @@
 """The process: sockets, signals, one timer."""
 
-from pykafka_broker.server.process import run
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pykafka_broker.config import BrokerConfig
+
+
+def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None]) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. `on_ready` is told host and port of the first listener."""
+    from pykafka_broker.server.process import run_process
+
+    return run_process(config, on_ready)
+
 
 __all__ = ["run"]

@@ -1,10 +1,11 @@
 """One client connection on a raw non-blocking socket.
 
-Rule: requests are served one after the other and answered in their order. While an answer is parked, or while the client does not take what it was sent,
-nothing more is served for this connection, and only for this one. A parked request that yields (a fetch) is answered as soon as another arrives.
+Rule: requests are served one after the other and answered in their order. While an answer is parked, or while the
+client does not take what it was sent, nothing more is served for this connection, and only for this one. A parked
+request that yields (a fetch) is answered as soon as another arrives.
 
-Why not a transport of asyncio: the loop's reader and writer callbacks on the bare socket let a response leave by `sendmsg` and `sendfile` in the same
-call that served the request, and an idle connection owns no buffer.
+Why not a transport of asyncio: the loop's reader and writer callbacks on the bare socket let a response leave by
+`sendmsg` and `sendfile` in the same call that served the request, and an idle connection owns no buffer.
 """
 
 from __future__ import annotations
@@ -126,6 +127,9 @@ class Connection:
     def _go_on(self) -> None:
         """Serve what arrived in the meantime, then listen again."""
         if self.closed or self._out or self._parked is not None:
+            return
+        if self._server.stopping:
+            self.close()
             return
         self._read_on()
         if self._reader.has_waiting:

@@ -1,7 +1,8 @@
 """Frames in a stream of bytes: a 4-byte length, then as many bytes.
 
-Rule: the length is checked when its four bytes are there, before anything is allocated for the frame. What comes in whole is served where it was
-received, in the buffer that all connections share; only a frame that is still incomplete gets memory of its own, of just its size.
+Rule: the length is checked when its four bytes are there, before anything is allocated for the frame. What comes in
+whole is served where it was received, in the buffer that all connections share; only a frame that is still incomplete
+gets memory of its own, of just its size.
 """
 
 from __future__ import annotations
@@ -43,11 +44,12 @@ class BufferPool:
 class FrameReader:
     """The incoming half of one connection.
 
-    `target()` names where the next bytes go; `received(n, deliver)` hands every frame that is complete to `deliver`, which returns False to stop
-    (the connection waits for an answer, or was closed). What stays behind is kept until `resume`.
+    `target()` names where the next bytes go; `received(n, deliver)` hands every frame that is complete to `deliver`,
+    which returns False to stop (the connection waits for an answer, or was closed). What stays behind is kept until
+    `resume`.
     """
 
-    __slots__ = ("_filled", "_max_bytes", "_partial", "_pool", "_scratch", "_size", "_waiting")
+    __slots__ = ("_filled", "_max_bytes", "_partial", "_paused", "_pool", "_scratch", "_size", "_waiting")
 
     def __init__(self, scratch: memoryview, pool: BufferPool, max_bytes: int) -> None:
         self._scratch = scratch  # shared: nothing of it survives the call in which it was filled
@@ -56,6 +58,7 @@ class FrameReader:
         self._partial: bytearray | None = None  # the frame that is coming in, without its length prefix
         self._size = 0  # of that frame
         self._filled = 0
+        self._paused = False
         self._waiting = b""  # received, not served yet: from a length prefix on
 
     @property
@@ -73,7 +76,7 @@ class FrameReader:
         if partial is None:
             return self._scratch
         if self._filled == len(partial) < self._size:
-            partial.extend(bytes(min(len(partial), self._size - len(partial))))
+            partial = self._partial = _larger(partial, min(2 * len(partial), self._size))
         return memoryview(partial)[self._filled : self._size]
 
     def received(self, count: int, deliver: Callable[[memoryview], bool]) -> None:
@@ -84,11 +87,14 @@ class FrameReader:
                 self._deliver_partial(deliver)
         elif self._waiting:
             self._waiting += bytes(self._scratch[:count])
+            if not self._paused:
+                self.resume(deliver)  # it waited for the rest of a length prefix
         else:
             self._serve(self._scratch[:count], deliver)
 
     def resume(self, deliver: Callable[[memoryview], bool]) -> None:
         """Serve what waited."""
+        self._paused = False
         if self._waiting:
             # A copy of its own: `deliver` may write into it, as into the shared buffer.
             waiting, self._waiting = memoryview(bytearray(self._waiting)), b""
@@ -118,12 +124,20 @@ class FrameReader:
             more = deliver(data[position + 4 : stop])
             position = stop
             if not more:
+                self._paused = True
                 break
         self._waiting = bytes(data[position:])
 
     def _begin_partial(self, size: int, start: memoryview) -> None:
         buffer = self._pool.take(size)
         if len(start) > len(buffer):
-            buffer.extend(bytes(len(start) - len(buffer)))
+            buffer = bytearray(len(start))
         buffer[: len(start)] = start
         self._partial, self._size, self._filled = buffer, size, len(start)
+
+
+def _larger(buffer: bytearray, size: int) -> bytearray:
+    """A copy with room for more; the old one can't be extended in place while a view of it is alive somewhere."""
+    grown = bytearray(size)
+    grown[: len(buffer)] = buffer
+    return grown

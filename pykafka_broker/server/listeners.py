@@ -1,6 +1,7 @@
 """The listeners of a broker: what it binds and what it tells clients.
 
-Rule: a client is told to come back to the address that it dialled, unless `advertised.listeners` names another for that listener.
+Rule: a client is told to come back to the address that it dialled, unless `advertised.listeners` names another for that
+listener.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def listeners_of(config: BrokerConfig) -> list[Listener]:
             continue  # one process is broker and controller here: nobody dials a controller
         if protocol != "PLAINTEXT":
             raise ConfigError(
-                f"Invalid value {text} for configuration listeners: security protocol {protocol} is not served, only PLAINTEXT"
+                f"Invalid value {text} for configuration listeners: "
+                f"security protocol {protocol} is not served, only PLAINTEXT"
             )
         listeners.append(Listener(name, host or "0.0.0.0", port, advertised.get(name)))
     return listeners
@@ -57,5 +59,7 @@ def listeners_of(config: BrokerConfig) -> list[Listener]:
 
 def _security_protocols(config: BrokerConfig) -> dict[str, str]:
     """`listener.security.protocol.map`: "NAME:PROTOCOL,..."."""
-    pairs = (entry.strip().partition(":") for entry in config["listener.security.protocol.map"].split(",") if entry.strip())
+    pairs = (
+        entry.strip().partition(":") for entry in config["listener.security.protocol.map"].split(",") if entry.strip()
+    )
     return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}

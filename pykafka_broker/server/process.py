@@ -1,7 +1,8 @@
 """One broker as one process.
 
-Rule: listeners are bound before the logs are read, so that a taken port is told at once and early clients wait in the backlog; the last thing on the
-way out is the clean-shutdown marker, so that it is only there when everything else is on disk.
+Rule: listeners are bound before the logs are read, so that a taken port is told at once and early clients wait in the
+backlog; the last thing on the way out is the clean-shutdown marker, so that it is only there when everything else is on
+disk.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ log = logging.getLogger(__name__)
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None]) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code. `on_ready` is told where the first listener can be reached."""
+def run_process(config: BrokerConfig, on_ready: Callable[[str, int], None]) -> int:
+    """What `pykafka_broker.server.run` does."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(_serve(config, loop, on_ready))

@@ -1,11 +1,13 @@
 """Sockets, signals and the one timer of a broker process.
 
-Rule: here, and only here, are the event loop and the clock. The machines below are told the time; the timer is armed for the earliest of their deadlines.
+Rule: here, and only here, are the event loop and the clock. The machines below are told the time; the timer is armed
+for the earliest of their deadlines.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import socket
@@ -58,6 +60,8 @@ class Server:
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
         self._next_sweep = now_ms() + self._sweep_every()
+        self._drained = asyncio.Event()
+        self.stopping = False
 
     # -- listening
 
@@ -135,7 +139,9 @@ class Server:
         else:
             del self._per_ip[host]
         self.broker.connection_closed(connection.context)
-        if not self._accepting and self._listening:
+        if not self._connections:
+            self._drained.set()
+        if not self._accepting and not self.stopping:
             self._accept_on()
 
     # -- time
@@ -181,6 +187,7 @@ class Server:
 
     async def stop(self) -> None:
         """Accept nothing more, let answers that are on their way go out, then close every connection."""
+        self.stopping = True
         self._accept_off()
         for sock, _ in self._listening:
             sock.close()
@@ -188,9 +195,10 @@ class Server:
         for connection in list(self._connections.values()):
             if not connection.sending:
                 connection.close()
-        deadline = self.loop.time() + _GRACE_SECONDS
-        while any(c.sending for c in self._connections.values()) and self.loop.time() < deadline:
-            await asyncio.sleep(0.01)
+        self._drained.clear()
+        if self._connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), _GRACE_SECONDS)
         for connection in list(self._connections.values()):
             connection.close()
         if self._timer is not None:

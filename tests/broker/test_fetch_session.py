@@ -84,7 +84,10 @@ def test_a_larger_session_takes_the_place_of_an_old_smaller_one_in_use() -> None
 def test_update_adds_changes_and_forgets() -> None:
     session = opened(cache(), 0, 1)
     session.update([FetchedPartition("t", 1, 7, 50), FetchedPartition("t", 2, 9, 60)], [("t", 0), ("t", 5)])
-    assert [(key[1], one.fetch_offset, one.max_bytes) for key, one in session.partitions.items()] == [(1, 7, 50), (2, 9, 60)]
+    assert [(key[1], one.fetch_offset, one.max_bytes) for key, one in session.partitions.items()] == [
+        (1, 7, 50),
+        (2, 9, 60),
+    ]
 
 
 def test_what_returned_records_goes_to_the_end() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pykafka_broker.broker.purgatory import Parked, Purgatory
 
 
-def waiting(purgatory: Purgatory, answers: list[object], *, deadline: int | None = 100, keys: tuple[str, ...] = ("p",)) -> Parked:
+def waiting(
+    purgatory: Purgatory, answers: list[object], *, deadline: int | None = 100, keys: tuple[str, ...] = ("p",)
+) -> Parked:
     """One that is content as soon as its box holds something."""
     box: list[object] = []
     parked = Parked(deadline, keys=keys, poll=lambda now: box[0] if box else None, expire=lambda now: ("expired", now))

@@ -1,7 +1,7 @@
 """DeleteRecords v0-v2: moves the log start offset; -1 means the high watermark (KIP-107, KIP-204).
 
-Kafka Streams purges its repartition topics so. Beyond the high watermark is OFFSET_OUT_OF_RANGE, a topic whose cleanup.policy lacks `delete` is
-POLICY_VIOLATION. Version 2 is flexible.
+Kafka Streams purges its repartition topics so. Beyond the high watermark is OFFSET_OUT_OF_RANGE, a topic whose
+cleanup.policy lacks `delete` is POLICY_VIOLATION. Version 2 is flexible.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Fetch v0-v18.
 
-Behaviour: partitions are read in the order of the session (KIP-227), the first one with records gives at least a whole batch whatever the limits say
-(KIP-74), the answer waits until `min_bytes` are there, an error is found or `max_wait_ms` is over. A waiting fetch yields to the next request of its
+Behaviour: partitions are read in the order of the session (KIP-227), the first one with records gives at least a whole
+batch whatever the limits say (KIP-74), the answer waits until `min_bytes` are there, an error is found or `max_wait_ms`
+is over. A waiting fetch yields to the next request of its
 connection: it may always return less.
-Versions: 0-1 read message format v0, 2-3 format v1 (down-converted), 4 isolation levels and aborted transactions, 5 log start offset, 7 sessions, 9 leader
-epochs (KIP-320), 12 flexible and diverging epochs (KIP-595), 13 topic ids (KIP-516), 15 replica state, 16 node endpoints, 17 directory ids, 18 high watermark.
+Versions: 0-1 read message format v0, 2-3 format v1 (down-converted), 4 isolation levels and aborted transactions, 5 log
+start offset, 7 sessions, 9 leader epochs (KIP-320), 12 flexible and diverging epochs (KIP-595), 13 topic ids (KIP-516),
+15 replica state, 16 node endpoints, 17 directory ids, 18 high watermark.
 """
 
 from __future__ import annotations
@@ -50,7 +52,16 @@ def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> Fet
 class FetchAttempt:
     """One fetch, tried as often as something arrives in its partitions."""
 
-    __slots__ = ("_incremental", "_max_bytes", "_min_bytes", "_partitions", "_patient", "_reader", "_session", "_uses_ids")
+    __slots__ = (
+        "_incremental",
+        "_max_bytes",
+        "_min_bytes",
+        "_partitions",
+        "_patient",
+        "_reader",
+        "_session",
+        "_uses_ids",
+    )
 
     def __init__(self, broker: Broker, context: RequestContext, request: FetchRequest) -> None:
         version = context.api_version

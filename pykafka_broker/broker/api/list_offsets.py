@@ -1,9 +1,11 @@
 """ListOffsets v0-v11.
 
-Behaviour: a timestamp finds the first record at or after it; negative ones are names: -1 the end (the last stable offset for readers of committed
-records), -2 the start, -3 the record with the greatest timestamp (KIP-734, v7), -4 the earliest local offset (KIP-405, v8), -5 the latest tiered one
-(KIP-1005, v9) and -6 the earliest that waits to be tiered (KIP-1023, v11); with nothing tiered these last two answer -1 without an error.
-Versions: 0 answers a list of offsets by segment, 2 isolation level, 4 leader epochs, 10 a time limit for remote storage, which does not arise here.
+Behaviour: a timestamp finds the first record at or after it; negative ones are names: -1 the end (the last stable
+offset for readers of committed records), -2 the start, -3 the record with the greatest timestamp (KIP-734, v7), -4 the
+earliest local offset (KIP-405, v8), -5 the latest tiered one (KIP-1005, v9) and -6 the earliest that waits to be tiered
+(KIP-1023, v11); with nothing tiered these last two answer -1 without an error.
+Versions: 0 answers a list of offsets by segment, 2 isolation level, 4 leader epochs, 10 a time limit for remote
+storage, which does not arise here.
 """
 
 from __future__ import annotations

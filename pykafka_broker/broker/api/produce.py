@@ -1,9 +1,11 @@
 """Produce v0-v13.
 
-Behaviour: partitions are served one by one, each with its own error. `acks` 0 has no answer, and an error closes the connection, which is how such a
-client learns of it; 1 and -1 (all) are answered when the records are committed, or on disk where the topic flushes every message.
-Versions: 0-2 carry message sets of format v0 and v1, 3 record batches v2 and transactional ids, 5 answers the log start offset, 7 allows zstd (KIP-110),
-8 names bad records (KIP-467), 10 the current leader, 12 lets a transactional producer add partitions by producing (KIP-890), 13 topic ids (KIP-516).
+Behaviour: partitions are served one by one, each with its own error. `acks` 0 has no answer, and an error closes the
+connection, which is how such a client learns of it; 1 and -1 (all) are answered when the records are committed, or on
+disk where the topic flushes every message.
+Versions: 0-2 carry message sets of format v0 and v1, 3 record batches v2 and transactional ids, 5 answers the log start
+offset, 7 allows zstd (KIP-110), 8 names bad records (KIP-467), 10 the current leader, 12 lets a transactional producer
+add partitions by producing (KIP-890), 13 topic ids (KIP-516).
 """
 
 from __future__ import annotations
@@ -104,7 +106,9 @@ def _refused(request: ProduceRequest) -> ApiError | None:
 
 
 def _failure(partition: int, error: ApiError) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(index=partition, error_code=error.code, base_offset=-1, error_message=error.message)
+    answer = PartitionProduceResponse(
+        index=partition, error_code=error.code, base_offset=-1, error_message=error.message
+    )
     if isinstance(error, RecordErrors):
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)

@@ -1,0 +1,177 @@
+"""The broker: what handlers reach for.
+
+Rule: this is the place where the parts meet, and nothing else: logs, metadata, coordinators and the purgatory each know
+their own business. There is no clock and no socket here; whoever owns those calls `settle`, `next_deadline` and
+`on_deadline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pykafka_broker.broker.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.fetch_session import FetchSessionCache
+from pykafka_broker.broker.purgatory import Purgatory
+from pykafka_broker.config import BrokerConfig, TopicConfig
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.group_host import GroupHost
+    from pykafka_broker.broker.transaction_host import TransactionHost
+    from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+    from pykafka_broker.cluster.records import ApiMessageAndVersion
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+class Broker:
+    """One node. `listeners` are set by the server before `start`."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        new_uuid: Callable[[], bytes],
+        new_session_id: Callable[[], int],
+        fs: FileSystem | None = None,
+    ) -> None:
+        self.config = config
+        self.node_id: int = config.node
+        self.new_uuid = new_uuid
+        self.fs: FileSystem = OsFileSystem() if fs is None else fs
+        self.listeners: dict[str, Any] = {}  # by name; each has host, port and advertised
+        self.purgatory = Purgatory()
+        self.fetch_sessions = FetchSessionCache(
+            config["max.incremental.fetch.session.cache.slots"],
+            config["min.incremental.fetch.session.eviction.ms"],
+            new_session_id,
+        )
+        self._partitions: dict[
+            tuple[str, int], PartitionLog
+        ] = {}  # those that have been asked for since they last changed
+
+    # -- life
+
+    def start(self, now: int) -> None:
+        """Read what is on disk; afterwards requests can be served."""
+        from pykafka_broker.broker.metadata_publisher import MetadataPublisher
+
+        self.logs = LogManager(self.fs, self.config, new_uuid=self.new_uuid)
+        self.logs.start(now)
+        self.metadata = MetadataPublisher(self)
+        self.metadata.start(now)
+        if "__transaction_state" in self.image.topics:
+            self.transactions.start(now)
+        if "__consumer_offsets" in self.image.topics:
+            self.groups.start(now)
+
+    def stop(self, now: int) -> None:
+        """Write checkpoints and, last of all, the clean-shutdown marker."""
+        self.logs.shutdown(now)
+
+    @cached_property
+    def groups(self) -> GroupHost:
+        """The group coordinator; made at its first use, so that a broker without groups does not pay for it."""
+        from pykafka_broker.broker.group_host import GroupHost
+
+        return GroupHost(self)
+
+    @cached_property
+    def transactions(self) -> TransactionHost:
+        """The transaction coordinator; made at its first use."""
+        from pykafka_broker.broker.transaction_host import TransactionHost
+
+        return TransactionHost(self)
+
+    # -- metadata
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.metadata.image
+
+    @property
+    def cluster_id(self) -> str:
+        return self.logs.cluster_id
+
+    def commit_metadata(self, records: list[ApiMessageAndVersion], now: int) -> MetadataDelta:
+        """Append records to `__cluster_metadata-0`, apply them to the image, and act on what they changed."""
+        return self.metadata.commit(records, now)
+
+    def topic_name(self, topic_id: bytes) -> str:
+        topic = self.image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return topic.name
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """The topic's settings over the broker's defaults."""
+        return self.metadata.topic_config(topic)
+
+    def is_internal(self, topic: str) -> bool:
+        return topic in INTERNAL_TOPICS
+
+    def advertised(self, context: RequestContext) -> tuple[str, int]:
+        """Where this client is told to find this node: at the address that it dialled, unless `advertised.listeners`
+        says otherwise.
+        """
+        listener = self.listeners.get(context.connection.listener)
+        if listener is not None and listener.advertised is not None:
+            host, port = listener.advertised
+            return host, port
+        return context.connection.local_host, context.connection.local_port
+
+    # -- partitions
+
+    def partition_log(self, topic: str, partition: int) -> PartitionLog:
+        """The log of a partition that this node leads."""
+        found = self._partitions.get((topic, partition))
+        if found is not None:
+            return found
+        if self.image.partition(topic, partition) is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        log = self._partitions[topic, partition] = self.logs.get(topic, partition)
+        return log
+
+    def forget_partition(self, topic: str, partition: int) -> None:
+        """The partition was deleted, moved or failed: whoever waits for it finds out."""
+        log = self._partitions.pop((topic, partition), None)
+        if log is not None:
+            self.purgatory.touch(log)
+
+    def require_insync_replicas(self, topic: str, partition: int, wanted: int) -> None:
+        """`min.insync.replicas`, for acks=all."""
+        image = self.image.partition(topic, partition)
+        if image is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        # Kafka never asks for more replicas than the partition has (KIP-966).
+        if len(image.isr) < min(wanted, len(image.replicas)):
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    # -- time, driven by the server
+
+    def settle(self, now: int) -> None:
+        self.purgatory.settle(now)
+
+    def _machines(self) -> list[Any]:
+        made = self.__dict__
+        return [self.purgatory, self.logs, *(made[name] for name in ("groups", "transactions") if name in made)]
+
+    def next_deadline(self) -> int | None:
+        """Epoch milliseconds at which something is due."""
+        deadlines = [due for machine in self._machines() if (due := machine.next_deadline()) is not None]
+        return min(deadlines, default=None)
+
+    def on_deadline(self, now: int) -> None:
+        for machine in self._machines():
+            due = machine.next_deadline()
+            if due is not None and due <= now:
+                machine.on_deadline(now)
+
+    def connection_closed(self, connection: ConnectionContext) -> None:
+        """A client has gone; coordinators that care are told."""

@@ -1,0 +1,1 @@
+"""Fixtures for tests against a broker."""
