@@ -1,0 +1,1 @@
+"""Spark's `kafka` source and sink against the broker."""

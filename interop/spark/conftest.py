@@ -1,0 +1,79 @@
+"""One Spark session for all Spark tests: it costs some seconds to start and is content to serve them all."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+
+from interop.java import spark_jars
+
+Read = Callable[..., DataFrame]
+Put = Callable[..., None]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    home = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.jars", ",".join(spark_jars()))
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(home / "warehouse"))
+        .config("spark.local.dir", str(home / "local"))
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def put(bootstrap: str) -> Put:
+    """Writes records (values, or keyword arguments of confluent-kafka's `produce`) and waits for them."""
+
+    def put_all(topic: str, records: list[Any]) -> None:
+        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+        for record in records:
+            producer.produce(topic, **(record if isinstance(record, dict) else {"value": record}))
+        assert producer.flush(20) == 0
+
+    return put_all
+
+
+@pytest.fixture
+def read(spark: SparkSession, bootstrap: str) -> Read:
+    """A batch of what is in the topic; keyword arguments are options of the source, `__` standing for a dot."""
+
+    def load(topic: str, **options: object) -> DataFrame:
+        return source(spark.read, bootstrap, topic, options).load()
+
+    return load
+
+
+@pytest.fixture
+def stream(spark: SparkSession, bootstrap: str) -> Read:
+    """The same as a stream."""
+
+    def load(topic: str, **options: object) -> DataFrame:
+        return source(spark.readStream, bootstrap, topic, options).load()
+
+    return load
+
+
+def source(reader: Any, bootstrap: str, topic: str, options: dict[str, object]) -> Any:
+    reader = reader.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    for key, value in options.items():
+        reader = reader.option(key.replace("__", "."), str(value))
+    return reader
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Where a stream of this test writes its result."""
+    return tmp_path / "out"
