@@ -1,7 +1,8 @@
 """What a coordinator asks its host to do.
 
-Rule: a coordinator decides and hands back `Effects`; the host appends `records` as one batch, replays them into the coordinator, waits until they are
-committed, and only then releases `reply` and `completions`. If the append fails nothing has changed and every waiting request gets the error.
+Rule: a coordinator decides and hands back `Effects`; the host appends `records` as one batch, replays them into the
+coordinator, waits until they are committed, and only then releases `reply` and `completions`. If the append fails
+nothing has changed and every waiting request gets the error.
 """
 
 from __future__ import annotations
@@ -22,25 +23,30 @@ class Effects:
     """The outcome of one call.
 
     records: to append, in this order, as one batch.
-    reply: the answer to the caller, released once the records are committed. None: the request waits under the caller's token.
+    reply: the answer to the caller, released once the records are committed; None while it waits under its token.
     completions: answers to requests that waited under these tokens, released with the same records.
+    key: the group id or transactional id that all of this is about; its hash names the log that the records go to.
     """
 
-    __slots__ = ("completions", "records", "reply")
+    __slots__ = ("completions", "key", "records", "reply")
 
     def __init__(
         self,
         reply: Any = None,
         records: list[KeyValue] | None = None,
         completions: list[tuple[Token, Any]] | None = None,
+        key: str = "",
     ) -> None:
         self.reply = reply
         self.records = [] if records is None else records
         self.completions = [] if completions is None else completions
+        self.key = key
 
     def complete(self, token: Token, reply: Any) -> None:
         """Answer a request that waited."""
         self.completions.append((token, reply))
 
     def __repr__(self) -> str:
-        return f"Effects(reply={self.reply!r}, records={self.records!r}, completions={self.completions!r})"
+        return (
+            f"Effects({self.key!r}, reply={self.reply!r}, records={self.records!r}, completions={self.completions!r})"
+        )

@@ -1,0 +1,376 @@
+"""The state of a classic group.
+
+Rule: members, generations in the making and waiting requests are soft state; what outlives a restart is what the last
+GroupMetadata record said. The states and the ways between them are the table `ALLOWED_FROM`; any other step is a
+defect and raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any
+
+from pykafka_broker.coordinators.effects import Token
+from pykafka_broker.coordinators.groups.consumer_protocol import subscribed_topics
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER
+from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
+Protocols = list[tuple[str, bytes]]  # (name, metadata) in the member's order of preference
+
+
+class ClassicState(Enum):
+    """KIP-62's states, under the names that ListGroups and DescribeGroups show."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+EMPTY = ClassicState.EMPTY
+PREPARING_REBALANCE = ClassicState.PREPARING_REBALANCE
+COMPLETING_REBALANCE = ClassicState.COMPLETING_REBALANCE
+STABLE = ClassicState.STABLE
+DEAD = ClassicState.DEAD
+
+ALLOWED_FROM: dict[ClassicState, frozenset[ClassicState]] = {
+    EMPTY: frozenset({PREPARING_REBALANCE}),
+    PREPARING_REBALANCE: frozenset({EMPTY, STABLE, COMPLETING_REBALANCE}),
+    COMPLETING_REBALANCE: frozenset({PREPARING_REBALANCE}),
+    STABLE: frozenset({COMPLETING_REBALANCE}),
+    DEAD: frozenset({EMPTY, PREPARING_REBALANCE, COMPLETING_REBALANCE, STABLE, DEAD}),
+}
+
+
+class ClassicMember:
+    """A member: its subscription, its part of the current assignment and the request of it that waits, if any."""
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "instance_id",
+        "is_new",
+        "join_token",
+        "member_id",
+        "protocol_type",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_key",
+        "session_timeout_ms",
+        "sync_token",
+    )
+
+    def __init__(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocol_type: str,
+        protocols: Protocols,
+    ) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocol_type = protocol_type
+        self.protocols = protocols
+        self.assignment = b""
+        self.is_new = False  # its first join has not been answered, so it can't send heartbeats
+        self.join_token: Token | None = None
+        self.sync_token: Token | None = None
+        self.session_key = TimerKey("classic-session", group_id, member_id)
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
+
+    def vote(self, candidates: set[str]) -> str:
+        """The first of its protocols among `candidates`."""
+        return next(name for name, _ in self.protocols if name in candidates)
+
+
+class ClassicGroup:
+    """A group of the classic protocol (KIP-62, KIP-345, KIP-394, KIP-814)."""
+
+    type_name = "classic"
+
+    def __init__(self, group_id: str, now: int, state: ClassicState = EMPTY) -> None:
+        self.group_id = group_id
+        self.state = state
+        self.previous_state = state
+        self.live = True  # False while it is read from the log
+        self.state_since: int | None = now  # None where an old record has not said it
+        self.generation = 0
+        self.protocol_type_or_none: str | None = None
+        self.protocol_name: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, ClassicMember] = {}
+        self.static_members: dict[str, str] = {}  # instance id -> member id
+        self.pending_joins: set[str] = set()  # ids handed out with MEMBER_ID_REQUIRED that have not come back
+        self.pending_syncs: set[str] = set()  # members that were sent the generation and have not asked for their part
+        self.new_member_added = False  # during the initial delay: wait a little longer for others
+        self.subscribed: frozenset[str] | None = None  # None: unknown, or not consumers
+        self.awaiting_join = 0  # how many members have a join_token
+        self._support: dict[str, int] = {}  # protocol name -> members that know it
+        self.join_key = TimerKey("classic-join", group_id)
+        self.sync_key = TimerKey("classic-sync", group_id)
+
+    # What the table and the offsets ask
+
+    @property
+    def protocol_type(self) -> str:
+        return self.protocol_type_or_none or ""
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is EMPTY
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type_or_none == CONSUMER_PROTOCOL_TYPE
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a live consumer of the group reads `topic`."""
+        return self.subscribed is not None and topic in self.subscribed
+
+    def expiry_base(self) -> Callable[[int], int] | None:
+        """Retention counts from when the group became empty (KIP-211), from the commit itself for a stable group of
+        consumers (its subscribed topics are left alone) and for a simple group that has no protocol.
+        """
+        if self.protocol_type_or_none is None:
+            return lambda committed_at: committed_at
+        if self.state is EMPTY:
+            since = self.state_since
+            return lambda committed_at: committed_at if since is None else since
+        if self.uses_consumer_protocol and self.subscribed is not None and self.state is STABLE:
+            return lambda committed_at: committed_at
+        return None
+
+    def check_offset_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
+    ) -> None:
+        if self.state is DEAD:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if epoch < 0 and self.state is EMPTY:
+            return  # an admin client, or a consumer that assigns its partitions itself
+        if epoch >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None:
+            self.check_member(member_id, instance_id)
+            if epoch != self.generation:
+                raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        elif not transactional and self.state is not EMPTY:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if not transactional and self.state is COMPLETING_REBALANCE:
+            # The member knows the new generation but not its part of it: what it commits may no longer be its own.
+            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if self.state is DEAD:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
+
+    def check_offset_delete(self) -> None:
+        if self.state is DEAD:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
+        if self.state is not EMPTY and not self.uses_consumer_protocol:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def check_delete(self) -> None:
+        if self.state is DEAD:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
+        if self.state is not EMPTY:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    # Members
+
+    def check_member(self, member_id: str, instance_id: str | None) -> None:
+        """Raise UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another member has taken over the instance (KIP-345)."""
+        if instance_id is not None:
+            current = self.static_members.get(instance_id)
+            if current is None:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if current != member_id:
+                raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
+        if member_id not in self.members:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def add(self, member: ClassicMember, token: Token) -> None:
+        """Take in a member whose join request waits under `token`."""
+        if not self.members:
+            self.protocol_type_or_none = member.protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.restore(member)
+        self.pending_joins.discard(member.member_id)
+        self.wait_for_join(member, token)
+
+    def restore(self, member: ClassicMember) -> None:
+        """Take in a member that the log tells of; nobody waits for it."""
+        self.members[member.member_id] = member
+        self._count_support(member, 1)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def update(
+        self,
+        member: ClassicMember,
+        protocols: Protocols,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        token: Token,
+    ) -> None:
+        """A known member joins again, perhaps with another subscription."""
+        self._count_support(member, -1)
+        member.protocols = protocols
+        self._count_support(member, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        self.wait_for_join(member, token)
+
+    def remove(self, member_id: str) -> None:
+        """Forget a member or a pending one; the leadership goes to the next in line."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count_support(member, -1)
+            if member.join_token is not None:
+                self.awaiting_join -= 1
+            if member.instance_id is not None:
+                self.static_members.pop(member.instance_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.pending_joins.discard(member_id)
+        self.pending_syncs.discard(member_id)
+
+    def replace_static(self, old_id: str, new_id: str) -> tuple[ClassicMember, ClassicMember]:
+        """Hand a static member's place to its next incarnation; returns (old, new)."""
+        old = self.members.pop(old_id)
+        new = ClassicMember(
+            self.group_id,
+            new_id,
+            old.instance_id,
+            old.client_id,
+            old.client_host,
+            old.rebalance_timeout_ms,
+            old.session_timeout_ms,
+            old.protocol_type,
+            old.protocols,
+        )
+        new.assignment = old.assignment
+        self.members[new_id] = new
+        if self.leader == old_id:
+            self.leader = new_id
+        assert old.instance_id is not None
+        self.static_members[old.instance_id] = new_id
+        self.pending_syncs.discard(old_id)
+        return old, new
+
+    def wait_for_join(self, member: ClassicMember, token: Token | None) -> Token | None:
+        """Set or clear the join request that waits; returns the one before."""
+        before = member.join_token
+        self.awaiting_join += (token is not None) - (before is not None)
+        member.join_token = token
+        return before
+
+    @property
+    def all_joined(self) -> bool:
+        return self.awaiting_join == len(self.members) and not self.pending_joins
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader is among those who have joined; False if nobody has."""
+        if self.leader is None:
+            return False
+        if self.members[self.leader].join_token is not None:
+            return True
+        for member in self.members.values():
+            if member.join_token is not None:
+                self.leader = member.member_id
+                return True
+        return False
+
+    # Protocols
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether a member with these protocols fits in: one of them must be known to every member."""
+        if self.state in (EMPTY, DEAD):
+            return bool(protocol_type) and any(True for _ in names)
+        return protocol_type == self.protocol_type_or_none and not self.candidates().isdisjoint(names)
+
+    def candidates(self) -> set[str]:
+        """Protocols that all members support."""
+        return {name for name, count in self._support.items() if count == len(self.members)}
+
+    def _count_support(self, member: ClassicMember, step: int) -> None:
+        for name in {name for name, _ in member.protocols}:
+            count = self._support.get(name, 0) + step
+            if count:
+                self._support[name] = count
+            else:
+                del self._support[name]
+
+    def select_protocol(self) -> str:
+        """Each member votes for the first of its protocols that all support; the most votes win."""
+        candidates = self.candidates()
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = member.vote(candidates)
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=lambda name: votes[name])
+
+    def compute_subscribed(self) -> frozenset[str] | None:
+        """The topics that the members of a consumer group subscribe to; None if that can't be told."""
+        if not self.uses_consumer_protocol:
+            return None
+        if not self.members:
+            return frozenset()
+        if self.protocol_name is None:
+            return None
+        return subscribed_topics(member.metadata(self.protocol_name) for member in self.members.values())
+
+    # States and generations
+
+    def move_to(self, state: ClassicState, now: int) -> None:
+        if self.state not in ALLOWED_FROM[state]:
+            raise RuntimeError(f"group {self.group_id} can't go from {self.state.value} to {state.value}")
+        self.previous_state, self.state = self.state, state
+        self.state_since = now
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in ALLOWED_FROM[PREPARING_REBALANCE]
+
+    def next_generation(self, now: int) -> None:
+        """Close the join phase: with members, the leader's assignment is awaited; with none, the group is empty."""
+        self.generation += 1
+        if self.members:
+            self.protocol_name = self.select_protocol()
+            self.subscribed = self.compute_subscribed()
+            self.move_to(COMPLETING_REBALANCE, now)
+        else:
+            self.protocol_name = None
+            self.subscribed = self.compute_subscribed()
+            self.move_to(EMPTY, now)
+        self.pending_syncs.clear()
+
+    def assignments(self) -> dict[str, bytes]:
+        return {member.member_id: member.assignment for member in self.members.values()}
+
+
+def protocols_of(request_protocols: Iterable[Any]) -> Protocols:
+    """The name and metadata pairs of a JoinGroup request, copied out of the connection's buffer."""
+    return [(protocol.name, bytes(protocol.metadata)) for protocol in request_protocols]

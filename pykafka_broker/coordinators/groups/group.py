@@ -1,0 +1,111 @@
+"""What all kinds of group have in common, and the table of groups.
+
+Rule: a group is found by its id alone, and an id belongs to one kind at a time. Requests of the wrong kind are
+answered as if the group were missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.coordinators.groups.timers import Timers
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
+UNKNOWN_MEMBER = ""  # the member id of a member that has none yet
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+class Caller(NamedTuple):
+    """Who asks: what the coordinator keeps of a connection."""
+
+    version: int
+    client_id: str
+    client_host: str  # as Kafka writes it: with a slash, "/127.0.0.1"
+
+
+class Group(Protocol):
+    """What the table, ListGroups and the offsets need of a group of any kind."""
+
+    group_id: str
+    type_name: str  # "classic", "consumer", "share", "streams"
+
+    @property
+    def protocol_type(self) -> str: ...
+
+    @property
+    def state_name(self) -> str: ...
+
+    @property
+    def is_empty(self) -> bool: ...
+
+    def is_subscribed_to(self, topic: str) -> bool: ...
+
+    def expiry_base(self) -> Callable[[int], int] | None:
+        """From an offset's commit time to the time at which its retention starts, or None while nothing may expire."""
+
+    def check_offset_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
+    ) -> Callable[[bytes, int], bool] | None:
+        """Raise if this member may not commit. Returns None or a test that one partition (topic id, index) must
+        pass.
+        """
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Raise if this member may not read the group's offsets."""
+
+    def check_offset_delete(self) -> None:
+        """Raise if no offset of this group may be deleted."""
+
+    def check_delete(self) -> None:
+        """Raise if the group may not be deleted."""
+
+
+class Partitions(Protocol):
+    """A topic as the group coordinator sees it."""
+
+    name: str
+    id: bytes
+    partitions: Mapping[int, Any]
+
+
+class Topics(Protocol):
+    """The part of the metadata image that groups look at."""
+
+    @property
+    def topics(self) -> Mapping[str, Partitions]: ...
+
+    @property
+    def topics_by_id(self) -> Mapping[bytes, Partitions]: ...
+
+
+class GroupTable:
+    """The groups and what their rules share: deadlines, settings, topics, and a source of unique ids."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        new_id: Callable[[], str],
+        group_config: Callable[[str], Mapping[str, str]] = lambda group_id: {},
+    ) -> None:
+        self.config = config
+        self.topics = topics
+        self.new_id = new_id  # a random UUID as text, 36 characters
+        self.group_config = group_config  # the overrides of a GROUP config resource
+        self.groups: dict[str, Group] = {}
+        self.timers = Timers()
+
+    def existing(self, group_id: str) -> Group:
+        """Raises GROUP_ID_NOT_FOUND."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    def remove(self, group_id: str) -> None:
+        """Drop a group and its deadlines."""
+        if self.groups.pop(group_id, None) is not None:
+            self.timers.cancel_group(group_id)

@@ -1,0 +1,104 @@
+"""The records of `__consumer_offsets`, in the versions that Kafka 4.3 writes.
+
+Rule: a key is its type as int16 and then the key message; a value is its version as int16 and then the value message;
+no value is a tombstone. A type that we don't know is left to newer releases: `read_record` returns None and the
+record stays where it is.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from pykafka_broker.coordinators.effects import KeyValue
+from pykafka_broker.protocol.runtime import Buffer, DecodeError, Message
+from pykafka_broker.protocol.stored.group_metadata_key import GroupMetadataKey
+from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataValue, MemberMetadata
+from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
+from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
+from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
+
+if TYPE_CHECKING:
+    from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
+
+_TYPE = Struct(">h")
+GROUP_METADATA_VERSION = 3
+OFFSET_COMMIT_VERSION = 4
+OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1  # the last one that carries an expiry time of its own
+
+
+def key_bytes(key: Message) -> bytes:
+    return _TYPE.pack(key.API_KEY) + key.encode(0)
+
+
+def value_bytes(value: Message, version: int) -> bytes:
+    return _TYPE.pack(version) + value.encode(version)
+
+
+def record(key: Message, value: Message | None, version: int = 0) -> KeyValue:
+    """A record, or a tombstone for None."""
+    return KeyValue(key_bytes(key), None if value is None else value_bytes(value, version))
+
+
+def read_record(key: Buffer, value: Buffer | None) -> tuple[Any, Any] | None:
+    """Key and value messages; None for a type that this release doesn't know. Raises DecodeError."""
+    if len(key) < 2:
+        raise DecodeError(f"a coordinator key of {len(key)} bytes")
+    spec = GROUP_RECORDS.get(_TYPE.unpack_from(key)[0])
+    if spec is None:
+        return None
+    key_message, _ = spec.key_class().read(key, 2, 0)
+    if value is None:
+        return key_message, None
+    if len(value) < 2:
+        raise DecodeError(f"a {spec.value_name} of {len(value)} bytes")
+    value_class = spec.value_class()
+    # A version above ours adds tagged fields only (KIP-915): read it as the highest that we know.
+    version = min(_TYPE.unpack_from(value)[0], value_class.MAX_VERSION)
+    value_message, _ = value_class.read(value, 2, version)
+    return key_message, value_message
+
+
+def offset_commit(group: str, topic: str, partition: int, value: OffsetCommitValue | None) -> KeyValue:
+    """A committed offset, or its tombstone."""
+    key = OffsetCommitKey(group, topic, partition)
+    if value is None:
+        return record(key, None)
+    return record(
+        key, value, OFFSET_COMMIT_VERSION if value.expire_timestamp == -1 else OFFSET_COMMIT_VERSION_WITH_EXPIRY
+    )
+
+
+def group_metadata(group: ClassicGroup, assignments: dict[str, bytes]) -> KeyValue:
+    """A classic group with its members and what each is assigned."""
+    members = [
+        MemberMetadata(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.metadata(group.protocol_name),
+            assignments[member.member_id],
+        )
+        for member in group.members.values()
+    ]
+    value = GroupMetadataValue(
+        group.protocol_type, group.generation, group.protocol_name, group.leader, _since(group), members
+    )
+    return record(GroupMetadataKey(group.group_id), value, GROUP_METADATA_VERSION)
+
+
+def empty_group_metadata(group: ClassicGroup) -> KeyValue:
+    """A classic group that has just come to be: no protocol, no member, generation 0."""
+    value = GroupMetadataValue("", 0, None, None, _since(group), [])
+    return record(GroupMetadataKey(group.group_id), value, GROUP_METADATA_VERSION)
+
+
+def group_metadata_tombstone(group_id: str) -> KeyValue:
+    return record(GroupMetadataKey(group_id), None)
+
+
+def _since(group: ClassicGroup) -> int:
+    return -1 if group.state_since is None else group.state_since
