@@ -45,7 +45,8 @@ class _Writer:
         if tail is not None:
             parts.append(tail)
         if parts:
-            self.code.line(f"{self.sink}({' + '.join(parts)})")
+            only = len(parts) == 1 and parts[0].startswith("(") and parts[0].endswith(")")
+            self.code.line(f"{self.sink}{parts[0]}" if only else f"{self.sink}({' + '.join(parts)})")
 
     def struct(self, layout: Layout, var: str) -> None:
         for field in layout.refused:

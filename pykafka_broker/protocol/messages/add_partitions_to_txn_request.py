@@ -155,7 +155,7 @@ def _write_v3(m: AddPartitionsToTxnRequest, w: Write) -> None:  # version 3, fle
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = add_partitions_to_txn_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partitions:
             w(pack(f">{len(partitions)}i", *partitions))
         w(NO_TAGS)
@@ -225,7 +225,7 @@ def _write_v4(m: AddPartitionsToTxnRequest, w: Write) -> None:  # versions 4-5, 
         refuse_field('v3_and_below_topics')
     transactions = m.transactions
     count = len(transactions) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for add_partitions_to_txn_transaction in transactions:
         raw = add_partitions_to_txn_transaction.transactional_id.encode()
         count = len(raw) + 1
@@ -239,7 +239,7 @@ def _write_v4(m: AddPartitionsToTxnRequest, w: Write) -> None:  # versions 4-5, 
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = add_partitions_to_txn_topic.partitions
             count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if partitions:
                 w(pack(f">{len(partitions)}i", *partitions))
             w(NO_TAGS)

@@ -154,7 +154,7 @@ def _write_v3(m: AddPartitionsToTxnResponse, w: Write) -> None:  # version 3, fl
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         results_by_partition = add_partitions_to_txn_topic_result.results_by_partition
         count = len(results_by_partition) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for add_partitions_to_txn_partition_result in results_by_partition:
             w(_PACK_ihx(add_partitions_to_txn_partition_result.partition_index, add_partitions_to_txn_partition_result.partition_error_code))
         w(NO_TAGS)
@@ -220,14 +220,14 @@ def _write_v4(m: AddPartitionsToTxnResponse, w: Write) -> None:  # versions 4-5,
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         topic_results = add_partitions_to_txn_result.topic_results
         count = len(topic_results) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for add_partitions_to_txn_topic_result in topic_results:
             raw = add_partitions_to_txn_topic_result.name.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             results_by_partition = add_partitions_to_txn_topic_result.results_by_partition
             count = len(results_by_partition) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for add_partitions_to_txn_partition_result in results_by_partition:
                 w(_PACK_ihx(add_partitions_to_txn_partition_result.partition_index, add_partitions_to_txn_partition_result.partition_error_code))
             w(NO_TAGS)

@@ -79,7 +79,7 @@ def _write_v0(m: AddRaftVoterRequest, w: Write) -> None:  # version 0, flexible
     if not m.ack_when_committed:
         refuse_field('ack_when_committed')
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     listeners = m.listeners
     count = len(listeners) + 1
     w(_PACK_ii16s(m.timeout_ms, m.voter_id, m.voter_directory_id) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -153,7 +153,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # ver
 
 def _write_v1(m: AddRaftVoterRequest, w: Write) -> None:  # version 1, flexible
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     listeners = m.listeners
     count = len(listeners) + 1
     w(_PACK_ii16s(m.timeout_ms, m.voter_id, m.voter_directory_id) + (UVARINT[count] if count < 128 else uvarint(count)))

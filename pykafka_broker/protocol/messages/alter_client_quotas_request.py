@@ -178,21 +178,21 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  
 def _write_v1(m: AlterClientQuotasRequest, w: Write) -> None:  # version 1, flexible
     entries = m.entries
     count = len(entries) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for entry_data in entries:
         entity = entry_data.entity
         count = len(entity) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for entity_data in entity:
             raw = entity_data.entity_type.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             entity_name = entity_data.entity_name
-            w((NULL if entity_name is None else compact_string(entity_name)))
+            w(NULL if entity_name is None else compact_string(entity_name))
             w(NO_TAGS)
         ops = entry_data.ops
         count = len(ops) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for op_data in ops:
             raw = op_data.key.encode()
             count = len(raw) + 1

@@ -157,13 +157,13 @@ def _write_v1(m: AlterClientQuotasResponse, w: Write) -> None:  # version 1, fle
         w(_PACK_h(entry_data.error_code) + (NULL if error_message is None else compact_string(error_message)))
         entity = entry_data.entity
         count = len(entity) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for entity_data in entity:
             raw = entity_data.entity_type.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             entity_name = entity_data.entity_name
-            w((NULL if entity_name is None else compact_string(entity_name)))
+            w(NULL if entity_name is None else compact_string(entity_name))
             w(NO_TAGS)
         w(NO_TAGS)
     w(NO_TAGS)

@@ -88,7 +88,7 @@ def _write_v0(m: AlterPartitionReassignmentsRequest, w: Write) -> None:  # versi
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = reassignable_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for reassignable_partition in partitions:
             replicas = reassignable_partition.replicas
             count = (-1 if replicas is None else len(replicas)) + 1
@@ -170,7 +170,7 @@ def _write_v1(m: AlterPartitionReassignmentsRequest, w: Write) -> None:  # versi
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = reassignable_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for reassignable_partition in partitions:
             replicas = reassignable_partition.replicas
             count = (-1 if replicas is None else len(replicas)) + 1

@@ -88,14 +88,14 @@ def _write_v0(m: AlterPartitionReassignmentsResponse, w: Write) -> None:  # vers
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
     responses = m.responses
     count = len(responses) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for reassignable_topic_response in responses:
         raw = reassignable_topic_response.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = reassignable_topic_response.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for reassignable_partition_response in partitions:
             reassignable_partition_response_error_message = reassignable_partition_response.error_message
             w(_PACK_ih(reassignable_partition_response.partition_index, reassignable_partition_response.error_code) + (NULL if reassignable_partition_response_error_message is None else compact_string(reassignable_partition_response_error_message)))
@@ -184,14 +184,14 @@ def _write_v1(m: AlterPartitionReassignmentsResponse, w: Write) -> None:  # vers
     w(_PACK_ioh(m.throttle_time_ms, m.allow_replication_factor_change, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
     responses = m.responses
     count = len(responses) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for reassignable_topic_response in responses:
         raw = reassignable_topic_response.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = reassignable_topic_response.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for reassignable_partition_response in partitions:
             reassignable_partition_response_error_message = reassignable_partition_response.error_message
             w(_PACK_ih(reassignable_partition_response.partition_index, reassignable_partition_response.error_code) + (NULL if reassignable_partition_response_error_message is None else compact_string(reassignable_partition_response_error_message)))

@@ -118,7 +118,7 @@ def _write_v0(m: AlterPartitionRequest, w: Write) -> None:  # version 0, flexibl
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             if partition_data.new_isr_with_epochs:
                 refuse_field('new_isr_with_epochs')
@@ -200,7 +200,7 @@ def _write_v1(m: AlterPartitionRequest, w: Write) -> None:  # version 1, flexibl
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             if partition_data.new_isr_with_epochs:
                 refuse_field('new_isr_with_epochs')

@@ -104,7 +104,7 @@ def _write_v0(m: AlterPartitionResponse, w: Write) -> None:  # version 0, flexib
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             isr = partition_data.isr
             count = len(isr) + 1
@@ -182,7 +182,7 @@ def _write_v1(m: AlterPartitionResponse, w: Write) -> None:  # version 1, flexib
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             isr = partition_data.isr
             count = len(isr) + 1

@@ -130,21 +130,21 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
 def _write_v2(m: AlterReplicaLogDirsRequest, w: Write) -> None:  # version 2, flexible
     dirs = m.dirs
     count = len(dirs) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for alter_replica_log_dir in dirs:
         raw = alter_replica_log_dir.path.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         topics = alter_replica_log_dir.topics
         count = len(topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for alter_replica_log_dir_topic in topics:
             raw = alter_replica_log_dir_topic.name.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = alter_replica_log_dir_topic.partitions
             count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if partitions:
                 w(pack(f">{len(partitions)}i", *partitions))
             w(NO_TAGS)

@@ -131,7 +131,7 @@ def _write_v2(m: AlterReplicaLogDirsResponse, w: Write) -> None:  # version 2, f
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = alter_replica_log_dir_topic_result.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for alter_replica_log_dir_partition_result in partitions:
             w(_PACK_ihx(alter_replica_log_dir_partition_result.partition_index, alter_replica_log_dir_partition_result.error_code))
         w(NO_TAGS)

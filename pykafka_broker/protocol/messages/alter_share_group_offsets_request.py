@@ -77,14 +77,14 @@ def _write_v0(m: AlterShareGroupOffsetsRequest, w: Write) -> None:  # version 0,
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for alter_share_group_offsets_request_topic in topics:
         raw = alter_share_group_offsets_request_topic.topic_name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = alter_share_group_offsets_request_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for alter_share_group_offsets_request_partition in partitions:
             w(_PACK_iqx(alter_share_group_offsets_request_partition.partition_index, alter_share_group_offsets_request_partition.start_offset))
         w(NO_TAGS)

@@ -82,7 +82,7 @@ class AlterUserScramCredentialsRequest(Message):
 def _write_v0(m: AlterUserScramCredentialsRequest, w: Write) -> None:  # version 0, flexible
     deletions = m.deletions
     count = len(deletions) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for scram_credential_deletion in deletions:
         raw = scram_credential_deletion.name.encode()
         count = len(raw) + 1
@@ -90,7 +90,7 @@ def _write_v0(m: AlterUserScramCredentialsRequest, w: Write) -> None:  # version
         w(_PACK_bx(scram_credential_deletion.mechanism))
     upsertions = m.upsertions
     count = len(upsertions) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for scram_credential_upsertion in upsertions:
         raw = scram_credential_upsertion.name.encode()
         count = len(raw) + 1
@@ -102,7 +102,7 @@ def _write_v0(m: AlterUserScramCredentialsRequest, w: Write) -> None:  # version
             w(salt)
         salted_password = scram_credential_upsertion.salted_password
         count = len(salted_password) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if salted_password:
             w(salted_password)
         w(NO_TAGS)

@@ -178,7 +178,7 @@ def _write_v3(m: ApiVersionsResponse, w: Write) -> None:  # versions 3-4, flexib
         supported_features_pieces: Pieces = []
         supported_features = m.supported_features
         count = len(supported_features) + 1
-        supported_features_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        supported_features_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         for supported_feature_key in supported_features:
             raw = supported_feature_key.name.encode()
             count = len(raw) + 1
@@ -193,7 +193,7 @@ def _write_v3(m: ApiVersionsResponse, w: Write) -> None:  # versions 3-4, flexib
         finalized_features_pieces: Pieces = []
         finalized_features = m.finalized_features
         count = len(finalized_features) + 1
-        finalized_features_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        finalized_features_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         for finalized_feature_key in finalized_features:
             raw = finalized_feature_key.name.encode()
             count = len(raw) + 1

@@ -164,7 +164,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
 
 def _write_v1(m: BeginQuorumEpochRequest, w: Write) -> None:  # version 1, flexible
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     topics = m.topics
     count = len(topics) + 1
     w(_PACK_i(m.voter_id) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -174,13 +174,13 @@ def _write_v1(m: BeginQuorumEpochRequest, w: Write) -> None:  # version 1, flexi
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             w(_PACK_i16siix(partition_data.partition_index, partition_data.voter_directory_id, partition_data.leader_id, partition_data.leader_epoch))
         w(NO_TAGS)
     leader_endpoints = m.leader_endpoints
     count = len(leader_endpoints) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for leader_endpoint in leader_endpoints:
         raw = leader_endpoint.name.encode()
         count = len(raw) + 1

@@ -164,7 +164,7 @@ def _write_v1(m: BeginQuorumEpochResponse, w: Write) -> None:  # version 1, flex
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             w(_PACK_ihiix(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch))
         w(NO_TAGS)
@@ -173,7 +173,7 @@ def _write_v1(m: BeginQuorumEpochResponse, w: Write) -> None:  # version 1, flex
         node_endpoints_pieces: Pieces = []
         node_endpoints = m.node_endpoints
         count = len(node_endpoints) + 1
-        node_endpoints_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        node_endpoints_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         for node_endpoint in node_endpoints:
             raw = node_endpoint.host.encode()
             count = len(raw) + 1

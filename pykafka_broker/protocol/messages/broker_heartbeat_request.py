@@ -83,7 +83,7 @@ def _write_v1(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 1, flexib
         offline_log_dirs_pieces: Pieces = []
         offline_log_dirs = m.offline_log_dirs
         count = len(offline_log_dirs) + 1
-        offline_log_dirs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        offline_log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if offline_log_dirs:
             offline_log_dirs_pieces.append(join_uuids(offline_log_dirs))
         tagged.append((0, offline_log_dirs_pieces))
@@ -123,7 +123,7 @@ def _write_v2(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 2, flexib
         offline_log_dirs_pieces: Pieces = []
         offline_log_dirs = m.offline_log_dirs
         count = len(offline_log_dirs) + 1
-        offline_log_dirs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        offline_log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if offline_log_dirs:
             offline_log_dirs_pieces.append(join_uuids(offline_log_dirs))
         tagged.append((0, offline_log_dirs_pieces))
@@ -131,7 +131,7 @@ def _write_v2(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 2, flexib
         cordoned_log_dirs_pieces: Pieces = []
         cordoned_log_dirs = m.cordoned_log_dirs
         count = (-1 if cordoned_log_dirs is None else len(cordoned_log_dirs)) + 1
-        cordoned_log_dirs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        cordoned_log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if cordoned_log_dirs:
             cordoned_log_dirs_pieces.append(join_uuids(cordoned_log_dirs))
         tagged.append((1, cordoned_log_dirs_pieces))

@@ -126,14 +126,14 @@ def _write_v0(m: BrokerRegistrationRequest, w: Write) -> None:  # version 0, fle
         w(_PACK_Hhx(listener.port, listener.security_protocol))
     features = m.features
     count = len(features) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for feature in features:
         raw = feature.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         w(_PACK_hhx(feature.min_supported_version, feature.max_supported_version))
     rack = m.rack
-    w((NULL if rack is None else compact_string(rack)))
+    w(NULL if rack is None else compact_string(rack))
     w(NO_TAGS)
 
 
@@ -245,14 +245,14 @@ def _write_v1(m: BrokerRegistrationRequest, w: Write) -> None:  # version 1, fle
         w(_PACK_Hhx(listener.port, listener.security_protocol))
     features = m.features
     count = len(features) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for feature in features:
         raw = feature.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         w(_PACK_hhx(feature.min_supported_version, feature.max_supported_version))
     rack = m.rack
-    w((NULL if rack is None else compact_string(rack)))
+    w(NULL if rack is None else compact_string(rack))
     w(_PACK_ox(m.is_migrating_zk_broker))
 
 
@@ -364,14 +364,14 @@ def _write_v2(m: BrokerRegistrationRequest, w: Write) -> None:  # version 2, fle
         w(_PACK_Hhx(listener.port, listener.security_protocol))
     features = m.features
     count = len(features) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for feature in features:
         raw = feature.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         w(_PACK_hhx(feature.min_supported_version, feature.max_supported_version))
     rack = m.rack
-    w((NULL if rack is None else compact_string(rack)))
+    w(NULL if rack is None else compact_string(rack))
     log_dirs = m.log_dirs
     count = len(log_dirs) + 1
     w(_PACK_o(m.is_migrating_zk_broker) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -497,14 +497,14 @@ def _write_v3(m: BrokerRegistrationRequest, w: Write) -> None:  # versions 3-4, 
         w(_PACK_Hhx(listener.port, listener.security_protocol))
     features = m.features
     count = len(features) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for feature in features:
         raw = feature.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         w(_PACK_hhx(feature.min_supported_version, feature.max_supported_version))
     rack = m.rack
-    w((NULL if rack is None else compact_string(rack)))
+    w(NULL if rack is None else compact_string(rack))
     log_dirs = m.log_dirs
     count = len(log_dirs) + 1
     w(_PACK_o(m.is_migrating_zk_broker) + (UVARINT[count] if count < 128 else uvarint(count)))

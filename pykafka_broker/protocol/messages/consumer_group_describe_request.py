@@ -44,7 +44,7 @@ class ConsumerGroupDescribeRequest(Message):
 def _write_v0(m: ConsumerGroupDescribeRequest, w: Write) -> None:  # versions 0-1, flexible
     group_ids = m.group_ids
     count = len(group_ids) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in group_ids:
         raw = element.encode()
         count = len(raw) + 1

@@ -166,15 +166,15 @@ def _write_v0(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 0,
         w(_PACK_ii(described_group.group_epoch, described_group.assignment_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         members = described_group.members
         count = len(members) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for member in members:
             raw = member.member_id.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             instance_id = member.instance_id
-            w((NULL if instance_id is None else compact_string(instance_id)))
+            w(NULL if instance_id is None else compact_string(instance_id))
             rack_id = member.rack_id
-            w((NULL if rack_id is None else compact_string(rack_id)))
+            w(NULL if rack_id is None else compact_string(rack_id))
             raw = member.client_id.encode()
             count = len(raw) + 1
             w(_PACK_i(member.member_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -183,24 +183,24 @@ def _write_v0(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 0,
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             subscribed_topic_names = member.subscribed_topic_names
             count = len(subscribed_topic_names) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for element in subscribed_topic_names:
                 raw = element.encode()
                 count = len(raw) + 1
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             subscribed_topic_regex = member.subscribed_topic_regex
-            w((NULL if subscribed_topic_regex is None else compact_string(subscribed_topic_regex)))
+            w(NULL if subscribed_topic_regex is None else compact_string(subscribed_topic_regex))
             assignment = member.assignment
             topic_partitions = assignment.topic_partitions
             count = len(topic_partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for assignment_topic_partitions in topic_partitions:
                 raw = assignment_topic_partitions.topic_name.encode()
                 count = len(raw) + 1
                 w(_PACK_16s(assignment_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
                 partitions = assignment_topic_partitions.partitions
                 count = len(partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if partitions:
                     w(pack(f">{len(partitions)}i", *partitions))
                 w(NO_TAGS)
@@ -214,7 +214,7 @@ def _write_v0(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 0,
                 w(_PACK_16s(target_assignment_topic_partitions_2.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
                 target_assignment_topic_partitions_2_partitions = target_assignment_topic_partitions_2.partitions
                 count = len(target_assignment_topic_partitions_2_partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if target_assignment_topic_partitions_2_partitions:
                     w(pack(f">{len(target_assignment_topic_partitions_2_partitions)}i", *target_assignment_topic_partitions_2_partitions))
                 w(NO_TAGS)
@@ -490,15 +490,15 @@ def _write_v1(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 1,
         w(_PACK_ii(described_group.group_epoch, described_group.assignment_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         members = described_group.members
         count = len(members) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for member in members:
             raw = member.member_id.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             instance_id = member.instance_id
-            w((NULL if instance_id is None else compact_string(instance_id)))
+            w(NULL if instance_id is None else compact_string(instance_id))
             rack_id = member.rack_id
-            w((NULL if rack_id is None else compact_string(rack_id)))
+            w(NULL if rack_id is None else compact_string(rack_id))
             raw = member.client_id.encode()
             count = len(raw) + 1
             w(_PACK_i(member.member_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -507,24 +507,24 @@ def _write_v1(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 1,
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             subscribed_topic_names = member.subscribed_topic_names
             count = len(subscribed_topic_names) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for element in subscribed_topic_names:
                 raw = element.encode()
                 count = len(raw) + 1
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             subscribed_topic_regex = member.subscribed_topic_regex
-            w((NULL if subscribed_topic_regex is None else compact_string(subscribed_topic_regex)))
+            w(NULL if subscribed_topic_regex is None else compact_string(subscribed_topic_regex))
             assignment = member.assignment
             topic_partitions = assignment.topic_partitions
             count = len(topic_partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for assignment_topic_partitions in topic_partitions:
                 raw = assignment_topic_partitions.topic_name.encode()
                 count = len(raw) + 1
                 w(_PACK_16s(assignment_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
                 partitions = assignment_topic_partitions.partitions
                 count = len(partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if partitions:
                     w(pack(f">{len(partitions)}i", *partitions))
                 w(NO_TAGS)
@@ -538,7 +538,7 @@ def _write_v1(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 1,
                 w(_PACK_16s(target_assignment_topic_partitions_2.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
                 target_assignment_topic_partitions_2_partitions = target_assignment_topic_partitions_2.partitions
                 count = len(target_assignment_topic_partitions_2_partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if target_assignment_topic_partitions_2_partitions:
                     w(pack(f">{len(target_assignment_topic_partitions_2_partitions)}i", *target_assignment_topic_partitions_2_partitions))
                 w(NO_TAGS)

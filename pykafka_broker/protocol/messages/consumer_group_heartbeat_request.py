@@ -91,7 +91,7 @@ def _write_v0(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 0,
     instance_id = m.instance_id
     w(_PACK_i(m.member_epoch) + (NULL if instance_id is None else compact_string(instance_id)))
     rack_id = m.rack_id
-    w((NULL if rack_id is None else compact_string(rack_id)))
+    w(NULL if rack_id is None else compact_string(rack_id))
     subscribed_topic_names = m.subscribed_topic_names
     count = (-1 if subscribed_topic_names is None else len(subscribed_topic_names)) + 1
     w(_PACK_i(m.rebalance_timeout_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -100,10 +100,10 @@ def _write_v0(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 0,
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     server_assignor = m.server_assignor
-    w((NULL if server_assignor is None else compact_string(server_assignor)))
+    w(NULL if server_assignor is None else compact_string(server_assignor))
     topic_partitions = m.topic_partitions
     count = (-1 if topic_partitions is None else len(topic_partitions)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_partitions_topic_partitions in topic_partitions or ():
         partitions = topic_partitions_topic_partitions.partitions
         count = len(partitions) + 1
@@ -246,7 +246,7 @@ def _write_v1(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 1,
     instance_id = m.instance_id
     w(_PACK_i(m.member_epoch) + (NULL if instance_id is None else compact_string(instance_id)))
     rack_id = m.rack_id
-    w((NULL if rack_id is None else compact_string(rack_id)))
+    w(NULL if rack_id is None else compact_string(rack_id))
     subscribed_topic_names = m.subscribed_topic_names
     count = (-1 if subscribed_topic_names is None else len(subscribed_topic_names)) + 1
     w(_PACK_i(m.rebalance_timeout_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -255,12 +255,12 @@ def _write_v1(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 1,
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     subscribed_topic_regex = m.subscribed_topic_regex
-    w((NULL if subscribed_topic_regex is None else compact_string(subscribed_topic_regex)))
+    w(NULL if subscribed_topic_regex is None else compact_string(subscribed_topic_regex))
     server_assignor = m.server_assignor
-    w((NULL if server_assignor is None else compact_string(server_assignor)))
+    w(NULL if server_assignor is None else compact_string(server_assignor))
     topic_partitions = m.topic_partitions
     count = (-1 if topic_partitions is None else len(topic_partitions)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_partitions_topic_partitions in topic_partitions or ():
         partitions = topic_partitions_topic_partitions.partitions
         count = len(partitions) + 1

@@ -89,7 +89,7 @@ def _write_v0(m: ConsumerGroupHeartbeatResponse, w: Write) -> None:  # versions 
     error_message = m.error_message
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
     member_id = m.member_id
-    w((NULL if member_id is None else compact_string(member_id)))
+    w(NULL if member_id is None else compact_string(member_id))
     assignment = m.assignment
     w(_PACK_ii(m.member_epoch, m.heartbeat_interval_ms))
     if assignment is None:
@@ -98,7 +98,7 @@ def _write_v0(m: ConsumerGroupHeartbeatResponse, w: Write) -> None:  # versions 
         w(b"\x01")
         topic_partitions = assignment.topic_partitions
         count = len(topic_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for assignment_topic_partitions in topic_partitions:
             partitions = assignment_topic_partitions.partitions
             count = len(partitions) + 1

@@ -102,7 +102,7 @@ def _write_v0(m: ControllerRegistrationRequest, w: Write) -> None:  # version 0,
         w(_PACK_Hhx(listener.port, listener.security_protocol))
     features = m.features
     count = len(features) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for feature in features:
         raw = feature.name.encode()
         count = len(raw) + 1

@@ -177,7 +177,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # versi
 def _write_v2(m: CreateAclsRequest, w: Write) -> None:  # versions 2-3, flexible
     creations = m.creations
     count = len(creations) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for acl_creation in creations:
         raw = acl_creation.resource_name.encode()
         count = len(raw) + 1

@@ -120,7 +120,7 @@ def _write_v2(m: CreateDelegationTokenRequest, w: Write) -> None:  # version 2, 
         refuse_field('owner_principal_name')
     renewers = m.renewers
     count = len(renewers) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for creatable_renewers in renewers:
         raw = creatable_renewers.principal_type.encode()
         count = len(raw) + 1
@@ -177,12 +177,12 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int
 
 def _write_v3(m: CreateDelegationTokenRequest, w: Write) -> None:  # version 3, flexible
     owner_principal_type = m.owner_principal_type
-    w((NULL if owner_principal_type is None else compact_string(owner_principal_type)))
+    w(NULL if owner_principal_type is None else compact_string(owner_principal_type))
     owner_principal_name = m.owner_principal_name
-    w((NULL if owner_principal_name is None else compact_string(owner_principal_name)))
+    w(NULL if owner_principal_name is None else compact_string(owner_principal_name))
     renewers = m.renewers
     count = len(renewers) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for creatable_renewers in renewers:
         raw = creatable_renewers.principal_type.encode()
         count = len(raw) + 1

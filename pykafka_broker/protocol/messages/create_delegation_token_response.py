@@ -138,7 +138,7 @@ def _write_v2(m: CreateDelegationTokenResponse, w: Write) -> None:  # version 2,
     w(_PACK_qqq(m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
     hmac = m.hmac
     count = len(hmac) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if hmac:
         w(hmac)
     w(_PACK_ix(m.throttle_time_ms))
@@ -211,7 +211,7 @@ def _write_v3(m: CreateDelegationTokenResponse, w: Write) -> None:  # version 3,
     w(_PACK_qqq(m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
     hmac = m.hmac
     count = len(hmac) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if hmac:
         w(hmac)
     w(_PACK_ix(m.throttle_time_ms))

@@ -139,7 +139,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  #
 def _write_v2(m: CreatePartitionsRequest, w: Write) -> None:  # versions 2-3, flexible
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for create_partitions_topic in topics:
         raw = create_partitions_topic.name.encode()
         count = len(raw) + 1
@@ -150,7 +150,7 @@ def _write_v2(m: CreatePartitionsRequest, w: Write) -> None:  # versions 2-3, fl
         for create_partitions_assignment in assignments or ():
             broker_ids = create_partitions_assignment.broker_ids
             count = len(broker_ids) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if broker_ids:
                 w(pack(f">{len(broker_ids)}i", *broker_ids))
             w(NO_TAGS)

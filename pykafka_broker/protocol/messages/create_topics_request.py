@@ -280,7 +280,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
 def _write_v5(m: CreateTopicsRequest, w: Write) -> None:  # versions 5-7, flexible
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for creatable_topic in topics:
         raw = creatable_topic.name.encode()
         count = len(raw) + 1
@@ -297,13 +297,13 @@ def _write_v5(m: CreateTopicsRequest, w: Write) -> None:  # versions 5-7, flexib
             w(NO_TAGS)
         configs = creatable_topic.configs
         count = len(configs) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for creatable_topic_config in configs:
             raw = creatable_topic_config.name.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             value = creatable_topic_config.value
-            w((NULL if value is None else compact_string(value)))
+            w(NULL if value is None else compact_string(value))
             w(NO_TAGS)
         w(NO_TAGS)
     w(_PACK_iox(m.timeout_ms, m.validate_only))

@@ -241,7 +241,7 @@ def _write_v5(m: CreateTopicsResponse, w: Write) -> None:  # versions 5-6, flexi
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             value = creatable_topic_configs.value
-            w((NULL if value is None else compact_string(value)))
+            w(NULL if value is None else compact_string(value))
             w(_PACK_obox(creatable_topic_configs.read_only, creatable_topic_configs.config_source, creatable_topic_configs.is_sensitive))
         tagged: TaggedPieces = []
         if creatable_topic_result.topic_config_error_code != 0:
@@ -367,7 +367,7 @@ def _write_v7(m: CreateTopicsResponse, w: Write) -> None:  # version 7, flexible
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             value = creatable_topic_configs.value
-            w((NULL if value is None else compact_string(value)))
+            w(NULL if value is None else compact_string(value))
             w(_PACK_obox(creatable_topic_configs.read_only, creatable_topic_configs.config_source, creatable_topic_configs.is_sensitive))
         tagged: TaggedPieces = []
         if creatable_topic_result.topic_config_error_code != 0:

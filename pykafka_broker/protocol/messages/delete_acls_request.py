@@ -208,14 +208,14 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # versi
 def _write_v2(m: DeleteAclsRequest, w: Write) -> None:  # versions 2-3, flexible
     filters = m.filters
     count = len(filters) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for delete_acls_filter in filters:
         resource_name_filter = delete_acls_filter.resource_name_filter
         w(_PACK_b(delete_acls_filter.resource_type_filter) + (NULL if resource_name_filter is None else compact_string(resource_name_filter)))
         principal_filter = delete_acls_filter.principal_filter
         w(_PACK_b(delete_acls_filter.pattern_type_filter) + (NULL if principal_filter is None else compact_string(principal_filter)))
         host_filter = delete_acls_filter.host_filter
-        w((NULL if host_filter is None else compact_string(host_filter)))
+        w(NULL if host_filter is None else compact_string(host_filter))
         w(_PACK_bbx(delete_acls_filter.operation, delete_acls_filter.permission_type))
     w(NO_TAGS)
 

@@ -289,7 +289,7 @@ def _write_v2(m: DeleteAclsResponse, w: Write) -> None:  # versions 2-3, flexibl
         w(_PACK_h(delete_acls_filter_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
         matching_acls = delete_acls_filter_result.matching_acls
         count = len(matching_acls) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for delete_acls_matching_acl in matching_acls:
             delete_acls_matching_acl_error_message = delete_acls_matching_acl.error_message
             w(_PACK_h(delete_acls_matching_acl.error_code) + (NULL if delete_acls_matching_acl_error_message is None else compact_string(delete_acls_matching_acl_error_message)))

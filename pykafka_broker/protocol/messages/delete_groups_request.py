@@ -72,7 +72,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # ver
 def _write_v2(m: DeleteGroupsRequest, w: Write) -> None:  # version 2, flexible
     groups_names = m.groups_names
     count = len(groups_names) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in groups_names:
         raw = element.encode()
         count = len(raw) + 1

@@ -126,14 +126,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # ve
 def _write_v2(m: DeleteRecordsRequest, w: Write) -> None:  # version 2, flexible
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for delete_records_topic in topics:
         raw = delete_records_topic.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = delete_records_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for delete_records_partition in partitions:
             w(_PACK_iqx(delete_records_partition.partition_index, delete_records_partition.offset))
         w(NO_TAGS)

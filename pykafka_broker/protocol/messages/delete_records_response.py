@@ -133,7 +133,7 @@ def _write_v2(m: DeleteRecordsResponse, w: Write) -> None:  # version 2, flexibl
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = delete_records_topic_result.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for delete_records_partition_result in partitions:
             w(_PACK_iqhx(delete_records_partition_result.partition_index, delete_records_partition_result.low_watermark, delete_records_partition_result.error_code))
         w(NO_TAGS)

@@ -58,7 +58,7 @@ def _write_v0(m: DeleteShareGroupOffsetsRequest, w: Write) -> None:  # version 0
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for delete_share_group_offsets_request_topic in topics:
         raw = delete_share_group_offsets_request_topic.topic_name.encode()
         count = len(raw) + 1

@@ -75,7 +75,7 @@ def _write_v0(m: DeleteShareGroupOffsetsResponse, w: Write) -> None:  # version 
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
     responses = m.responses
     count = len(responses) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for delete_share_group_offsets_response_topic in responses:
         raw = delete_share_group_offsets_response_topic.topic_name.encode()
         count = len(raw) + 1

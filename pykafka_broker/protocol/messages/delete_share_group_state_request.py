@@ -78,7 +78,7 @@ def _write_v0(m: DeleteShareGroupStateRequest, w: Write) -> None:  # version 0, 
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for delete_state_data in topics:
         partitions = delete_state_data.partitions
         count = len(partitions) + 1

@@ -78,7 +78,7 @@ class DeleteShareGroupStateResponse(Message):
 def _write_v0(m: DeleteShareGroupStateResponse, w: Write) -> None:  # version 0, flexible
     results = m.results
     count = len(results) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for delete_state_result in results:
         partitions = delete_state_result.partitions
         count = len(partitions) + 1

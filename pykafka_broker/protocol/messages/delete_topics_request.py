@@ -105,7 +105,7 @@ def _write_v4(m: DeleteTopicsRequest, w: Write) -> None:  # versions 4-5, flexib
         refuse_field('topics')
     topic_names = m.topic_names
     count = len(topic_names) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in topic_names:
         raw = element.encode()
         count = len(raw) + 1
@@ -145,10 +145,10 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # ver
 def _write_v6(m: DeleteTopicsRequest, w: Write) -> None:  # version 6, flexible
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for delete_topic_state in topics:
         name = delete_topic_state.name
-        w((NULL if name is None else compact_string(name)))
+        w(NULL if name is None else compact_string(name))
         w(_PACK_16sx(delete_topic_state.topic_id))
     w(_PACK_ix(m.timeout_ms))
 

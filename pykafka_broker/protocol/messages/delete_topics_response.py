@@ -258,7 +258,7 @@ def _write_v6(m: DeleteTopicsResponse, w: Write) -> None:  # version 6, flexible
     w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
     for deletable_topic_result in responses:
         name = deletable_topic_result.name
-        w((NULL if name is None else compact_string(name)))
+        w(NULL if name is None else compact_string(name))
         error_message = deletable_topic_result.error_message
         w(_PACK_16sh(deletable_topic_result.topic_id, deletable_topic_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
         w(NO_TAGS)

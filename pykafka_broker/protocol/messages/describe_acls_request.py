@@ -171,7 +171,7 @@ def _write_v2(m: DescribeAclsRequest, w: Write) -> None:  # versions 2-3, flexib
     principal_filter = m.principal_filter
     w(_PACK_b(m.pattern_type_filter) + (NULL if principal_filter is None else compact_string(principal_filter)))
     host_filter = m.host_filter
-    w((NULL if host_filter is None else compact_string(host_filter)))
+    w(NULL if host_filter is None else compact_string(host_filter))
     w(_PACK_bbx(m.operation, m.permission_type))
 
 

@@ -253,7 +253,7 @@ def _write_v2(m: DescribeAclsResponse, w: Write) -> None:  # versions 2-3, flexi
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
     resources = m.resources
     count = len(resources) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for describe_acls_resource in resources:
         raw = describe_acls_resource.resource_name.encode()
         count = len(raw) + 1

@@ -118,7 +118,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasRequest, int]
 def _write_v1(m: DescribeClientQuotasRequest, w: Write) -> None:  # version 1, flexible
     components = m.components
     count = len(components) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for component_data in components:
         raw = component_data.entity_type.encode()
         count = len(raw) + 1

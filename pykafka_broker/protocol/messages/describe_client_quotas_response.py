@@ -197,21 +197,21 @@ def _write_v1(m: DescribeClientQuotasResponse, w: Write) -> None:  # version 1, 
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
     entries = m.entries
     count = (-1 if entries is None else len(entries)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for entry_data in entries or ():
         entity = entry_data.entity
         count = len(entity) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for entity_data in entity:
             raw = entity_data.entity_type.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             entity_name = entity_data.entity_name
-            w((NULL if entity_name is None else compact_string(entity_name)))
+            w(NULL if entity_name is None else compact_string(entity_name))
             w(NO_TAGS)
         values = entry_data.values
         count = len(values) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for value_data in values:
             raw = value_data.key.encode()
             count = len(raw) + 1

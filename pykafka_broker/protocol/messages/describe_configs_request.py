@@ -239,14 +239,14 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
 def _write_v4(m: DescribeConfigsRequest, w: Write) -> None:  # version 4, flexible
     resources = m.resources
     count = len(resources) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for describe_configs_resource in resources:
         raw = describe_configs_resource.resource_name.encode()
         count = len(raw) + 1
         w(_PACK_b(describe_configs_resource.resource_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         configuration_keys = describe_configs_resource.configuration_keys
         count = (-1 if configuration_keys is None else len(configuration_keys)) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for element in configuration_keys or ():
             raw = element.encode()
             count = len(raw) + 1

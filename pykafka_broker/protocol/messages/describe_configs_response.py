@@ -457,7 +457,7 @@ def _write_v4(m: DescribeConfigsResponse, w: Write) -> None:  # version 4, flexi
         w(_PACK_b(describe_configs_result.resource_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         configs = describe_configs_result.configs
         count = len(configs) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for describe_configs_resource_result in configs:
             if describe_configs_resource_result.is_default:
                 refuse_field('is_default')
@@ -465,7 +465,7 @@ def _write_v4(m: DescribeConfigsResponse, w: Write) -> None:  # version 4, flexi
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             value = describe_configs_resource_result.value
-            w((NULL if value is None else compact_string(value)))
+            w(NULL if value is None else compact_string(value))
             synonyms = describe_configs_resource_result.synonyms
             count = len(synonyms) + 1
             w(_PACK_obo(describe_configs_resource_result.read_only, describe_configs_resource_result.config_source, describe_configs_resource_result.is_sensitive) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -474,7 +474,7 @@ def _write_v4(m: DescribeConfigsResponse, w: Write) -> None:  # version 4, flexi
                 count = len(raw) + 1
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 describe_configs_synonym_value = describe_configs_synonym.value
-                w((NULL if describe_configs_synonym_value is None else compact_string(describe_configs_synonym_value)))
+                w(NULL if describe_configs_synonym_value is None else compact_string(describe_configs_synonym_value))
                 w(_PACK_bx(describe_configs_synonym.source))
             documentation = describe_configs_resource_result.documentation
             w(_PACK_b(describe_configs_resource_result.config_type) + (NULL if documentation is None else compact_string(documentation)))

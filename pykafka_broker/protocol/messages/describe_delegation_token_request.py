@@ -100,7 +100,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenRequest, i
 def _write_v2(m: DescribeDelegationTokenRequest, w: Write) -> None:  # versions 2-3, flexible
     owners = m.owners
     count = (-1 if owners is None else len(owners)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for describe_delegation_token_owner in owners or ():
         raw = describe_delegation_token_owner.principal_type.encode()
         count = len(raw) + 1

@@ -212,12 +212,12 @@ def _write_v2(m: DescribeDelegationTokenResponse, w: Write) -> None:  # version 
         w(_PACK_qqq(described_delegation_token.issue_timestamp, described_delegation_token.expiry_timestamp, described_delegation_token.max_timestamp) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         hmac = described_delegation_token.hmac
         count = len(hmac) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if hmac:
             w(hmac)
         renewers = described_delegation_token.renewers
         count = len(renewers) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for described_delegation_token_renewer in renewers:
             raw = described_delegation_token_renewer.principal_type.encode()
             count = len(raw) + 1
@@ -349,12 +349,12 @@ def _write_v3(m: DescribeDelegationTokenResponse, w: Write) -> None:  # version 
         w(_PACK_qqq(described_delegation_token.issue_timestamp, described_delegation_token.expiry_timestamp, described_delegation_token.max_timestamp) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         hmac = described_delegation_token.hmac
         count = len(hmac) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if hmac:
             w(hmac)
         renewers = described_delegation_token.renewers
         count = len(renewers) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for described_delegation_token_renewer in renewers:
             raw = described_delegation_token_renewer.principal_type.encode()
             count = len(raw) + 1

@@ -110,7 +110,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # v
 def _write_v5(m: DescribeGroupsRequest, w: Write) -> None:  # versions 5-6, flexible
     groups = m.groups
     count = len(groups) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in groups:
         raw = element.encode()
         count = len(raw) + 1

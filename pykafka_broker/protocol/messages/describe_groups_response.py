@@ -608,13 +608,13 @@ def _write_v5(m: DescribeGroupsResponse, w: Write) -> None:  # version 5, flexib
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         members = described_group.members
         count = len(members) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for described_group_member in members:
             raw = described_group_member.member_id.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             group_instance_id = described_group_member.group_instance_id
-            w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+            w(NULL if group_instance_id is None else compact_string(group_instance_id))
             raw = described_group_member.client_id.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -623,12 +623,12 @@ def _write_v5(m: DescribeGroupsResponse, w: Write) -> None:  # version 5, flexib
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             member_metadata = described_group_member.member_metadata
             count = len(member_metadata) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if member_metadata:
                 w(member_metadata)
             member_assignment = described_group_member.member_assignment
             count = len(member_assignment) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if member_assignment:
                 w(member_assignment)
             w(NO_TAGS)
@@ -798,13 +798,13 @@ def _write_v6(m: DescribeGroupsResponse, w: Write) -> None:  # version 6, flexib
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         members = described_group.members
         count = len(members) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for described_group_member in members:
             raw = described_group_member.member_id.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             group_instance_id = described_group_member.group_instance_id
-            w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+            w(NULL if group_instance_id is None else compact_string(group_instance_id))
             raw = described_group_member.client_id.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -813,12 +813,12 @@ def _write_v6(m: DescribeGroupsResponse, w: Write) -> None:  # version 6, flexib
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             member_metadata = described_group_member.member_metadata
             count = len(member_metadata) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if member_metadata:
                 w(member_metadata)
             member_assignment = described_group_member.member_assignment
             count = len(member_assignment) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if member_assignment:
                 w(member_assignment)
             w(NO_TAGS)

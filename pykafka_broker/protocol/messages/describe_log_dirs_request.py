@@ -101,14 +101,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # 
 def _write_v2(m: DescribeLogDirsRequest, w: Write) -> None:  # versions 2-5, flexible
     topics = m.topics
     count = (-1 if topics is None else len(topics)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for describable_log_dir_topic in topics or ():
         raw = describable_log_dir_topic.topic.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = describable_log_dir_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partitions:
             w(pack(f">{len(partitions)}i", *partitions))
         w(NO_TAGS)

@@ -187,14 +187,14 @@ def _write_v2(m: DescribeLogDirsResponse, w: Write) -> None:  # version 2, flexi
         w(_PACK_h(describe_log_dirs_result.error_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         topics = describe_log_dirs_result.topics
         count = len(topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for describe_log_dirs_topic in topics:
             raw = describe_log_dirs_topic.name.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = describe_log_dirs_topic.partitions
             count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for describe_log_dirs_partition in partitions:
                 w(_PACK_iqqox(describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key))
             w(NO_TAGS)
@@ -283,14 +283,14 @@ def _write_v3(m: DescribeLogDirsResponse, w: Write) -> None:  # version 3, flexi
         w(_PACK_h(describe_log_dirs_result.error_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         topics = describe_log_dirs_result.topics
         count = len(topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for describe_log_dirs_topic in topics:
             raw = describe_log_dirs_topic.name.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = describe_log_dirs_topic.partitions
             count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for describe_log_dirs_partition in partitions:
                 w(_PACK_iqqox(describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key))
             w(NO_TAGS)
@@ -379,14 +379,14 @@ def _write_v4(m: DescribeLogDirsResponse, w: Write) -> None:  # version 4, flexi
         w(_PACK_h(describe_log_dirs_result.error_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         topics = describe_log_dirs_result.topics
         count = len(topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for describe_log_dirs_topic in topics:
             raw = describe_log_dirs_topic.name.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = describe_log_dirs_topic.partitions
             count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for describe_log_dirs_partition in partitions:
                 w(_PACK_iqqox(describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key))
             w(NO_TAGS)
@@ -475,14 +475,14 @@ def _write_v5(m: DescribeLogDirsResponse, w: Write) -> None:  # version 5, flexi
         w(_PACK_h(describe_log_dirs_result.error_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         topics = describe_log_dirs_result.topics
         count = len(topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for describe_log_dirs_topic in topics:
             raw = describe_log_dirs_topic.name.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = describe_log_dirs_topic.partitions
             count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for describe_log_dirs_partition in partitions:
                 w(_PACK_iqqox(describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key))
             w(NO_TAGS)

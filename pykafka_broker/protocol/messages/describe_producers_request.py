@@ -56,14 +56,14 @@ class DescribeProducersRequest(Message):
 def _write_v0(m: DescribeProducersRequest, w: Write) -> None:  # version 0, flexible
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_request in topics:
         raw = topic_request.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_indexes = topic_request.partition_indexes
         count = len(partition_indexes) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partition_indexes:
             w(pack(f">{len(partition_indexes)}i", *partition_indexes))
         w(NO_TAGS)

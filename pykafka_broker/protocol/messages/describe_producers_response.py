@@ -113,13 +113,13 @@ def _write_v0(m: DescribeProducersResponse, w: Write) -> None:  # version 0, fle
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_response.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_response in partitions:
             error_message = partition_response.error_message
             w(_PACK_ih(partition_response.partition_index, partition_response.error_code) + (NULL if error_message is None else compact_string(error_message)))
             active_producers = partition_response.active_producers
             count = len(active_producers) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for producer_state in active_producers:
                 w(_PACK_qiiqiqx(producer_state.producer_id, producer_state.producer_epoch, producer_state.last_sequence, producer_state.last_timestamp, producer_state.coordinator_epoch, producer_state.current_txn_start_offset))
             w(NO_TAGS)

@@ -70,14 +70,14 @@ class DescribeQuorumRequest(Message):
 def _write_v0(m: DescribeQuorumRequest, w: Write) -> None:  # versions 0-2, flexible
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_data in topics:
         raw = topic_data.topic_name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             w(_PACK_ix(partition_data.partition_index))
         w(NO_TAGS)

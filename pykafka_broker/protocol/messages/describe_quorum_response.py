@@ -169,7 +169,7 @@ def _write_v0(m: DescribeQuorumResponse, w: Write) -> None:  # version 0, flexib
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             current_voters = partition_data.current_voters
             count = len(current_voters) + 1
@@ -180,7 +180,7 @@ def _write_v0(m: DescribeQuorumResponse, w: Write) -> None:  # version 0, flexib
                 w(_PACK_iqx(replica_state.replica_id, replica_state.log_end_offset))
             observers = partition_data.observers
             count = len(observers) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for partition_data_replica_state in observers:
                 if partition_data_replica_state.replica_directory_id != ZERO_UUID:
                     refuse_field('replica_directory_id')
@@ -277,7 +277,7 @@ def _write_v1(m: DescribeQuorumResponse, w: Write) -> None:  # version 1, flexib
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             current_voters = partition_data.current_voters
             count = len(current_voters) + 1
@@ -288,7 +288,7 @@ def _write_v1(m: DescribeQuorumResponse, w: Write) -> None:  # version 1, flexib
                 w(_PACK_iqqqx(replica_state.replica_id, replica_state.log_end_offset, replica_state.last_fetch_timestamp, replica_state.last_caught_up_timestamp))
             observers = partition_data.observers
             count = len(observers) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for partition_data_replica_state in observers:
                 if partition_data_replica_state.replica_directory_id != ZERO_UUID:
                     refuse_field('replica_directory_id')
@@ -378,14 +378,14 @@ def _write_v2(m: DescribeQuorumResponse, w: Write) -> None:  # version 2, flexib
     w(_PACK_h(m.error_code) + (NULL if error_message is None else compact_string(error_message)))
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_data in topics:
         raw = topic_data.topic_name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             partition_data_error_message = partition_data.error_message
             w(_PACK_ih(partition_data.partition_index, partition_data.error_code) + (NULL if partition_data_error_message is None else compact_string(partition_data_error_message)))
@@ -396,14 +396,14 @@ def _write_v2(m: DescribeQuorumResponse, w: Write) -> None:  # version 2, flexib
                 w(_PACK_i16sqqqx(replica_state.replica_id, replica_state.replica_directory_id, replica_state.log_end_offset, replica_state.last_fetch_timestamp, replica_state.last_caught_up_timestamp))
             observers = partition_data.observers
             count = len(observers) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for partition_data_replica_state in observers:
                 w(_PACK_i16sqqqx(partition_data_replica_state.replica_id, partition_data_replica_state.replica_directory_id, partition_data_replica_state.log_end_offset, partition_data_replica_state.last_fetch_timestamp, partition_data_replica_state.last_caught_up_timestamp))
             w(NO_TAGS)
         w(NO_TAGS)
     nodes = m.nodes
     count = len(nodes) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for node in nodes:
         listeners = node.listeners
         count = len(listeners) + 1

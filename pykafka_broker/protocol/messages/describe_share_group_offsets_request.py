@@ -70,21 +70,21 @@ class DescribeShareGroupOffsetsRequest(Message):
 def _write_v0(m: DescribeShareGroupOffsetsRequest, w: Write) -> None:  # versions 0-1, flexible
     groups = m.groups
     count = len(groups) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for describe_share_group_offsets_request_group in groups:
         raw = describe_share_group_offsets_request_group.group_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         topics = describe_share_group_offsets_request_group.topics
         count = (-1 if topics is None else len(topics)) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for describe_share_group_offsets_request_topic in topics or ():
             raw = describe_share_group_offsets_request_topic.topic_name.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = describe_share_group_offsets_request_topic.partitions
             count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if partitions:
                 w(pack(f">{len(partitions)}i", *partitions))
             w(NO_TAGS)

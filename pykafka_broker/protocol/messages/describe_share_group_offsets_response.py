@@ -120,7 +120,7 @@ def _write_v0(m: DescribeShareGroupOffsetsResponse, w: Write) -> None:  # versio
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         topics = describe_share_group_offsets_response_group.topics
         count = len(topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for describe_share_group_offsets_response_topic in topics:
             raw = describe_share_group_offsets_response_topic.topic_name.encode()
             count = len(raw) + 1
@@ -248,7 +248,7 @@ def _write_v1(m: DescribeShareGroupOffsetsResponse, w: Write) -> None:  # versio
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         topics = describe_share_group_offsets_response_group.topics
         count = len(topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for describe_share_group_offsets_response_topic in topics:
             raw = describe_share_group_offsets_response_topic.topic_name.encode()
             count = len(raw) + 1

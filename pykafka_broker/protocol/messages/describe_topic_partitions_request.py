@@ -76,7 +76,7 @@ class DescribeTopicPartitionsRequest(Message):
 def _write_v0(m: DescribeTopicPartitionsRequest, w: Write) -> None:  # version 0, flexible
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_request in topics:
         raw = topic_request.name.encode()
         count = len(raw) + 1

@@ -138,22 +138,22 @@ def _write_v0(m: DescribeTopicPartitionsResponse, w: Write) -> None:  # version 
                 w(pack(f">{len(replica_nodes)}i", *replica_nodes))
             isr_nodes = describe_topic_partitions_response_partition.isr_nodes
             count = len(isr_nodes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if isr_nodes:
                 w(pack(f">{len(isr_nodes)}i", *isr_nodes))
             eligible_leader_replicas = describe_topic_partitions_response_partition.eligible_leader_replicas
             count = (-1 if eligible_leader_replicas is None else len(eligible_leader_replicas)) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if eligible_leader_replicas:
                 w(pack(f">{len(eligible_leader_replicas)}i", *eligible_leader_replicas))
             last_known_elr = describe_topic_partitions_response_partition.last_known_elr
             count = (-1 if last_known_elr is None else len(last_known_elr)) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if last_known_elr:
                 w(pack(f">{len(last_known_elr)}i", *last_known_elr))
             offline_replicas = describe_topic_partitions_response_partition.offline_replicas
             count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if offline_replicas:
                 w(pack(f">{len(offline_replicas)}i", *offline_replicas))
             w(NO_TAGS)

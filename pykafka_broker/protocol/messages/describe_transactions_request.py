@@ -40,7 +40,7 @@ class DescribeTransactionsRequest(Message):
 def _write_v0(m: DescribeTransactionsRequest, w: Write) -> None:  # version 0, flexible
     transactional_ids = m.transactional_ids
     count = len(transactional_ids) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in transactional_ids:
         raw = element.encode()
         count = len(raw) + 1

@@ -107,7 +107,7 @@ def _write_v0(m: DescribeTransactionsResponse, w: Write) -> None:  # version 0, 
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = topic_data.partitions
             count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if partitions:
                 w(pack(f">{len(partitions)}i", *partitions))
             w(NO_TAGS)

@@ -53,7 +53,7 @@ class DescribeUserScramCredentialsRequest(Message):
 def _write_v0(m: DescribeUserScramCredentialsRequest, w: Write) -> None:  # version 0, flexible
     users = m.users
     count = (-1 if users is None else len(users)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for user_name in users or ():
         raw = user_name.name.encode()
         count = len(raw) + 1

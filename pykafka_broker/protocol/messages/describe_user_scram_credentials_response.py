@@ -90,7 +90,7 @@ def _write_v0(m: DescribeUserScramCredentialsResponse, w: Write) -> None:  # ver
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
     results = m.results
     count = len(results) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for describe_user_scram_credentials_result in results:
         raw = describe_user_scram_credentials_result.user.encode()
         count = len(raw) + 1
@@ -99,7 +99,7 @@ def _write_v0(m: DescribeUserScramCredentialsResponse, w: Write) -> None:  # ver
         w(_PACK_h(describe_user_scram_credentials_result.error_code) + (NULL if describe_user_scram_credentials_result_error_message is None else compact_string(describe_user_scram_credentials_result_error_message)))
         credential_infos = describe_user_scram_credentials_result.credential_infos
         count = len(credential_infos) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for credential_info in credential_infos:
             w(_PACK_bix(credential_info.mechanism, credential_info.iterations))
         w(NO_TAGS)

@@ -202,7 +202,7 @@ def _write_v2(m: ElectLeadersResponse, w: Write) -> None:  # version 2, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_result = replica_election_result.partition_result
         count = len(partition_result) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for replica_election_result_partition_result in partition_result:
             error_message = replica_election_result_partition_result.error_message
             w(_PACK_ih(replica_election_result_partition_result.partition_id, replica_election_result_partition_result.error_code) + (NULL if error_message is None else compact_string(error_message)))

@@ -185,17 +185,17 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
 
 def _write_v1(m: EndQuorumEpochRequest, w: Write) -> None:  # version 1, flexible
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_data in topics:
         raw = topic_data.topic_name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             preferred_candidates = partition_data.preferred_candidates
             count = len(preferred_candidates) + 1
@@ -206,7 +206,7 @@ def _write_v1(m: EndQuorumEpochRequest, w: Write) -> None:  # version 1, flexibl
         w(NO_TAGS)
     leader_endpoints = m.leader_endpoints
     count = len(leader_endpoints) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for leader_endpoint in leader_endpoints:
         raw = leader_endpoint.name.encode()
         count = len(raw) + 1

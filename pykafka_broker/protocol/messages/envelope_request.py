@@ -41,17 +41,17 @@ class EnvelopeRequest(Message):
 def _write_v0(m: EnvelopeRequest, w: Write) -> None:  # version 0, flexible
     request_data = m.request_data
     count = len(request_data) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if request_data:
         w(request_data)
     request_principal = m.request_principal
     count = (-1 if request_principal is None else len(request_principal)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if request_principal:
         w(request_principal)
     client_host_address = m.client_host_address
     count = len(client_host_address) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if client_host_address:
         w(client_host_address)
     w(NO_TAGS)

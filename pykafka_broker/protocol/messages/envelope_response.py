@@ -41,7 +41,7 @@ class EnvelopeResponse(Message):
 def _write_v0(m: EnvelopeResponse, w: Write) -> None:  # version 0, flexible
     response_data = m.response_data
     count = (-1 if response_data is None else len(response_data)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if response_data:
         w(response_data)
     w(_PACK_hx(m.error_code))

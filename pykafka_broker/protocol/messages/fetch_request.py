@@ -610,20 +610,20 @@ def _write_v12(m: FetchRequest, w: Write) -> None:  # version 12, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = fetch_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for fetch_partition in partitions:
             w(_PACK_iiqiqix(fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes))
         w(NO_TAGS)
     forgotten_topics_data = m.forgotten_topics_data
     count = len(forgotten_topics_data) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for forgotten_topic in forgotten_topics_data:
         raw = forgotten_topic.topic.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if forgotten_topic_partitions:
             w(pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions))
         w(NO_TAGS)
@@ -634,7 +634,7 @@ def _write_v12(m: FetchRequest, w: Write) -> None:  # version 12, flexible
     if m.cluster_id is not None:
         cluster_id_pieces: Pieces = []
         cluster_id = m.cluster_id
-        cluster_id_pieces.append((NULL if cluster_id is None else compact_string(cluster_id)))
+        cluster_id_pieces.append(NULL if cluster_id is None else compact_string(cluster_id))
         tagged.append((0, cluster_id_pieces))
     write_tags(w, tagged)
 
@@ -763,7 +763,7 @@ def _write_v13(m: FetchRequest, w: Write) -> None:  # versions 13-14, flexible
         w(NO_TAGS)
     forgotten_topics_data = m.forgotten_topics_data
     count = len(forgotten_topics_data) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for forgotten_topic in forgotten_topics_data:
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
@@ -778,7 +778,7 @@ def _write_v13(m: FetchRequest, w: Write) -> None:  # versions 13-14, flexible
     if m.cluster_id is not None:
         cluster_id_pieces: Pieces = []
         cluster_id = m.cluster_id
-        cluster_id_pieces.append((NULL if cluster_id is None else compact_string(cluster_id)))
+        cluster_id_pieces.append(NULL if cluster_id is None else compact_string(cluster_id))
         tagged.append((0, cluster_id_pieces))
     write_tags(w, tagged)
 
@@ -887,7 +887,7 @@ def _write_v15(m: FetchRequest, w: Write) -> None:  # versions 15-16, flexible
         w(NO_TAGS)
     forgotten_topics_data = m.forgotten_topics_data
     count = len(forgotten_topics_data) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for forgotten_topic in forgotten_topics_data:
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
@@ -902,7 +902,7 @@ def _write_v15(m: FetchRequest, w: Write) -> None:  # versions 15-16, flexible
     if m.cluster_id is not None:
         cluster_id_pieces: Pieces = []
         cluster_id = m.cluster_id
-        cluster_id_pieces.append((NULL if cluster_id is None else compact_string(cluster_id)))
+        cluster_id_pieces.append(NULL if cluster_id is None else compact_string(cluster_id))
         tagged.append((0, cluster_id_pieces))
     if m.replica_state is not _DEFAULT_REPLICA_STATE and (m.replica_state.replica_id != -1 or m.replica_state.replica_epoch != -1):
         replica_state_pieces: Pieces = []
@@ -1031,7 +1031,7 @@ def _write_v17(m: FetchRequest, w: Write) -> None:  # version 17, flexible
         w(NO_TAGS)
     forgotten_topics_data = m.forgotten_topics_data
     count = len(forgotten_topics_data) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for forgotten_topic in forgotten_topics_data:
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
@@ -1046,7 +1046,7 @@ def _write_v17(m: FetchRequest, w: Write) -> None:  # version 17, flexible
     if m.cluster_id is not None:
         cluster_id_pieces: Pieces = []
         cluster_id = m.cluster_id
-        cluster_id_pieces.append((NULL if cluster_id is None else compact_string(cluster_id)))
+        cluster_id_pieces.append(NULL if cluster_id is None else compact_string(cluster_id))
         _tagged.append((0, cluster_id_pieces))
     if m.replica_state is not _DEFAULT_REPLICA_STATE and (m.replica_state.replica_id != -1 or m.replica_state.replica_epoch != -1):
         replica_state_pieces: Pieces = []
@@ -1189,7 +1189,7 @@ def _write_v18(m: FetchRequest, w: Write) -> None:  # version 18, flexible
         w(NO_TAGS)
     forgotten_topics_data = m.forgotten_topics_data
     count = len(forgotten_topics_data) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for forgotten_topic in forgotten_topics_data:
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
@@ -1204,7 +1204,7 @@ def _write_v18(m: FetchRequest, w: Write) -> None:  # version 18, flexible
     if m.cluster_id is not None:
         cluster_id_pieces: Pieces = []
         cluster_id = m.cluster_id
-        cluster_id_pieces.append((NULL if cluster_id is None else compact_string(cluster_id)))
+        cluster_id_pieces.append(NULL if cluster_id is None else compact_string(cluster_id))
         _tagged.append((0, cluster_id_pieces))
     if m.replica_state is not _DEFAULT_REPLICA_STATE and (m.replica_state.replica_id != -1 or m.replica_state.replica_epoch != -1):
         replica_state_pieces: Pieces = []

@@ -672,7 +672,7 @@ def _write_v12(m: FetchResponse, w: Write) -> None:  # version 12, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = fetchable_topic_response.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             aborted_transactions = partition_data.aborted_transactions
             count = (-1 if aborted_transactions is None else len(aborted_transactions)) + 1
@@ -993,7 +993,7 @@ def _write_v16(m: FetchResponse, w: Write) -> None:  # versions 16-18, flexible
         node_endpoints_pieces: Pieces = []
         node_endpoints = m.node_endpoints
         count = len(node_endpoints) + 1
-        node_endpoints_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        node_endpoints_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         for node_endpoint in node_endpoints:
             raw = node_endpoint.host.encode()
             count = len(raw) + 1

@@ -125,7 +125,7 @@ def _write_v0(m: FetchSnapshotRequest, w: Write) -> None:  # version 0, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_snapshot.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_snapshot in partitions:
             snapshot_id = partition_snapshot.snapshot_id
             w(_PACK_iiqixqx(partition_snapshot.partition, partition_snapshot.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch, partition_snapshot.position))
@@ -134,7 +134,7 @@ def _write_v0(m: FetchSnapshotRequest, w: Write) -> None:  # version 0, flexible
     if m.cluster_id is not None:
         cluster_id_pieces: Pieces = []
         cluster_id = m.cluster_id
-        cluster_id_pieces.append((NULL if cluster_id is None else compact_string(cluster_id)))
+        cluster_id_pieces.append(NULL if cluster_id is None else compact_string(cluster_id))
         tagged.append((0, cluster_id_pieces))
     write_tags(w, tagged)
 
@@ -222,7 +222,7 @@ def _write_v1(m: FetchSnapshotRequest, w: Write) -> None:  # version 1, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_snapshot.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_snapshot in partitions:
             snapshot_id = partition_snapshot.snapshot_id
             w(_PACK_iiqixq(partition_snapshot.partition, partition_snapshot.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch, partition_snapshot.position))
@@ -237,7 +237,7 @@ def _write_v1(m: FetchSnapshotRequest, w: Write) -> None:  # version 1, flexible
     if m.cluster_id is not None:
         cluster_id_pieces: Pieces = []
         cluster_id = m.cluster_id
-        cluster_id_pieces.append((NULL if cluster_id is None else compact_string(cluster_id)))
+        cluster_id_pieces.append(NULL if cluster_id is None else compact_string(cluster_id))
         _tagged.append((0, cluster_id_pieces))
     write_tags(w, _tagged)
 

@@ -163,7 +163,7 @@ def _write_v0(m: FetchSnapshotResponse, w: Write) -> None:  # version 0, flexibl
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_snapshot.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_snapshot in partitions:
             snapshot_id = partition_snapshot.snapshot_id
             unaligned_records = partition_snapshot.unaligned_records
@@ -267,7 +267,7 @@ def _write_v1(m: FetchSnapshotResponse, w: Write) -> None:  # version 1, flexibl
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_snapshot.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_snapshot in partitions:
             snapshot_id = partition_snapshot.snapshot_id
             unaligned_records = partition_snapshot.unaligned_records
@@ -288,7 +288,7 @@ def _write_v1(m: FetchSnapshotResponse, w: Write) -> None:  # version 1, flexibl
         node_endpoints_pieces: Pieces = []
         node_endpoints = m.node_endpoints
         count = len(node_endpoints) + 1
-        node_endpoints_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        node_endpoints_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         for node_endpoint in node_endpoints:
             raw = node_endpoint.host.encode()
             count = len(raw) + 1

@@ -126,7 +126,7 @@ def _write_v4(m: HeartbeatRequest, w: Write) -> None:  # version 4, flexible
     count = len(raw) + 1
     w(_PACK_i(m.generation_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
     group_instance_id = m.group_instance_id
-    w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+    w(NULL if group_instance_id is None else compact_string(group_instance_id))
     w(NO_TAGS)
 
 

@@ -153,14 +153,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, i
 def _write_v1(m: IncrementalAlterConfigsRequest, w: Write) -> None:  # version 1, flexible
     resources = m.resources
     count = len(resources) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for alter_configs_resource in resources:
         raw = alter_configs_resource.resource_name.encode()
         count = len(raw) + 1
         w(_PACK_b(alter_configs_resource.resource_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         configs = alter_configs_resource.configs
         count = len(configs) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for alterable_config in configs:
             raw = alterable_config.name.encode()
             count = len(raw) + 1

@@ -98,7 +98,7 @@ def _write_v2(m: InitProducerIdRequest, w: Write) -> None:  # version 2, flexibl
     if m.keep_prepared_txn:
         refuse_field('keep_prepared_txn')
     transactional_id = m.transactional_id
-    w((NULL if transactional_id is None else compact_string(transactional_id)))
+    w(NULL if transactional_id is None else compact_string(transactional_id))
     w(_PACK_ix(m.transaction_timeout_ms))
 
 
@@ -131,7 +131,7 @@ def _write_v3(m: InitProducerIdRequest, w: Write) -> None:  # versions 3-5, flex
     if m.keep_prepared_txn:
         refuse_field('keep_prepared_txn')
     transactional_id = m.transactional_id
-    w((NULL if transactional_id is None else compact_string(transactional_id)))
+    w(NULL if transactional_id is None else compact_string(transactional_id))
     w(_PACK_iqhx(m.transaction_timeout_ms, m.producer_id, m.producer_epoch))
 
 
@@ -160,7 +160,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # v
 
 def _write_v6(m: InitProducerIdRequest, w: Write) -> None:  # version 6, flexible
     transactional_id = m.transactional_id
-    w((NULL if transactional_id is None else compact_string(transactional_id)))
+    w(NULL if transactional_id is None else compact_string(transactional_id))
     w(_PACK_iqhoox(m.transaction_timeout_ms, m.producer_id, m.producer_epoch, m.enable2_pc, m.keep_prepared_txn))
 
 

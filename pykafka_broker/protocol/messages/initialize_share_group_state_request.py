@@ -82,7 +82,7 @@ def _write_v0(m: InitializeShareGroupStateRequest, w: Write) -> None:  # version
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for initialize_state_data in topics:
         partitions = initialize_state_data.partitions
         count = len(partitions) + 1

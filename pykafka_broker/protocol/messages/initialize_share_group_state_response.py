@@ -78,7 +78,7 @@ class InitializeShareGroupStateResponse(Message):
 def _write_v0(m: InitializeShareGroupStateResponse, w: Write) -> None:  # version 0, flexible
     results = m.results
     count = len(results) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for initialize_state_result in results:
         partitions = initialize_state_result.partitions
         count = len(partitions) + 1

@@ -301,20 +301,20 @@ def _write_v6(m: JoinGroupRequest, w: Write) -> None:  # versions 6-7, flexible
     count = len(raw) + 1
     w(_PACK_ii(m.session_timeout_ms, m.rebalance_timeout_ms) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
     group_instance_id = m.group_instance_id
-    w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+    w(NULL if group_instance_id is None else compact_string(group_instance_id))
     raw = m.protocol_type.encode()
     count = len(raw) + 1
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     protocols = m.protocols
     count = len(protocols) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for join_group_request_protocol in protocols:
         raw = join_group_request_protocol.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         metadata = join_group_request_protocol.metadata
         count = len(metadata) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if metadata:
             w(metadata)
         w(NO_TAGS)
@@ -416,25 +416,25 @@ def _write_v8(m: JoinGroupRequest, w: Write) -> None:  # versions 8-9, flexible
     count = len(raw) + 1
     w(_PACK_ii(m.session_timeout_ms, m.rebalance_timeout_ms) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
     group_instance_id = m.group_instance_id
-    w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+    w(NULL if group_instance_id is None else compact_string(group_instance_id))
     raw = m.protocol_type.encode()
     count = len(raw) + 1
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     protocols = m.protocols
     count = len(protocols) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for join_group_request_protocol in protocols:
         raw = join_group_request_protocol.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         metadata = join_group_request_protocol.metadata
         count = len(metadata) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if metadata:
             w(metadata)
         w(NO_TAGS)
     reason = m.reason
-    w((NULL if reason is None else compact_string(reason)))
+    w(NULL if reason is None else compact_string(reason))
     w(NO_TAGS)
 
 

@@ -328,16 +328,16 @@ def _write_v6(m: JoinGroupResponse, w: Write) -> None:  # version 6, flexible
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     members = m.members
     count = len(members) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for join_group_response_member in members:
         raw = join_group_response_member.member_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         group_instance_id = join_group_response_member.group_instance_id
-        w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+        w(NULL if group_instance_id is None else compact_string(group_instance_id))
         metadata = join_group_response_member.metadata
         count = len(metadata) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if metadata:
             w(metadata)
         w(NO_TAGS)
@@ -437,7 +437,7 @@ def _write_v7(m: JoinGroupResponse, w: Write) -> None:  # versions 7-8, flexible
     protocol_type = m.protocol_type
     w(_PACK_ihi(m.throttle_time_ms, m.error_code, m.generation_id) + (NULL if protocol_type is None else compact_string(protocol_type)))
     protocol_name = m.protocol_name
-    w((NULL if protocol_name is None else compact_string(protocol_name)))
+    w(NULL if protocol_name is None else compact_string(protocol_name))
     raw = m.leader.encode()
     count = len(raw) + 1
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -446,16 +446,16 @@ def _write_v7(m: JoinGroupResponse, w: Write) -> None:  # versions 7-8, flexible
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     members = m.members
     count = len(members) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for join_group_response_member in members:
         raw = join_group_response_member.member_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         group_instance_id = join_group_response_member.group_instance_id
-        w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+        w(NULL if group_instance_id is None else compact_string(group_instance_id))
         metadata = join_group_response_member.metadata
         count = len(metadata) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if metadata:
             w(metadata)
         w(NO_TAGS)
@@ -571,7 +571,7 @@ def _write_v9(m: JoinGroupResponse, w: Write) -> None:  # version 9, flexible
     protocol_type = m.protocol_type
     w(_PACK_ihi(m.throttle_time_ms, m.error_code, m.generation_id) + (NULL if protocol_type is None else compact_string(protocol_type)))
     protocol_name = m.protocol_name
-    w((NULL if protocol_name is None else compact_string(protocol_name)))
+    w(NULL if protocol_name is None else compact_string(protocol_name))
     raw = m.leader.encode()
     count = len(raw) + 1
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -580,16 +580,16 @@ def _write_v9(m: JoinGroupResponse, w: Write) -> None:  # version 9, flexible
     w(_PACK_o(m.skip_assignment) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
     members = m.members
     count = len(members) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for join_group_response_member in members:
         raw = join_group_response_member.member_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         group_instance_id = join_group_response_member.group_instance_id
-        w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+        w(NULL if group_instance_id is None else compact_string(group_instance_id))
         metadata = join_group_response_member.metadata
         count = len(metadata) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if metadata:
             w(metadata)
         w(NO_TAGS)

@@ -526,7 +526,7 @@ def _write_v4(m: LeaderAndIsrRequest, w: Write) -> None:  # version 4, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_states = leader_and_isr_topic_state.partition_states
         count = len(partition_states) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for leader_and_isr_partition_state in partition_states:
             if leader_and_isr_partition_state.leader_recovery_state != 0:
                 refuse_field('leader_recovery_state')
@@ -542,19 +542,19 @@ def _write_v4(m: LeaderAndIsrRequest, w: Write) -> None:  # version 4, flexible
                 w(pack(f">{len(replicas)}i", *replicas))
             adding_replicas = leader_and_isr_partition_state.adding_replicas
             count = len(adding_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if adding_replicas:
                 w(pack(f">{len(adding_replicas)}i", *adding_replicas))
             removing_replicas = leader_and_isr_partition_state.removing_replicas
             count = len(removing_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if removing_replicas:
                 w(pack(f">{len(removing_replicas)}i", *removing_replicas))
             w(_PACK_ox(leader_and_isr_partition_state.is_new))
         w(NO_TAGS)
     live_leaders = m.live_leaders
     count = len(live_leaders) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for leader_and_isr_live_leader in live_leaders:
         raw = leader_and_isr_live_leader.host_name.encode()
         count = len(raw) + 1
@@ -700,19 +700,19 @@ def _write_v5(m: LeaderAndIsrRequest, w: Write) -> None:  # version 5, flexible
                 w(pack(f">{len(replicas)}i", *replicas))
             adding_replicas = leader_and_isr_partition_state.adding_replicas
             count = len(adding_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if adding_replicas:
                 w(pack(f">{len(adding_replicas)}i", *adding_replicas))
             removing_replicas = leader_and_isr_partition_state.removing_replicas
             count = len(removing_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if removing_replicas:
                 w(pack(f">{len(removing_replicas)}i", *removing_replicas))
             w(_PACK_ox(leader_and_isr_partition_state.is_new))
         w(NO_TAGS)
     live_leaders = m.live_leaders
     count = len(live_leaders) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for leader_and_isr_live_leader in live_leaders:
         raw = leader_and_isr_live_leader.host_name.encode()
         count = len(raw) + 1
@@ -856,19 +856,19 @@ def _write_v6(m: LeaderAndIsrRequest, w: Write) -> None:  # version 6, flexible
                 w(pack(f">{len(replicas)}i", *replicas))
             adding_replicas = leader_and_isr_partition_state.adding_replicas
             count = len(adding_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if adding_replicas:
                 w(pack(f">{len(adding_replicas)}i", *adding_replicas))
             removing_replicas = leader_and_isr_partition_state.removing_replicas
             count = len(removing_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if removing_replicas:
                 w(pack(f">{len(removing_replicas)}i", *removing_replicas))
             w(_PACK_obx(leader_and_isr_partition_state.is_new, leader_and_isr_partition_state.leader_recovery_state))
         w(NO_TAGS)
     live_leaders = m.live_leaders
     count = len(live_leaders) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for leader_and_isr_live_leader in live_leaders:
         raw = leader_and_isr_live_leader.host_name.encode()
         count = len(raw) + 1
@@ -1010,19 +1010,19 @@ def _write_v7(m: LeaderAndIsrRequest, w: Write) -> None:  # version 7, flexible
                 w(pack(f">{len(replicas)}i", *replicas))
             adding_replicas = leader_and_isr_partition_state.adding_replicas
             count = len(adding_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if adding_replicas:
                 w(pack(f">{len(adding_replicas)}i", *adding_replicas))
             removing_replicas = leader_and_isr_partition_state.removing_replicas
             count = len(removing_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if removing_replicas:
                 w(pack(f">{len(removing_replicas)}i", *removing_replicas))
             w(_PACK_obx(leader_and_isr_partition_state.is_new, leader_and_isr_partition_state.leader_recovery_state))
         w(NO_TAGS)
     live_leaders = m.live_leaders
     count = len(live_leaders) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for leader_and_isr_live_leader in live_leaders:
         raw = leader_and_isr_live_leader.host_name.encode()
         count = len(raw) + 1

@@ -154,13 +154,13 @@ def _write_v4(m: LeaveGroupRequest, w: Write) -> None:  # version 4, flexible
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     members = m.members
     count = len(members) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for member_identity in members:
         raw = member_identity.member_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         group_instance_id = member_identity.group_instance_id
-        w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+        w(NULL if group_instance_id is None else compact_string(group_instance_id))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -230,15 +230,15 @@ def _write_v5(m: LeaveGroupRequest, w: Write) -> None:  # version 5, flexible
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     members = m.members
     count = len(members) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for member_identity in members:
         raw = member_identity.member_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         group_instance_id = member_identity.group_instance_id
-        w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+        w(NULL if group_instance_id is None else compact_string(group_instance_id))
         reason = member_identity.reason
-        w((NULL if reason is None else compact_string(reason)))
+        w(NULL if reason is None else compact_string(reason))
         w(NO_TAGS)
     w(NO_TAGS)
 

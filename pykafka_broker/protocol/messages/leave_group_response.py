@@ -148,7 +148,7 @@ def _write_v4(m: LeaveGroupResponse, w: Write) -> None:  # versions 4-5, flexibl
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         group_instance_id = member_response.group_instance_id
-        w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+        w(NULL if group_instance_id is None else compact_string(group_instance_id))
         w(_PACK_hx(member_response.error_code))
     w(NO_TAGS)
 

@@ -72,7 +72,7 @@ def _write_v4(m: ListGroupsRequest, w: Write) -> None:  # version 4, flexible
         refuse_field('types_filter')
     states_filter = m.states_filter
     count = len(states_filter) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in states_filter:
         raw = element.encode()
         count = len(raw) + 1
@@ -112,14 +112,14 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # versi
 def _write_v5(m: ListGroupsRequest, w: Write) -> None:  # version 5, flexible
     states_filter = m.states_filter
     count = len(states_filter) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in states_filter:
         raw = element.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     types_filter = m.types_filter
     count = len(types_filter) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for types_filter_element in types_filter:
         raw = types_filter_element.encode()
         count = len(raw) + 1

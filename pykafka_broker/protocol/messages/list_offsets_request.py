@@ -282,7 +282,7 @@ def _write_v6(m: ListOffsetsRequest, w: Write) -> None:  # versions 6-9, flexibl
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = list_offsets_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for list_offsets_partition in partitions:
             if list_offsets_partition.max_num_offsets != 1:
                 refuse_field('max_num_offsets')
@@ -348,7 +348,7 @@ def _write_v10(m: ListOffsetsRequest, w: Write) -> None:  # versions 10-11, flex
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = list_offsets_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for list_offsets_partition in partitions:
             if list_offsets_partition.max_num_offsets != 1:
                 refuse_field('max_num_offsets')

@@ -289,7 +289,7 @@ def _write_v6(m: ListOffsetsResponse, w: Write) -> None:  # versions 6-11, flexi
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = list_offsets_topic_response.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for list_offsets_partition_response in partitions:
             if list_offsets_partition_response.old_style_offsets:
                 refuse_field('old_style_offsets')

@@ -67,7 +67,7 @@ def _write_v0(m: ListPartitionReassignmentsRequest, w: Write) -> None:  # versio
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_indexes = list_partition_reassignments_topics.partition_indexes
         count = len(partition_indexes) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partition_indexes:
             w(pack(f">{len(partition_indexes)}i", *partition_indexes))
         w(NO_TAGS)

@@ -88,14 +88,14 @@ def _write_v0(m: ListPartitionReassignmentsResponse, w: Write) -> None:  # versi
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for ongoing_topic_reassignment in topics:
         raw = ongoing_topic_reassignment.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = ongoing_topic_reassignment.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for ongoing_partition_reassignment in partitions:
             replicas = ongoing_partition_reassignment.replicas
             count = len(replicas) + 1
@@ -104,12 +104,12 @@ def _write_v0(m: ListPartitionReassignmentsResponse, w: Write) -> None:  # versi
                 w(pack(f">{len(replicas)}i", *replicas))
             adding_replicas = ongoing_partition_reassignment.adding_replicas
             count = len(adding_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if adding_replicas:
                 w(pack(f">{len(adding_replicas)}i", *adding_replicas))
             removing_replicas = ongoing_partition_reassignment.removing_replicas
             count = len(removing_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if removing_replicas:
                 w(pack(f">{len(removing_replicas)}i", *removing_replicas))
             w(NO_TAGS)

@@ -57,14 +57,14 @@ def _write_v0(m: ListTransactionsRequest, w: Write) -> None:  # version 0, flexi
         refuse_field('transactional_id_pattern')
     state_filters = m.state_filters
     count = len(state_filters) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in state_filters:
         raw = element.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     producer_id_filters = m.producer_id_filters
     count = len(producer_id_filters) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if producer_id_filters:
         w(pack(f">{len(producer_id_filters)}q", *producer_id_filters))
     w(NO_TAGS)
@@ -113,14 +113,14 @@ def _write_v1(m: ListTransactionsRequest, w: Write) -> None:  # version 1, flexi
         refuse_field('transactional_id_pattern')
     state_filters = m.state_filters
     count = len(state_filters) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in state_filters:
         raw = element.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     producer_id_filters = m.producer_id_filters
     count = len(producer_id_filters) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if producer_id_filters:
         w(pack(f">{len(producer_id_filters)}q", *producer_id_filters))
     w(_PACK_qx(m.duration_filter))
@@ -167,14 +167,14 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
 def _write_v2(m: ListTransactionsRequest, w: Write) -> None:  # version 2, flexible
     state_filters = m.state_filters
     count = len(state_filters) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in state_filters:
         raw = element.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     producer_id_filters = m.producer_id_filters
     count = len(producer_id_filters) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if producer_id_filters:
         w(pack(f">{len(producer_id_filters)}q", *producer_id_filters))
     transactional_id_pattern = m.transactional_id_pattern

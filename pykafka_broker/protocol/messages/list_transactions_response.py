@@ -75,7 +75,7 @@ def _write_v0(m: ListTransactionsResponse, w: Write) -> None:  # versions 0-2, f
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     transaction_states = m.transaction_states
     count = len(transaction_states) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for transaction_state in transaction_states:
         raw = transaction_state.transactional_id.encode()
         count = len(raw) + 1

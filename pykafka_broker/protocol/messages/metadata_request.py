@@ -238,7 +238,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
 def _write_v9(m: MetadataRequest, w: Write) -> None:  # version 9, flexible
     topics = m.topics
     count = (-1 if topics is None else len(topics)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for metadata_request_topic in topics or ():
         name = metadata_request_topic.name
         if name is None:
@@ -290,7 +290,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
 def _write_v10(m: MetadataRequest, w: Write) -> None:  # version 10, flexible
     topics = m.topics
     count = (-1 if topics is None else len(topics)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for metadata_request_topic in topics or ():
         name = metadata_request_topic.name
         w(_PACK_16s(metadata_request_topic.topic_id) + (NULL if name is None else compact_string(name)))
@@ -344,7 +344,7 @@ def _write_v11(m: MetadataRequest, w: Write) -> None:  # versions 11-13, flexibl
         refuse_field('include_cluster_authorized_operations')
     topics = m.topics
     count = (-1 if topics is None else len(topics)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for metadata_request_topic in topics or ():
         name = metadata_request_topic.name
         w(_PACK_16s(metadata_request_topic.topic_id) + (NULL if name is None else compact_string(name)))

@@ -927,7 +927,7 @@ def _write_v9(m: MetadataResponse, w: Write) -> None:  # version 9, flexible
         w(_PACK_i(metadata_response_broker.port) + (NULL if rack is None else compact_string(rack)))
         w(NO_TAGS)
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     topics = m.topics
     count = len(topics) + 1
     w(_PACK_i(m.controller_id) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -949,12 +949,12 @@ def _write_v9(m: MetadataResponse, w: Write) -> None:  # version 9, flexible
                 w(pack(f">{len(replica_nodes)}i", *replica_nodes))
             isr_nodes = metadata_response_partition.isr_nodes
             count = len(isr_nodes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if isr_nodes:
                 w(pack(f">{len(isr_nodes)}i", *isr_nodes))
             offline_replicas = metadata_response_partition.offline_replicas
             count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if offline_replicas:
                 w(pack(f">{len(offline_replicas)}i", *offline_replicas))
             w(NO_TAGS)
@@ -1100,7 +1100,7 @@ def _write_v10(m: MetadataResponse, w: Write) -> None:  # version 10, flexible
         w(_PACK_i(metadata_response_broker.port) + (NULL if rack is None else compact_string(rack)))
         w(NO_TAGS)
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     topics = m.topics
     count = len(topics) + 1
     w(_PACK_i(m.controller_id) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -1122,12 +1122,12 @@ def _write_v10(m: MetadataResponse, w: Write) -> None:  # version 10, flexible
                 w(pack(f">{len(replica_nodes)}i", *replica_nodes))
             isr_nodes = metadata_response_partition.isr_nodes
             count = len(isr_nodes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if isr_nodes:
                 w(pack(f">{len(isr_nodes)}i", *isr_nodes))
             offline_replicas = metadata_response_partition.offline_replicas
             count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if offline_replicas:
                 w(pack(f">{len(offline_replicas)}i", *offline_replicas))
             w(NO_TAGS)
@@ -1275,7 +1275,7 @@ def _write_v11(m: MetadataResponse, w: Write) -> None:  # version 11, flexible
         w(_PACK_i(metadata_response_broker.port) + (NULL if rack is None else compact_string(rack)))
         w(NO_TAGS)
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     topics = m.topics
     count = len(topics) + 1
     w(_PACK_i(m.controller_id) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -1297,12 +1297,12 @@ def _write_v11(m: MetadataResponse, w: Write) -> None:  # version 11, flexible
                 w(pack(f">{len(replica_nodes)}i", *replica_nodes))
             isr_nodes = metadata_response_partition.isr_nodes
             count = len(isr_nodes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if isr_nodes:
                 w(pack(f">{len(isr_nodes)}i", *isr_nodes))
             offline_replicas = metadata_response_partition.offline_replicas
             count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if offline_replicas:
                 w(pack(f">{len(offline_replicas)}i", *offline_replicas))
             w(NO_TAGS)
@@ -1450,7 +1450,7 @@ def _write_v12(m: MetadataResponse, w: Write) -> None:  # version 12, flexible
         w(_PACK_i(metadata_response_broker.port) + (NULL if rack is None else compact_string(rack)))
         w(NO_TAGS)
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     topics = m.topics
     count = len(topics) + 1
     w(_PACK_i(m.controller_id) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -1468,12 +1468,12 @@ def _write_v12(m: MetadataResponse, w: Write) -> None:  # version 12, flexible
                 w(pack(f">{len(replica_nodes)}i", *replica_nodes))
             isr_nodes = metadata_response_partition.isr_nodes
             count = len(isr_nodes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if isr_nodes:
                 w(pack(f">{len(isr_nodes)}i", *isr_nodes))
             offline_replicas = metadata_response_partition.offline_replicas
             count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if offline_replicas:
                 w(pack(f">{len(offline_replicas)}i", *offline_replicas))
             w(NO_TAGS)
@@ -1625,7 +1625,7 @@ def _write_v13(m: MetadataResponse, w: Write) -> None:  # version 13, flexible
         w(_PACK_i(metadata_response_broker.port) + (NULL if rack is None else compact_string(rack)))
         w(NO_TAGS)
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     topics = m.topics
     count = len(topics) + 1
     w(_PACK_i(m.controller_id) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -1643,12 +1643,12 @@ def _write_v13(m: MetadataResponse, w: Write) -> None:  # version 13, flexible
                 w(pack(f">{len(replica_nodes)}i", *replica_nodes))
             isr_nodes = metadata_response_partition.isr_nodes
             count = len(isr_nodes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if isr_nodes:
                 w(pack(f">{len(isr_nodes)}i", *isr_nodes))
             offline_replicas = metadata_response_partition.offline_replicas
             count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if offline_replicas:
                 w(pack(f">{len(offline_replicas)}i", *offline_replicas))
             w(NO_TAGS)

@@ -555,17 +555,17 @@ def _write_v8(m: OffsetCommitRequest, w: Write) -> None:  # versions 8-9, flexib
     count = len(raw) + 1
     w(_PACK_i(m.generation_id_or_member_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
     group_instance_id = m.group_instance_id
-    w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+    w(NULL if group_instance_id is None else compact_string(group_instance_id))
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for offset_commit_request_topic in topics:
         raw = offset_commit_request_topic.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = offset_commit_request_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for offset_commit_request_partition in partitions:
             if offset_commit_request_partition.commit_timestamp != -1:
                 refuse_field('commit_timestamp')
@@ -679,10 +679,10 @@ def _write_v10(m: OffsetCommitRequest, w: Write) -> None:  # version 10, flexibl
     count = len(raw) + 1
     w(_PACK_i(m.generation_id_or_member_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
     group_instance_id = m.group_instance_id
-    w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+    w(NULL if group_instance_id is None else compact_string(group_instance_id))
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for offset_commit_request_topic in topics:
         partitions = offset_commit_request_topic.partitions
         count = len(partitions) + 1

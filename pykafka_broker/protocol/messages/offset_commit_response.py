@@ -177,7 +177,7 @@ def _write_v8(m: OffsetCommitResponse, w: Write) -> None:  # versions 8-9, flexi
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = offset_commit_response_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for offset_commit_response_partition in partitions:
             w(_PACK_ihx(offset_commit_response_partition.partition_index, offset_commit_response_partition.error_code))
         w(NO_TAGS)

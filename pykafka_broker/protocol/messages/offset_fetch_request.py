@@ -224,14 +224,14 @@ def _write_v6(m: OffsetFetchRequest, w: Write) -> None:  # version 6, flexible
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     topics = m.topics
     count = (-1 if topics is None else len(topics)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for offset_fetch_request_topic in topics or ():
         raw = offset_fetch_request_topic.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_indexes = offset_fetch_request_topic.partition_indexes
         count = len(partition_indexes) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partition_indexes:
             w(pack(f">{len(partition_indexes)}i", *partition_indexes))
         w(NO_TAGS)
@@ -302,14 +302,14 @@ def _write_v7(m: OffsetFetchRequest, w: Write) -> None:  # version 7, flexible
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     topics = m.topics
     count = (-1 if topics is None else len(topics)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for offset_fetch_request_topic in topics or ():
         raw = offset_fetch_request_topic.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_indexes = offset_fetch_request_topic.partition_indexes
         count = len(partition_indexes) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partition_indexes:
             w(pack(f">{len(partition_indexes)}i", *partition_indexes))
         w(NO_TAGS)
@@ -379,21 +379,21 @@ def _write_v8(m: OffsetFetchRequest, w: Write) -> None:  # version 8, flexible
         refuse_field('topics')
     groups = m.groups
     count = len(groups) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for offset_fetch_request_group in groups:
         raw = offset_fetch_request_group.group_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         topics = offset_fetch_request_group.topics
         count = (-1 if topics is None else len(topics)) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for offset_fetch_request_topics in topics or ():
             raw = offset_fetch_request_topics.name.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partition_indexes = offset_fetch_request_topics.partition_indexes
             count = len(partition_indexes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if partition_indexes:
                 w(pack(f">{len(partition_indexes)}i", *partition_indexes))
             w(NO_TAGS)
@@ -478,13 +478,13 @@ def _write_v9(m: OffsetFetchRequest, w: Write) -> None:  # version 9, flexible
         refuse_field('topics')
     groups = m.groups
     count = len(groups) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for offset_fetch_request_group in groups:
         raw = offset_fetch_request_group.group_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         member_id = offset_fetch_request_group.member_id
-        w((NULL if member_id is None else compact_string(member_id)))
+        w(NULL if member_id is None else compact_string(member_id))
         topics = offset_fetch_request_group.topics
         count = (-1 if topics is None else len(topics)) + 1
         w(_PACK_i(offset_fetch_request_group.member_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -494,7 +494,7 @@ def _write_v9(m: OffsetFetchRequest, w: Write) -> None:  # version 9, flexible
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partition_indexes = offset_fetch_request_topics.partition_indexes
             count = len(partition_indexes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if partition_indexes:
                 w(pack(f">{len(partition_indexes)}i", *partition_indexes))
             w(NO_TAGS)
@@ -593,13 +593,13 @@ def _write_v10(m: OffsetFetchRequest, w: Write) -> None:  # version 10, flexible
         refuse_field('topics')
     groups = m.groups
     count = len(groups) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for offset_fetch_request_group in groups:
         raw = offset_fetch_request_group.group_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         member_id = offset_fetch_request_group.member_id
-        w((NULL if member_id is None else compact_string(member_id)))
+        w(NULL if member_id is None else compact_string(member_id))
         topics = offset_fetch_request_group.topics
         count = (-1 if topics is None else len(topics)) + 1
         w(_PACK_i(offset_fetch_request_group.member_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))

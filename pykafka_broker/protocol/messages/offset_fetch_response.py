@@ -397,7 +397,7 @@ def _write_v6(m: OffsetFetchResponse, w: Write) -> None:  # versions 6-7, flexib
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = offset_fetch_response_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for offset_fetch_response_partition in partitions:
             metadata = offset_fetch_response_partition.metadata
             w(_PACK_iqi(offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, offset_fetch_response_partition.committed_leader_epoch) + (NULL if metadata is None else compact_string(metadata)))
@@ -479,14 +479,14 @@ def _write_v8(m: OffsetFetchResponse, w: Write) -> None:  # versions 8-9, flexib
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         topics = offset_fetch_response_group.topics
         count = len(topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for offset_fetch_response_topics in topics:
             raw = offset_fetch_response_topics.name.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = offset_fetch_response_topics.partitions
             count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for offset_fetch_response_partitions in partitions:
                 metadata = offset_fetch_response_partitions.metadata
                 w(_PACK_iqi(offset_fetch_response_partitions.partition_index, offset_fetch_response_partitions.committed_offset, offset_fetch_response_partitions.committed_leader_epoch) + (NULL if metadata is None else compact_string(metadata)))
@@ -593,7 +593,7 @@ def _write_v10(m: OffsetFetchResponse, w: Write) -> None:  # version 10, flexibl
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         topics = offset_fetch_response_group.topics
         count = len(topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for offset_fetch_response_topics in topics:
             partitions = offset_fetch_response_topics.partitions
             count = len(partitions) + 1

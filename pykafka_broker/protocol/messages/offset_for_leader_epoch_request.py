@@ -216,7 +216,7 @@ def _write_v4(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 4, f
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = offset_for_leader_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for offset_for_leader_partition in partitions:
             w(_PACK_iiix(offset_for_leader_partition.partition, offset_for_leader_partition.current_leader_epoch, offset_for_leader_partition.leader_epoch))
         w(NO_TAGS)

@@ -219,7 +219,7 @@ def _write_v4(m: OffsetForLeaderEpochResponse, w: Write) -> None:  # version 4, 
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = offset_for_leader_topic_result.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for epoch_end_offset in partitions:
             w(_PACK_hiiqx(epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.leader_epoch, epoch_end_offset.end_offset))
         w(NO_TAGS)

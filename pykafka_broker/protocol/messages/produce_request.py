@@ -213,7 +213,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
 
 def _write_v9(m: ProduceRequest, w: Write) -> None:  # versions 9-12, flexible
     transactional_id = m.transactional_id
-    w((NULL if transactional_id is None else compact_string(transactional_id)))
+    w(NULL if transactional_id is None else compact_string(transactional_id))
     topic_data = m.topic_data
     count = len(topic_data) + 1
     w(_PACK_hi(m.acks, m.timeout_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -223,7 +223,7 @@ def _write_v9(m: ProduceRequest, w: Write) -> None:  # versions 9-12, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_data = topic_produce_data.partition_data
         count = len(partition_data) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_produce_data in partition_data:
             records = partition_produce_data.records
             count = (-1 if records is None else len(records)) + 1
@@ -311,7 +311,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
 
 def _write_v13(m: ProduceRequest, w: Write) -> None:  # version 13, flexible
     transactional_id = m.transactional_id
-    w((NULL if transactional_id is None else compact_string(transactional_id)))
+    w(NULL if transactional_id is None else compact_string(transactional_id))
     topic_data = m.topic_data
     count = len(topic_data) + 1
     w(_PACK_hi(m.acks, m.timeout_ms) + (UVARINT[count] if count < 128 else uvarint(count)))

@@ -441,14 +441,14 @@ def _write_v9(m: ProduceResponse, w: Write) -> None:  # version 9, flexible
         refuse_field('node_endpoints')
     responses = m.responses
     count = len(responses) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_produce_response in responses:
         raw = topic_produce_response.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_responses = topic_produce_response.partition_responses
         count = len(partition_responses) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_produce_response in partition_responses:
             if partition_produce_response.current_leader is not _DEFAULT_LEADER_ID_AND_EPOCH and (partition_produce_response.current_leader.leader_id != -1 or partition_produce_response.current_leader.leader_epoch != -1):
                 refuse_field('current_leader')
@@ -460,7 +460,7 @@ def _write_v9(m: ProduceResponse, w: Write) -> None:  # version 9, flexible
                 w(_PACK_i(batch_index_and_error_message.batch_index) + (NULL if batch_index_error_message is None else compact_string(batch_index_error_message)))
                 w(NO_TAGS)
             error_message = partition_produce_response.error_message
-            w((NULL if error_message is None else compact_string(error_message)))
+            w(NULL if error_message is None else compact_string(error_message))
             w(NO_TAGS)
         w(NO_TAGS)
     w(_PACK_ix(m.throttle_time_ms))
@@ -558,14 +558,14 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version
 def _write_v10(m: ProduceResponse, w: Write) -> None:  # versions 10-12, flexible
     responses = m.responses
     count = len(responses) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_produce_response in responses:
         raw = topic_produce_response.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_responses = topic_produce_response.partition_responses
         count = len(partition_responses) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_produce_response in partition_responses:
             record_errors = partition_produce_response.record_errors
             count = len(record_errors) + 1
@@ -575,7 +575,7 @@ def _write_v10(m: ProduceResponse, w: Write) -> None:  # versions 10-12, flexibl
                 w(_PACK_i(batch_index_and_error_message.batch_index) + (NULL if batch_index_error_message is None else compact_string(batch_index_error_message)))
                 w(NO_TAGS)
             error_message = partition_produce_response.error_message
-            w((NULL if error_message is None else compact_string(error_message)))
+            w(NULL if error_message is None else compact_string(error_message))
             tagged: TaggedPieces = []
             if partition_produce_response.current_leader is not _DEFAULT_LEADER_ID_AND_EPOCH and (partition_produce_response.current_leader.leader_id != -1 or partition_produce_response.current_leader.leader_epoch != -1):
                 current_leader_pieces: Pieces = []
@@ -590,7 +590,7 @@ def _write_v10(m: ProduceResponse, w: Write) -> None:  # versions 10-12, flexibl
         node_endpoints_pieces: Pieces = []
         node_endpoints = m.node_endpoints
         count = len(node_endpoints) + 1
-        node_endpoints_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        node_endpoints_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         for node_endpoint in node_endpoints:
             raw = node_endpoint.host.encode()
             count = len(raw) + 1
@@ -751,7 +751,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
 def _write_v13(m: ProduceResponse, w: Write) -> None:  # version 13, flexible
     responses = m.responses
     count = len(responses) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_produce_response in responses:
         partition_responses = topic_produce_response.partition_responses
         count = len(partition_responses) + 1
@@ -765,7 +765,7 @@ def _write_v13(m: ProduceResponse, w: Write) -> None:  # version 13, flexible
                 w(_PACK_i(batch_index_and_error_message.batch_index) + (NULL if batch_index_error_message is None else compact_string(batch_index_error_message)))
                 w(NO_TAGS)
             error_message = partition_produce_response.error_message
-            w((NULL if error_message is None else compact_string(error_message)))
+            w(NULL if error_message is None else compact_string(error_message))
             tagged: TaggedPieces = []
             if partition_produce_response.current_leader is not _DEFAULT_LEADER_ID_AND_EPOCH and (partition_produce_response.current_leader.leader_id != -1 or partition_produce_response.current_leader.leader_epoch != -1):
                 current_leader_pieces: Pieces = []
@@ -780,7 +780,7 @@ def _write_v13(m: ProduceResponse, w: Write) -> None:  # version 13, flexible
         node_endpoints_pieces: Pieces = []
         node_endpoints = m.node_endpoints
         count = len(node_endpoints) + 1
-        node_endpoints_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        node_endpoints_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         for node_endpoint in node_endpoints:
             raw = node_endpoint.host.encode()
             count = len(raw) + 1

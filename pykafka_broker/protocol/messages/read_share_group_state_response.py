@@ -106,7 +106,7 @@ class ReadShareGroupStateResponse(Message):
 def _write_v0(m: ReadShareGroupStateResponse, w: Write) -> None:  # version 0, flexible
     results = m.results
     count = len(results) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for read_state_result in results:
         partitions = read_state_result.partitions
         count = len(partitions) + 1

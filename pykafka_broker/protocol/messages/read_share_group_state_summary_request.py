@@ -80,7 +80,7 @@ def _write_v0(m: ReadShareGroupStateSummaryRequest, w: Write) -> None:  # versio
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for read_state_summary_data in topics:
         partitions = read_state_summary_data.partitions
         count = len(partitions) + 1

@@ -90,7 +90,7 @@ class ReadShareGroupStateSummaryResponse(Message):
 def _write_v0(m: ReadShareGroupStateSummaryResponse, w: Write) -> None:  # version 0, flexible
     results = m.results
     count = len(results) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for read_state_summary_result in results:
         partitions = read_state_summary_result.partitions
         count = len(partitions) + 1
@@ -157,7 +157,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateSummaryRespons
 def _write_v1(m: ReadShareGroupStateSummaryResponse, w: Write) -> None:  # version 1, flexible
     results = m.results
     count = len(results) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for read_state_summary_result in results:
         partitions = read_state_summary_result.partitions
         count = len(partitions) + 1

@@ -43,7 +43,7 @@ class RemoveRaftVoterRequest(Message):
 
 def _write_v0(m: RemoveRaftVoterRequest, w: Write) -> None:  # version 0, flexible
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     w(_PACK_i16sx(m.voter_id, m.voter_directory_id))
 
 

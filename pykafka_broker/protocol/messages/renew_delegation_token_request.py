@@ -67,7 +67,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RenewDelegationTokenRequest, int]
 def _write_v2(m: RenewDelegationTokenRequest, w: Write) -> None:  # version 2, flexible
     hmac = m.hmac
     count = len(hmac) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if hmac:
         w(hmac)
     w(_PACK_qx(m.renew_period_ms))

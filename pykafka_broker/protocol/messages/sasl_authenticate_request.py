@@ -59,7 +59,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[SaslAuthenticateRequest, int]:  #
 def _write_v2(m: SaslAuthenticateRequest, w: Write) -> None:  # version 2, flexible
     auth_bytes = m.auth_bytes
     count = len(auth_bytes) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if auth_bytes:
         w(auth_bytes)
     w(NO_TAGS)

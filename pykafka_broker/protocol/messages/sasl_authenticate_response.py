@@ -126,7 +126,7 @@ def _write_v2(m: SaslAuthenticateResponse, w: Write) -> None:  # version 2, flex
     w(_PACK_h(m.error_code) + (NULL if error_message is None else compact_string(error_message)))
     auth_bytes = m.auth_bytes
     count = len(auth_bytes) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if auth_bytes:
         w(auth_bytes)
     w(_PACK_qx(m.session_lifetime_ms))

@@ -106,9 +106,9 @@ def _write_v1(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 1, flexi
     if m.is_renew_ack:
         refuse_field('is_renew_ack')
     group_id = m.group_id
-    w((NULL if group_id is None else compact_string(group_id)))
+    w(NULL if group_id is None else compact_string(group_id))
     member_id = m.member_id
-    w((NULL if member_id is None else compact_string(member_id)))
+    w(NULL if member_id is None else compact_string(member_id))
     topics = m.topics
     count = len(topics) + 1
     w(_PACK_i(m.share_session_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -222,9 +222,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
 
 def _write_v2(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 2, flexible
     group_id = m.group_id
-    w((NULL if group_id is None else compact_string(group_id)))
+    w(NULL if group_id is None else compact_string(group_id))
     member_id = m.member_id
-    w((NULL if member_id is None else compact_string(member_id)))
+    w(NULL if member_id is None else compact_string(member_id))
     topics = m.topics
     count = len(topics) + 1
     w(_PACK_io(m.share_session_epoch, m.is_renew_ack) + (UVARINT[count] if count < 128 else uvarint(count)))

@@ -133,7 +133,7 @@ def _write_v1(m: ShareAcknowledgeResponse, w: Write) -> None:  # version 1, flex
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
     responses = m.responses
     count = len(responses) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for share_acknowledge_topic_response in responses:
         partitions = share_acknowledge_topic_response.partitions
         count = len(partitions) + 1
@@ -146,7 +146,7 @@ def _write_v1(m: ShareAcknowledgeResponse, w: Write) -> None:  # version 1, flex
         w(NO_TAGS)
     node_endpoints = m.node_endpoints
     count = len(node_endpoints) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for node_endpoint in node_endpoints:
         raw = node_endpoint.host.encode()
         count = len(raw) + 1
@@ -283,7 +283,7 @@ def _write_v2(m: ShareAcknowledgeResponse, w: Write) -> None:  # version 2, flex
         w(NO_TAGS)
     node_endpoints = m.node_endpoints
     count = len(node_endpoints) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for node_endpoint in node_endpoints:
         raw = node_endpoint.host.encode()
         count = len(raw) + 1

@@ -138,9 +138,9 @@ def _write_v1(m: ShareFetchRequest, w: Write) -> None:  # version 1, flexible
     if m.is_renew_ack:
         refuse_field('is_renew_ack')
     group_id = m.group_id
-    w((NULL if group_id is None else compact_string(group_id)))
+    w(NULL if group_id is None else compact_string(group_id))
     member_id = m.member_id
-    w((NULL if member_id is None else compact_string(member_id)))
+    w(NULL if member_id is None else compact_string(member_id))
     topics = m.topics
     count = len(topics) + 1
     w(_PACK_iiiiii(m.share_session_epoch, m.max_wait_ms, m.min_bytes, m.max_bytes, m.max_records, m.batch_size) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -165,7 +165,7 @@ def _write_v1(m: ShareFetchRequest, w: Write) -> None:  # version 1, flexible
         w(NO_TAGS)
     forgotten_topics_data = m.forgotten_topics_data
     count = len(forgotten_topics_data) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for forgotten_topic in forgotten_topics_data:
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
@@ -289,9 +289,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
 
 def _write_v2(m: ShareFetchRequest, w: Write) -> None:  # version 2, flexible
     group_id = m.group_id
-    w((NULL if group_id is None else compact_string(group_id)))
+    w(NULL if group_id is None else compact_string(group_id))
     member_id = m.member_id
-    w((NULL if member_id is None else compact_string(member_id)))
+    w(NULL if member_id is None else compact_string(member_id))
     topics = m.topics
     count = len(topics) + 1
     w(_PACK_iiiiiibo(m.share_session_epoch, m.max_wait_ms, m.min_bytes, m.max_bytes, m.max_records, m.batch_size, m.share_acquire_mode, m.is_renew_ack) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -316,7 +316,7 @@ def _write_v2(m: ShareFetchRequest, w: Write) -> None:  # version 2, flexible
         w(NO_TAGS)
     forgotten_topics_data = m.forgotten_topics_data
     count = len(forgotten_topics_data) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for forgotten_topic in forgotten_topics_data:
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1

@@ -180,14 +180,14 @@ def _write_v1(m: ShareFetchResponse, w: Write) -> None:  # versions 1-2, flexibl
                 w(records)
             acquired_records = partition_data.acquired_records
             count = len(acquired_records) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for partition_data_acquired_records in acquired_records:
                 w(_PACK_qqhx(partition_data_acquired_records.first_offset, partition_data_acquired_records.last_offset, partition_data_acquired_records.delivery_count))
             w(NO_TAGS)
         w(NO_TAGS)
     node_endpoints = m.node_endpoints
     count = len(node_endpoints) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for node_endpoint in node_endpoints:
         raw = node_endpoint.host.encode()
         count = len(raw) + 1

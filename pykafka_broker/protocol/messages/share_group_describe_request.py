@@ -44,7 +44,7 @@ class ShareGroupDescribeRequest(Message):
 def _write_v1(m: ShareGroupDescribeRequest, w: Write) -> None:  # version 1, flexible
     group_ids = m.group_ids
     count = len(group_ids) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in group_ids:
         raw = element.encode()
         count = len(raw) + 1

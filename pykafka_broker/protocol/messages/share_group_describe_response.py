@@ -156,13 +156,13 @@ def _write_v1(m: ShareGroupDescribeResponse, w: Write) -> None:  # version 1, fl
         w(_PACK_ii(described_group.group_epoch, described_group.assignment_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         members = described_group.members
         count = len(members) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for member in members:
             raw = member.member_id.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             rack_id = member.rack_id
-            w((NULL if rack_id is None else compact_string(rack_id)))
+            w(NULL if rack_id is None else compact_string(rack_id))
             raw = member.client_id.encode()
             count = len(raw) + 1
             w(_PACK_i(member.member_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -171,7 +171,7 @@ def _write_v1(m: ShareGroupDescribeResponse, w: Write) -> None:  # version 1, fl
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             subscribed_topic_names = member.subscribed_topic_names
             count = len(subscribed_topic_names) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for element in subscribed_topic_names:
                 raw = element.encode()
                 count = len(raw) + 1
@@ -179,14 +179,14 @@ def _write_v1(m: ShareGroupDescribeResponse, w: Write) -> None:  # version 1, fl
             assignment = member.assignment
             topic_partitions = assignment.topic_partitions
             count = len(topic_partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for assignment_topic_partitions in topic_partitions:
                 raw = assignment_topic_partitions.topic_name.encode()
                 count = len(raw) + 1
                 w(_PACK_16s(assignment_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
                 partitions = assignment_topic_partitions.partitions
                 count = len(partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if partitions:
                     w(pack(f">{len(partitions)}i", *partitions))
                 w(NO_TAGS)

@@ -60,7 +60,7 @@ def _write_v1(m: ShareGroupHeartbeatRequest, w: Write) -> None:  # version 1, fl
     w(_PACK_i(m.member_epoch) + (NULL if rack_id is None else compact_string(rack_id)))
     subscribed_topic_names = m.subscribed_topic_names
     count = (-1 if subscribed_topic_names is None else len(subscribed_topic_names)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in subscribed_topic_names or ():
         raw = element.encode()
         count = len(raw) + 1

@@ -223,7 +223,7 @@ def _write_v2(m: StopReplicaRequest, w: Write) -> None:  # version 2, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_indexes = stop_replica_topic_v1.partition_indexes
         count = len(partition_indexes) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partition_indexes:
             w(pack(f">{len(partition_indexes)}i", *partition_indexes))
         w(NO_TAGS)
@@ -290,7 +290,7 @@ def _write_v3(m: StopReplicaRequest, w: Write) -> None:  # version 3, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_states = stop_replica_topic_state.partition_states
         count = len(partition_states) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for stop_replica_partition_state in partition_states:
             w(_PACK_iiox(stop_replica_partition_state.partition_index, stop_replica_partition_state.leader_epoch, stop_replica_partition_state.delete_partition))
         w(NO_TAGS)
@@ -360,7 +360,7 @@ def _write_v4(m: StopReplicaRequest, w: Write) -> None:  # version 4, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_states = stop_replica_topic_state.partition_states
         count = len(partition_states) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for stop_replica_partition_state in partition_states:
             w(_PACK_iiox(stop_replica_partition_state.partition_index, stop_replica_partition_state.leader_epoch, stop_replica_partition_state.delete_partition))
         w(NO_TAGS)

@@ -44,7 +44,7 @@ class StreamsGroupDescribeRequest(Message):
 def _write_v0(m: StreamsGroupDescribeRequest, w: Write) -> None:  # version 0, flexible
     group_ids = m.group_ids
     count = len(group_ids) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in group_ids:
         raw = element.encode()
         count = len(raw) + 1

@@ -285,21 +285,21 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 source_topics = subtopology.source_topics
                 count = len(source_topics) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 for element in source_topics:
                     raw = element.encode()
                     count = len(raw) + 1
                     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 repartition_sink_topics = subtopology.repartition_sink_topics
                 count = len(repartition_sink_topics) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 for subtopology_element in repartition_sink_topics:
                     raw = subtopology_element.encode()
                     count = len(raw) + 1
                     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 state_changelog_topics = subtopology.state_changelog_topics
                 count = len(state_changelog_topics) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 for topic_info in state_changelog_topics:
                     raw = topic_info.name.encode()
                     count = len(raw) + 1
@@ -318,7 +318,7 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
                     w(NO_TAGS)
                 repartition_source_topics = subtopology.repartition_source_topics
                 count = len(repartition_source_topics) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 for subtopology_topic_info in repartition_source_topics:
                     raw = subtopology_topic_info.name.encode()
                     count = len(raw) + 1
@@ -339,7 +339,7 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
             w(NO_TAGS)
         members = described_group.members
         count = len(members) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for member in members:
             raw = member.member_id.encode()
             count = len(raw) + 1
@@ -347,7 +347,7 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
             instance_id = member.instance_id
             w(_PACK_i(member.member_epoch) + (NULL if instance_id is None else compact_string(instance_id)))
             rack_id = member.rack_id
-            w((NULL if rack_id is None else compact_string(rack_id)))
+            w(NULL if rack_id is None else compact_string(rack_id))
             raw = member.client_id.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -368,7 +368,7 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
                 w(_PACK_Hx(user_endpoint.port))
             client_tags = member.client_tags
             count = len(client_tags) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for member_key_value in client_tags:
                 raw = member_key_value.key.encode()
                 count = len(raw) + 1
@@ -379,7 +379,7 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
                 w(NO_TAGS)
             task_offsets = member.task_offsets
             count = len(task_offsets) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for task_offset in task_offsets:
                 raw = task_offset.subtopology_id.encode()
                 count = len(raw) + 1
@@ -387,7 +387,7 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
                 w(_PACK_iqx(task_offset.partition, task_offset.offset))
             task_end_offsets = member.task_end_offsets
             count = len(task_end_offsets) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for member_task_offset in task_end_offsets:
                 raw = member_task_offset.subtopology_id.encode()
                 count = len(raw) + 1
@@ -396,40 +396,40 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
             assignment = member.assignment
             active_tasks = assignment.active_tasks
             count = len(active_tasks) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for task_ids in active_tasks:
                 raw = task_ids.subtopology_id.encode()
                 count = len(raw) + 1
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 partitions = task_ids.partitions
                 count = len(partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if partitions:
                     w(pack(f">{len(partitions)}i", *partitions))
                 w(NO_TAGS)
             standby_tasks = assignment.standby_tasks
             count = len(standby_tasks) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for assignment_task_ids in standby_tasks:
                 raw = assignment_task_ids.subtopology_id.encode()
                 count = len(raw) + 1
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 assignment_task_ids_partitions = assignment_task_ids.partitions
                 count = len(assignment_task_ids_partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if assignment_task_ids_partitions:
                     w(pack(f">{len(assignment_task_ids_partitions)}i", *assignment_task_ids_partitions))
                 w(NO_TAGS)
             warmup_tasks = assignment.warmup_tasks
             count = len(warmup_tasks) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for assignment_task_ids_2 in warmup_tasks:
                 raw = assignment_task_ids_2.subtopology_id.encode()
                 count = len(raw) + 1
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 assignment_task_ids_2_partitions = assignment_task_ids_2.partitions
                 count = len(assignment_task_ids_2_partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if assignment_task_ids_2_partitions:
                     w(pack(f">{len(assignment_task_ids_2_partitions)}i", *assignment_task_ids_2_partitions))
                 w(NO_TAGS)
@@ -443,33 +443,33 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 target_assignment_task_ids_partitions = target_assignment_task_ids.partitions
                 count = len(target_assignment_task_ids_partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if target_assignment_task_ids_partitions:
                     w(pack(f">{len(target_assignment_task_ids_partitions)}i", *target_assignment_task_ids_partitions))
                 w(NO_TAGS)
             target_assignment_standby_tasks = target_assignment.standby_tasks
             count = len(target_assignment_standby_tasks) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for target_assignment_task_ids_2 in target_assignment_standby_tasks:
                 raw = target_assignment_task_ids_2.subtopology_id.encode()
                 count = len(raw) + 1
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 target_assignment_task_ids_2_partitions = target_assignment_task_ids_2.partitions
                 count = len(target_assignment_task_ids_2_partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if target_assignment_task_ids_2_partitions:
                     w(pack(f">{len(target_assignment_task_ids_2_partitions)}i", *target_assignment_task_ids_2_partitions))
                 w(NO_TAGS)
             target_assignment_warmup_tasks = target_assignment.warmup_tasks
             count = len(target_assignment_warmup_tasks) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for target_assignment_task_ids_3 in target_assignment_warmup_tasks:
                 raw = target_assignment_task_ids_3.subtopology_id.encode()
                 count = len(raw) + 1
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 target_assignment_task_ids_3_partitions = target_assignment_task_ids_3.partitions
                 count = len(target_assignment_task_ids_3_partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if target_assignment_task_ids_3_partitions:
                     w(pack(f">{len(target_assignment_task_ids_3_partitions)}i", *target_assignment_task_ids_3_partitions))
                 w(NO_TAGS)

@@ -227,7 +227,7 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
     instance_id = m.instance_id
     w(_PACK_ii(m.member_epoch, m.endpoint_information_epoch) + (NULL if instance_id is None else compact_string(instance_id)))
     rack_id = m.rack_id
-    w((NULL if rack_id is None else compact_string(rack_id)))
+    w(NULL if rack_id is None else compact_string(rack_id))
     topology = m.topology
     w(_PACK_i(m.rebalance_timeout_ms))
     if topology is None:
@@ -243,21 +243,21 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             source_topics = subtopology.source_topics
             count = len(source_topics) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for element in source_topics:
                 raw = element.encode()
                 count = len(raw) + 1
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             source_topic_regex = subtopology.source_topic_regex
             count = len(source_topic_regex) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for subtopology_element in source_topic_regex:
                 raw = subtopology_element.encode()
                 count = len(raw) + 1
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             state_changelog_topics = subtopology.state_changelog_topics
             count = len(state_changelog_topics) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for topic_info in state_changelog_topics:
                 raw = topic_info.name.encode()
                 count = len(raw) + 1
@@ -276,14 +276,14 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
                 w(NO_TAGS)
             repartition_sink_topics = subtopology.repartition_sink_topics
             count = len(repartition_sink_topics) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for subtopology_element_2 in repartition_sink_topics:
                 raw = subtopology_element_2.encode()
                 count = len(raw) + 1
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             repartition_source_topics = subtopology.repartition_source_topics
             count = len(repartition_source_topics) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for subtopology_topic_info in repartition_source_topics:
                 raw = subtopology_topic_info.name.encode()
                 count = len(raw) + 1
@@ -302,21 +302,21 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
                 w(NO_TAGS)
             copartition_groups = subtopology.copartition_groups
             count = len(copartition_groups) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for copartition_group in copartition_groups:
                 copartition_group_source_topics = copartition_group.source_topics
                 count = len(copartition_group_source_topics) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if copartition_group_source_topics:
                     w(pack(f">{len(copartition_group_source_topics)}h", *copartition_group_source_topics))
                 copartition_group_source_topic_regex = copartition_group.source_topic_regex
                 count = len(copartition_group_source_topic_regex) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if copartition_group_source_topic_regex:
                     w(pack(f">{len(copartition_group_source_topic_regex)}h", *copartition_group_source_topic_regex))
                 copartition_group_repartition_source_topics = copartition_group.repartition_source_topics
                 count = len(copartition_group_repartition_source_topics) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)))
+                w(UVARINT[count] if count < 128 else uvarint(count))
                 if copartition_group_repartition_source_topics:
                     w(pack(f">{len(copartition_group_repartition_source_topics)}h", *copartition_group_repartition_source_topics))
                 w(NO_TAGS)
@@ -324,45 +324,45 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
         w(NO_TAGS)
     active_tasks = m.active_tasks
     count = (-1 if active_tasks is None else len(active_tasks)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for task_ids in active_tasks or ():
         raw = task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = task_ids.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partitions:
             w(pack(f">{len(partitions)}i", *partitions))
         w(NO_TAGS)
     standby_tasks = m.standby_tasks
     count = (-1 if standby_tasks is None else len(standby_tasks)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for standby_tasks_task_ids in standby_tasks or ():
         raw = standby_tasks_task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         standby_tasks_task_ids_partitions = standby_tasks_task_ids.partitions
         count = len(standby_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if standby_tasks_task_ids_partitions:
             w(pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions))
         w(NO_TAGS)
     warmup_tasks = m.warmup_tasks
     count = (-1 if warmup_tasks is None else len(warmup_tasks)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for warmup_tasks_task_ids in warmup_tasks or ():
         raw = warmup_tasks_task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         warmup_tasks_task_ids_partitions = warmup_tasks_task_ids.partitions
         count = len(warmup_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if warmup_tasks_task_ids_partitions:
             w(pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions))
         w(NO_TAGS)
     process_id = m.process_id
-    w((NULL if process_id is None else compact_string(process_id)))
+    w(NULL if process_id is None else compact_string(process_id))
     user_endpoint = m.user_endpoint
     if user_endpoint is None:
         w(b"\xff")
@@ -374,7 +374,7 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
         w(_PACK_Hx(user_endpoint.port))
     client_tags = m.client_tags
     count = (-1 if client_tags is None else len(client_tags)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for client_tags_key_value in client_tags or ():
         raw = client_tags_key_value.key.encode()
         count = len(raw) + 1
@@ -385,7 +385,7 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
         w(NO_TAGS)
     task_offsets = m.task_offsets
     count = (-1 if task_offsets is None else len(task_offsets)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for task_offset in task_offsets or ():
         raw = task_offset.subtopology_id.encode()
         count = len(raw) + 1
@@ -393,7 +393,7 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
         w(_PACK_iqx(task_offset.partition, task_offset.offset))
     task_end_offsets = m.task_end_offsets
     count = (-1 if task_end_offsets is None else len(task_end_offsets)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for task_end_offsets_task_offset in task_end_offsets or ():
         raw = task_end_offsets_task_offset.subtopology_id.encode()
         count = len(raw) + 1

@@ -169,40 +169,40 @@ def _write_v0(m: StreamsGroupHeartbeatResponse, w: Write) -> None:  # version 0,
         w(NO_TAGS)
     active_tasks = m.active_tasks
     count = (-1 if active_tasks is None else len(active_tasks)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for task_ids in active_tasks or ():
         raw = task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = task_ids.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partitions:
             w(pack(f">{len(partitions)}i", *partitions))
         w(NO_TAGS)
     standby_tasks = m.standby_tasks
     count = (-1 if standby_tasks is None else len(standby_tasks)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for standby_tasks_task_ids in standby_tasks or ():
         raw = standby_tasks_task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         standby_tasks_task_ids_partitions = standby_tasks_task_ids.partitions
         count = len(standby_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if standby_tasks_task_ids_partitions:
             w(pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions))
         w(NO_TAGS)
     warmup_tasks = m.warmup_tasks
     count = (-1 if warmup_tasks is None else len(warmup_tasks)) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for warmup_tasks_task_ids in warmup_tasks or ():
         raw = warmup_tasks_task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         warmup_tasks_task_ids_partitions = warmup_tasks_task_ids.partitions
         count = len(warmup_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if warmup_tasks_task_ids_partitions:
             w(pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions))
         w(NO_TAGS)
@@ -223,20 +223,20 @@ def _write_v0(m: StreamsGroupHeartbeatResponse, w: Write) -> None:  # version 0,
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             topic_partition_partitions = topic_partition.partitions
             count = len(topic_partition_partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if topic_partition_partitions:
                 w(pack(f">{len(topic_partition_partitions)}i", *topic_partition_partitions))
             w(NO_TAGS)
         standby_partitions = endpoint_to_partitions.standby_partitions
         count = len(standby_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for endpoint_to_partitions_topic_partition in standby_partitions:
             raw = endpoint_to_partitions_topic_partition.topic.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             endpoint_to_partitions_topic_partition_partitions = endpoint_to_partitions_topic_partition.partitions
             count = len(endpoint_to_partitions_topic_partition_partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if endpoint_to_partitions_topic_partition_partitions:
                 w(pack(f">{len(endpoint_to_partitions_topic_partition_partitions)}i", *endpoint_to_partitions_topic_partition_partitions))
             w(NO_TAGS)

@@ -211,17 +211,17 @@ def _write_v4(m: SyncGroupRequest, w: Write) -> None:  # version 4, flexible
     count = len(raw) + 1
     w(_PACK_i(m.generation_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
     group_instance_id = m.group_instance_id
-    w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+    w(NULL if group_instance_id is None else compact_string(group_instance_id))
     assignments = m.assignments
     count = len(assignments) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for sync_group_request_assignment in assignments:
         raw = sync_group_request_assignment.member_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         assignment = sync_group_request_assignment.assignment
         count = len(assignment) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if assignment:
             w(assignment)
         w(NO_TAGS)
@@ -313,21 +313,21 @@ def _write_v5(m: SyncGroupRequest, w: Write) -> None:  # version 5, flexible
     count = len(raw) + 1
     w(_PACK_i(m.generation_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
     group_instance_id = m.group_instance_id
-    w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+    w(NULL if group_instance_id is None else compact_string(group_instance_id))
     protocol_type = m.protocol_type
-    w((NULL if protocol_type is None else compact_string(protocol_type)))
+    w(NULL if protocol_type is None else compact_string(protocol_type))
     protocol_name = m.protocol_name
-    w((NULL if protocol_name is None else compact_string(protocol_name)))
+    w(NULL if protocol_name is None else compact_string(protocol_name))
     assignments = m.assignments
     count = len(assignments) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for sync_group_request_assignment in assignments:
         raw = sync_group_request_assignment.member_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         assignment = sync_group_request_assignment.assignment
         count = len(assignment) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if assignment:
             w(assignment)
         w(NO_TAGS)

@@ -121,10 +121,10 @@ def _write_v5(m: SyncGroupResponse, w: Write) -> None:  # version 5, flexible
     protocol_type = m.protocol_type
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if protocol_type is None else compact_string(protocol_type)))
     protocol_name = m.protocol_name
-    w((NULL if protocol_name is None else compact_string(protocol_name)))
+    w(NULL if protocol_name is None else compact_string(protocol_name))
     assignment = m.assignment
     count = len(assignment) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if assignment:
         w(assignment)
     w(NO_TAGS)

@@ -262,17 +262,17 @@ def _write_v3(m: TxnOffsetCommitRequest, w: Write) -> None:  # versions 3-5, fle
     count = len(raw) + 1
     w(_PACK_qhi(m.producer_id, m.producer_epoch, m.generation_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
     group_instance_id = m.group_instance_id
-    w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+    w(NULL if group_instance_id is None else compact_string(group_instance_id))
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for txn_offset_commit_request_topic in topics:
         raw = txn_offset_commit_request_topic.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = txn_offset_commit_request_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for txn_offset_commit_request_partition in partitions:
             committed_metadata = txn_offset_commit_request_partition.committed_metadata
             w(_PACK_iqi(txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, txn_offset_commit_request_partition.committed_leader_epoch) + (NULL if committed_metadata is None else compact_string(committed_metadata)))

@@ -131,7 +131,7 @@ def _write_v3(m: TxnOffsetCommitResponse, w: Write) -> None:  # versions 3-5, fl
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = txn_offset_commit_response_topic.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for txn_offset_commit_response_partition in partitions:
             w(_PACK_ihx(txn_offset_commit_response_partition.partition_index, txn_offset_commit_response_partition.error_code))
         w(NO_TAGS)

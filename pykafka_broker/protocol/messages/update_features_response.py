@@ -72,7 +72,7 @@ def _write_v0(m: UpdateFeaturesResponse, w: Write) -> None:  # versions 0-1, fle
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
     results = m.results
     count = len(results) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for updatable_feature_result in results:
         raw = updatable_feature_result.feature.encode()
         count = len(raw) + 1

@@ -800,7 +800,7 @@ def _write_v6(m: UpdateMetadataRequest, w: Write) -> None:  # version 6, flexibl
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_states = update_metadata_topic_state.partition_states
         count = len(partition_states) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for update_metadata_partition_state in partition_states:
             isr = update_metadata_partition_state.isr
             count = len(isr) + 1
@@ -814,14 +814,14 @@ def _write_v6(m: UpdateMetadataRequest, w: Write) -> None:  # version 6, flexibl
                 w(pack(f">{len(replicas)}i", *replicas))
             offline_replicas = update_metadata_partition_state.offline_replicas
             count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if offline_replicas:
                 w(pack(f">{len(offline_replicas)}i", *offline_replicas))
             w(NO_TAGS)
         w(NO_TAGS)
     live_brokers = m.live_brokers
     count = len(live_brokers) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for update_metadata_broker in live_brokers:
         endpoints = update_metadata_broker.endpoints
         count = len(endpoints) + 1
@@ -835,7 +835,7 @@ def _write_v6(m: UpdateMetadataRequest, w: Write) -> None:  # version 6, flexibl
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             w(_PACK_hx(update_metadata_endpoint.security_protocol))
         rack = update_metadata_broker.rack
-        w((NULL if rack is None else compact_string(rack)))
+        w(NULL if rack is None else compact_string(rack))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -1006,14 +1006,14 @@ def _write_v7(m: UpdateMetadataRequest, w: Write) -> None:  # version 7, flexibl
                 w(pack(f">{len(replicas)}i", *replicas))
             offline_replicas = update_metadata_partition_state.offline_replicas
             count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if offline_replicas:
                 w(pack(f">{len(offline_replicas)}i", *offline_replicas))
             w(NO_TAGS)
         w(NO_TAGS)
     live_brokers = m.live_brokers
     count = len(live_brokers) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for update_metadata_broker in live_brokers:
         endpoints = update_metadata_broker.endpoints
         count = len(endpoints) + 1
@@ -1027,7 +1027,7 @@ def _write_v7(m: UpdateMetadataRequest, w: Write) -> None:  # version 7, flexibl
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             w(_PACK_hx(update_metadata_endpoint.security_protocol))
         rack = update_metadata_broker.rack
-        w((NULL if rack is None else compact_string(rack)))
+        w(NULL if rack is None else compact_string(rack))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -1194,14 +1194,14 @@ def _write_v8(m: UpdateMetadataRequest, w: Write) -> None:  # version 8, flexibl
                 w(pack(f">{len(replicas)}i", *replicas))
             offline_replicas = update_metadata_partition_state.offline_replicas
             count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if offline_replicas:
                 w(pack(f">{len(offline_replicas)}i", *offline_replicas))
             w(NO_TAGS)
         w(NO_TAGS)
     live_brokers = m.live_brokers
     count = len(live_brokers) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for update_metadata_broker in live_brokers:
         endpoints = update_metadata_broker.endpoints
         count = len(endpoints) + 1
@@ -1215,7 +1215,7 @@ def _write_v8(m: UpdateMetadataRequest, w: Write) -> None:  # version 8, flexibl
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             w(_PACK_hx(update_metadata_endpoint.security_protocol))
         rack = update_metadata_broker.rack
-        w((NULL if rack is None else compact_string(rack)))
+        w(NULL if rack is None else compact_string(rack))
         w(NO_TAGS)
     tagged: TaggedPieces = []
     if m.type != 0:

@@ -93,7 +93,7 @@ _DEFAULT_KRAFT_VERSION_FEATURE = shared_default(KRaftVersionFeature())
 
 def _write_v0(m: UpdateRaftVoterRequest, w: Write) -> None:  # version 0, flexible
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     listeners = m.listeners
     count = len(listeners) + 1
     w(_PACK_ii16s(m.current_leader_epoch, m.voter_id, m.voter_directory_id) + (UVARINT[count] if count < 128 else uvarint(count)))

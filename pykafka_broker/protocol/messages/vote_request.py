@@ -97,17 +97,17 @@ class VoteRequest(Message):
 
 def _write_v0(m: VoteRequest, w: Write) -> None:  # version 0, flexible
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_data in topics:
         raw = topic_data.topic_name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             if partition_data.pre_vote:
                 refuse_field('pre_vote')
@@ -179,7 +179,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 0, 
 
 def _write_v1(m: VoteRequest, w: Write) -> None:  # version 1, flexible
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     topics = m.topics
     count = len(topics) + 1
     w(_PACK_i(m.voter_id) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -189,7 +189,7 @@ def _write_v1(m: VoteRequest, w: Write) -> None:  # version 1, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             if partition_data.pre_vote:
                 refuse_field('pre_vote')
@@ -261,7 +261,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 1, 
 
 def _write_v2(m: VoteRequest, w: Write) -> None:  # version 2, flexible
     cluster_id = m.cluster_id
-    w((NULL if cluster_id is None else compact_string(cluster_id)))
+    w(NULL if cluster_id is None else compact_string(cluster_id))
     topics = m.topics
     count = len(topics) + 1
     w(_PACK_i(m.voter_id) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -271,7 +271,7 @@ def _write_v2(m: VoteRequest, w: Write) -> None:  # version 2, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_data.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for partition_data in partitions:
             w(_PACK_iii16s16siqox(partition_data.partition_index, partition_data.replica_epoch, partition_data.replica_id, partition_data.replica_directory_id, partition_data.voter_directory_id, partition_data.last_offset_epoch, partition_data.last_offset, partition_data.pre_vote))
         w(NO_TAGS)

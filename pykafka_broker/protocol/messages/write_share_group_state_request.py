@@ -110,7 +110,7 @@ def _write_v0(m: WriteShareGroupStateRequest, w: Write) -> None:  # version 0, f
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for write_state_data in topics:
         partitions = write_state_data.partitions
         count = len(partitions) + 1
@@ -193,7 +193,7 @@ def _write_v1(m: WriteShareGroupStateRequest, w: Write) -> None:  # version 1, f
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for write_state_data in topics:
         partitions = write_state_data.partitions
         count = len(partitions) + 1

@@ -78,7 +78,7 @@ class WriteShareGroupStateResponse(Message):
 def _write_v0(m: WriteShareGroupStateResponse, w: Write) -> None:  # versions 0-1, flexible
     results = m.results
     count = len(results) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for write_state_result in results:
         partitions = write_state_result.partitions
         count = len(partitions) + 1

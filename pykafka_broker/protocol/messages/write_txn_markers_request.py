@@ -140,7 +140,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
 def _write_v1(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 1, flexible
     markers = m.markers
     count = len(markers) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for writable_txn_marker in markers:
         topics = writable_txn_marker.topics
         count = len(topics) + 1
@@ -151,7 +151,7 @@ def _write_v1(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 1, flexib
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partition_indexes = writable_txn_marker_topic.partition_indexes
             count = len(partition_indexes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if partition_indexes:
                 w(pack(f">{len(partition_indexes)}i", *partition_indexes))
             w(NO_TAGS)
@@ -218,7 +218,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
 def _write_v2(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 2, flexible
     markers = m.markers
     count = len(markers) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for writable_txn_marker in markers:
         topics = writable_txn_marker.topics
         count = len(topics) + 1
@@ -229,7 +229,7 @@ def _write_v2(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 2, flexib
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partition_indexes = writable_txn_marker_topic.partition_indexes
             count = len(partition_indexes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if partition_indexes:
                 w(pack(f">{len(partition_indexes)}i", *partition_indexes))
             w(NO_TAGS)

@@ -147,7 +147,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersResponse, int]:  #
 def _write_v1(m: WriteTxnMarkersResponse, w: Write) -> None:  # versions 1-2, flexible
     markers = m.markers
     count = len(markers) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for writable_txn_marker_result in markers:
         topics = writable_txn_marker_result.topics
         count = len(topics) + 1
@@ -158,7 +158,7 @@ def _write_v1(m: WriteTxnMarkersResponse, w: Write) -> None:  # versions 1-2, fl
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = writable_txn_marker_topic_result.partitions
             count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             for writable_txn_marker_partition_result in partitions:
                 w(_PACK_ihx(writable_txn_marker_partition_result.partition_index, writable_txn_marker_partition_result.error_code))
             w(NO_TAGS)

@@ -42,7 +42,7 @@ def _write_v0(m: AbortTransactionRecord, w: Write) -> None:  # version 0, flexib
     if m.reason is not None:
         reason_pieces: Pieces = []
         reason = m.reason
-        reason_pieces.append((NULL if reason is None else compact_string(reason)))
+        reason_pieces.append(NULL if reason is None else compact_string(reason))
         tagged.append((0, reason_pieces))
     write_tags(w, tagged)
 

@@ -42,7 +42,7 @@ def _write_v0(m: BeginTransactionRecord, w: Write) -> None:  # version 0, flexib
     if m.name is not None:
         name_pieces: Pieces = []
         name = m.name
-        name_pieces.append((NULL if name is None else compact_string(name)))
+        name_pieces.append(NULL if name is None else compact_string(name))
         tagged.append((0, name_pieces))
     write_tags(w, tagged)
 

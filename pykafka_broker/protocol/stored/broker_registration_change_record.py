@@ -148,7 +148,7 @@ def _write_v2(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 2
         log_dirs_pieces: Pieces = []
         log_dirs = m.log_dirs
         count = len(log_dirs) + 1
-        log_dirs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if log_dirs:
             log_dirs_pieces.append(join_uuids(log_dirs))
         tagged.append((2, log_dirs_pieces))
@@ -208,7 +208,7 @@ def _write_v3(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 3
         log_dirs_pieces: Pieces = []
         log_dirs = m.log_dirs
         count = len(log_dirs) + 1
-        log_dirs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if log_dirs:
             log_dirs_pieces.append(join_uuids(log_dirs))
         tagged.append((2, log_dirs_pieces))
@@ -216,7 +216,7 @@ def _write_v3(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 3
         cordoned_log_dirs_pieces: Pieces = []
         cordoned_log_dirs = m.cordoned_log_dirs
         count = (-1 if cordoned_log_dirs is None else len(cordoned_log_dirs)) + 1
-        cordoned_log_dirs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        cordoned_log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if cordoned_log_dirs:
             cordoned_log_dirs_pieces.append(join_uuids(cordoned_log_dirs))
         tagged.append((3, cordoned_log_dirs_pieces))

@@ -66,13 +66,13 @@ class ClientQuotaRecord(Message):
 def _write_v0(m: ClientQuotaRecord, w: Write) -> None:  # version 0, flexible
     entity = m.entity
     count = len(entity) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for entity_data in entity:
         raw = entity_data.entity_type.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         entity_name = entity_data.entity_name
-        w((NULL if entity_name is None else compact_string(entity_name)))
+        w(NULL if entity_name is None else compact_string(entity_name))
         w(NO_TAGS)
     raw = m.key.encode()
     count = len(raw) + 1

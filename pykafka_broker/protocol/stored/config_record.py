@@ -53,7 +53,7 @@ def _write_v0(m: ConfigRecord, w: Write) -> None:  # version 0, flexible
     count = len(raw) + 1
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     value = m.value
-    w((NULL if value is None else compact_string(value)))
+    w(NULL if value is None else compact_string(value))
     w(NO_TAGS)
 
 

@@ -86,14 +86,14 @@ def _write_v0(m: ConsumerGroupCurrentMemberAssignmentValue, w: Write) -> None:  
             assignment_epochs_pieces: Pieces = []
             assignment_epochs = topic_partitions.assignment_epochs
             count = (-1 if assignment_epochs is None else len(assignment_epochs)) + 1
-            assignment_epochs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+            assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if assignment_epochs:
                 assignment_epochs_pieces.append(pack(f">{len(assignment_epochs)}i", *assignment_epochs))
             tagged.append((0, assignment_epochs_pieces))
         write_tags(w, tagged)
     partitions_pending_revocation = m.partitions_pending_revocation
     count = len(partitions_pending_revocation) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for partitions_pending_revocation_topic_partitions in partitions_pending_revocation:
         partitions_pending_revocation_topic_partitions_partitions = partitions_pending_revocation_topic_partitions.partitions
         count = len(partitions_pending_revocation_topic_partitions_partitions) + 1
@@ -105,7 +105,7 @@ def _write_v0(m: ConsumerGroupCurrentMemberAssignmentValue, w: Write) -> None:  
             partitions_pending_revocation_topic_partitions_assignment_epochs_pieces: Pieces = []
             partitions_pending_revocation_topic_partitions_assignment_epochs = partitions_pending_revocation_topic_partitions.assignment_epochs
             count = (-1 if partitions_pending_revocation_topic_partitions_assignment_epochs is None else len(partitions_pending_revocation_topic_partitions_assignment_epochs)) + 1
-            partitions_pending_revocation_topic_partitions_assignment_epochs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+            partitions_pending_revocation_topic_partitions_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if partitions_pending_revocation_topic_partitions_assignment_epochs:
                 partitions_pending_revocation_topic_partitions_assignment_epochs_pieces.append(pack(f">{len(partitions_pending_revocation_topic_partitions_assignment_epochs)}i", *partitions_pending_revocation_topic_partitions_assignment_epochs))
             partitions_pending_revocation_topic_partitions_tagged.append((0, partitions_pending_revocation_topic_partitions_assignment_epochs_pieces))

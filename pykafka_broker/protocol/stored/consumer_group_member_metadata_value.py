@@ -95,9 +95,9 @@ class ConsumerGroupMemberMetadataValue(Message):
 
 def _write_v0(m: ConsumerGroupMemberMetadataValue, w: Write) -> None:  # version 0, flexible
     instance_id = m.instance_id
-    w((NULL if instance_id is None else compact_string(instance_id)))
+    w(NULL if instance_id is None else compact_string(instance_id))
     rack_id = m.rack_id
-    w((NULL if rack_id is None else compact_string(rack_id)))
+    w(NULL if rack_id is None else compact_string(rack_id))
     raw = m.client_id.encode()
     count = len(raw) + 1
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -106,13 +106,13 @@ def _write_v0(m: ConsumerGroupMemberMetadataValue, w: Write) -> None:  # version
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     subscribed_topic_names = m.subscribed_topic_names
     count = len(subscribed_topic_names) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in subscribed_topic_names:
         raw = element.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     subscribed_topic_regex = m.subscribed_topic_regex
-    w((NULL if subscribed_topic_regex is None else compact_string(subscribed_topic_regex)))
+    w(NULL if subscribed_topic_regex is None else compact_string(subscribed_topic_regex))
     server_assignor = m.server_assignor
     w(_PACK_i(m.rebalance_timeout_ms) + (NULL if server_assignor is None else compact_string(server_assignor)))
     tagged: TaggedPieces = []
@@ -132,7 +132,7 @@ def _write_v0(m: ConsumerGroupMemberMetadataValue, w: Write) -> None:  # version
                 classic_member_metadata_pieces.append((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 metadata = classic_protocol.metadata
                 count = len(metadata) + 1
-                classic_member_metadata_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+                classic_member_metadata_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
                 if metadata:
                     classic_member_metadata_pieces.append(metadata)
                 classic_member_metadata_pieces.append(NO_TAGS)

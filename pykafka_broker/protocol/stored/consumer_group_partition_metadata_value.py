@@ -79,7 +79,7 @@ class ConsumerGroupPartitionMetadataValue(Message):
 def _write_v0(m: ConsumerGroupPartitionMetadataValue, w: Write) -> None:  # version 0, flexible
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_metadata in topics:
         raw = topic_metadata.topic_name.encode()
         count = len(raw) + 1

@@ -46,7 +46,7 @@ class ConsumerGroupRegularExpressionValue(Message):
 def _write_v0(m: ConsumerGroupRegularExpressionValue, w: Write) -> None:  # version 0, flexible
     topics = m.topics
     count = len(topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in topics:
         raw = element.encode()
         count = len(raw) + 1

@@ -61,7 +61,7 @@ def _write_v0(m: DelegationTokenRecord, w: Write) -> None:  # version 0, flexibl
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     renewers = m.renewers
     count = len(renewers) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in renewers:
         raw = element.encode()
         count = len(raw) + 1

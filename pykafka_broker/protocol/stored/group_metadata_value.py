@@ -530,7 +530,7 @@ def _write_v4(m: GroupMetadataValue, w: Write) -> None:  # version 4, flexible
     protocol = m.protocol
     w(_PACK_i(m.generation) + (NULL if protocol is None else compact_string(protocol)))
     leader = m.leader
-    w((NULL if leader is None else compact_string(leader)))
+    w(NULL if leader is None else compact_string(leader))
     members = m.members
     count = len(members) + 1
     w(_PACK_q(m.current_state_timestamp) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -539,7 +539,7 @@ def _write_v4(m: GroupMetadataValue, w: Write) -> None:  # version 4, flexible
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         group_instance_id = member_metadata.group_instance_id
-        w((NULL if group_instance_id is None else compact_string(group_instance_id)))
+        w(NULL if group_instance_id is None else compact_string(group_instance_id))
         raw = member_metadata.client_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -553,7 +553,7 @@ def _write_v4(m: GroupMetadataValue, w: Write) -> None:  # version 4, flexible
             w(subscription)
         assignment = member_metadata.assignment
         count = len(assignment) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if assignment:
             w(assignment)
         w(NO_TAGS)

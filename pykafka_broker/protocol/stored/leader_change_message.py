@@ -74,7 +74,7 @@ def _write_v0(m: LeaderChangeMessage, w: Write) -> None:  # version 0, flexible
         w(_PACK_ix(voter.voter_id))
     granting_voters = m.granting_voters
     count = len(granting_voters) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for granting_voters_voter in granting_voters:
         if granting_voters_voter.voter_directory_id != ZERO_UUID:
             refuse_field('voter_directory_id')
@@ -127,7 +127,7 @@ def _write_v1(m: LeaderChangeMessage, w: Write) -> None:  # version 1, flexible
         w(_PACK_i16sx(voter.voter_id, voter.voter_directory_id))
     granting_voters = m.granting_voters
     count = len(granting_voters) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for granting_voters_voter in granting_voters:
         w(_PACK_i16sx(granting_voters_voter.voter_id, granting_voters_voter.voter_directory_id))
     w(NO_TAGS)

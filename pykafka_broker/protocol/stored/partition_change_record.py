@@ -80,7 +80,7 @@ def _write_v0(m: PartitionChangeRecord, w: Write) -> None:  # version 0, flexibl
         isr_pieces: Pieces = []
         isr = m.isr
         count = (-1 if isr is None else len(isr)) + 1
-        isr_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        isr_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if isr:
             isr_pieces.append(pack(f">{len(isr)}i", *isr))
         tagged.append((0, isr_pieces))
@@ -92,7 +92,7 @@ def _write_v0(m: PartitionChangeRecord, w: Write) -> None:  # version 0, flexibl
         replicas_pieces: Pieces = []
         replicas = m.replicas
         count = (-1 if replicas is None else len(replicas)) + 1
-        replicas_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if replicas:
             replicas_pieces.append(pack(f">{len(replicas)}i", *replicas))
         tagged.append((2, replicas_pieces))
@@ -100,7 +100,7 @@ def _write_v0(m: PartitionChangeRecord, w: Write) -> None:  # version 0, flexibl
         removing_replicas_pieces: Pieces = []
         removing_replicas = m.removing_replicas
         count = (-1 if removing_replicas is None else len(removing_replicas)) + 1
-        removing_replicas_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        removing_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if removing_replicas:
             removing_replicas_pieces.append(pack(f">{len(removing_replicas)}i", *removing_replicas))
         tagged.append((3, removing_replicas_pieces))
@@ -108,7 +108,7 @@ def _write_v0(m: PartitionChangeRecord, w: Write) -> None:  # version 0, flexibl
         adding_replicas_pieces: Pieces = []
         adding_replicas = m.adding_replicas
         count = (-1 if adding_replicas is None else len(adding_replicas)) + 1
-        adding_replicas_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        adding_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if adding_replicas:
             adding_replicas_pieces.append(pack(f">{len(adding_replicas)}i", *adding_replicas))
         tagged.append((4, adding_replicas_pieces))
@@ -219,7 +219,7 @@ def _write_v1(m: PartitionChangeRecord, w: Write) -> None:  # version 1, flexibl
         isr_pieces: Pieces = []
         isr = m.isr
         count = (-1 if isr is None else len(isr)) + 1
-        isr_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        isr_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if isr:
             isr_pieces.append(pack(f">{len(isr)}i", *isr))
         tagged.append((0, isr_pieces))
@@ -231,7 +231,7 @@ def _write_v1(m: PartitionChangeRecord, w: Write) -> None:  # version 1, flexibl
         replicas_pieces: Pieces = []
         replicas = m.replicas
         count = (-1 if replicas is None else len(replicas)) + 1
-        replicas_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if replicas:
             replicas_pieces.append(pack(f">{len(replicas)}i", *replicas))
         tagged.append((2, replicas_pieces))
@@ -239,7 +239,7 @@ def _write_v1(m: PartitionChangeRecord, w: Write) -> None:  # version 1, flexibl
         removing_replicas_pieces: Pieces = []
         removing_replicas = m.removing_replicas
         count = (-1 if removing_replicas is None else len(removing_replicas)) + 1
-        removing_replicas_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        removing_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if removing_replicas:
             removing_replicas_pieces.append(pack(f">{len(removing_replicas)}i", *removing_replicas))
         tagged.append((3, removing_replicas_pieces))
@@ -247,7 +247,7 @@ def _write_v1(m: PartitionChangeRecord, w: Write) -> None:  # version 1, flexibl
         adding_replicas_pieces: Pieces = []
         adding_replicas = m.adding_replicas
         count = (-1 if adding_replicas is None else len(adding_replicas)) + 1
-        adding_replicas_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        adding_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if adding_replicas:
             adding_replicas_pieces.append(pack(f">{len(adding_replicas)}i", *adding_replicas))
         tagged.append((4, adding_replicas_pieces))
@@ -259,7 +259,7 @@ def _write_v1(m: PartitionChangeRecord, w: Write) -> None:  # version 1, flexibl
         directories_pieces: Pieces = []
         directories = m.directories
         count = (-1 if directories is None else len(directories)) + 1
-        directories_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        directories_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if directories:
             directories_pieces.append(join_uuids(directories))
         tagged.append((8, directories_pieces))
@@ -378,7 +378,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         isr_pieces: Pieces = []
         isr = m.isr
         count = (-1 if isr is None else len(isr)) + 1
-        isr_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        isr_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if isr:
             isr_pieces.append(pack(f">{len(isr)}i", *isr))
         tagged.append((0, isr_pieces))
@@ -390,7 +390,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         replicas_pieces: Pieces = []
         replicas = m.replicas
         count = (-1 if replicas is None else len(replicas)) + 1
-        replicas_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if replicas:
             replicas_pieces.append(pack(f">{len(replicas)}i", *replicas))
         tagged.append((2, replicas_pieces))
@@ -398,7 +398,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         removing_replicas_pieces: Pieces = []
         removing_replicas = m.removing_replicas
         count = (-1 if removing_replicas is None else len(removing_replicas)) + 1
-        removing_replicas_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        removing_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if removing_replicas:
             removing_replicas_pieces.append(pack(f">{len(removing_replicas)}i", *removing_replicas))
         tagged.append((3, removing_replicas_pieces))
@@ -406,7 +406,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         adding_replicas_pieces: Pieces = []
         adding_replicas = m.adding_replicas
         count = (-1 if adding_replicas is None else len(adding_replicas)) + 1
-        adding_replicas_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        adding_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if adding_replicas:
             adding_replicas_pieces.append(pack(f">{len(adding_replicas)}i", *adding_replicas))
         tagged.append((4, adding_replicas_pieces))
@@ -418,7 +418,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         eligible_leader_replicas_pieces: Pieces = []
         eligible_leader_replicas = m.eligible_leader_replicas
         count = (-1 if eligible_leader_replicas is None else len(eligible_leader_replicas)) + 1
-        eligible_leader_replicas_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        eligible_leader_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if eligible_leader_replicas:
             eligible_leader_replicas_pieces.append(pack(f">{len(eligible_leader_replicas)}i", *eligible_leader_replicas))
         tagged.append((6, eligible_leader_replicas_pieces))
@@ -426,7 +426,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         last_known_elr_pieces: Pieces = []
         last_known_elr = m.last_known_elr
         count = (-1 if last_known_elr is None else len(last_known_elr)) + 1
-        last_known_elr_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        last_known_elr_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if last_known_elr:
             last_known_elr_pieces.append(pack(f">{len(last_known_elr)}i", *last_known_elr))
         tagged.append((7, last_known_elr_pieces))
@@ -434,7 +434,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         directories_pieces: Pieces = []
         directories = m.directories
         count = (-1 if directories is None else len(directories)) + 1
-        directories_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        directories_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if directories:
             directories_pieces.append(join_uuids(directories))
         tagged.append((8, directories_pieces))

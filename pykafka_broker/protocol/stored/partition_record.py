@@ -87,17 +87,17 @@ def _write_v0(m: PartitionRecord, w: Write) -> None:  # version 0, flexible
         w(pack(f">{len(replicas)}i", *replicas))
     isr = m.isr
     count = len(isr) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if isr:
         w(pack(f">{len(isr)}i", *isr))
     removing_replicas = m.removing_replicas
     count = len(removing_replicas) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if removing_replicas:
         w(pack(f">{len(removing_replicas)}i", *removing_replicas))
     adding_replicas = m.adding_replicas
     count = len(adding_replicas) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if adding_replicas:
         w(pack(f">{len(adding_replicas)}i", *adding_replicas))
     w(_PACK_iii(m.leader, m.leader_epoch, m.partition_epoch))
@@ -176,17 +176,17 @@ def _write_v1(m: PartitionRecord, w: Write) -> None:  # version 1, flexible
         w(pack(f">{len(replicas)}i", *replicas))
     isr = m.isr
     count = len(isr) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if isr:
         w(pack(f">{len(isr)}i", *isr))
     removing_replicas = m.removing_replicas
     count = len(removing_replicas) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if removing_replicas:
         w(pack(f">{len(removing_replicas)}i", *removing_replicas))
     adding_replicas = m.adding_replicas
     count = len(adding_replicas) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if adding_replicas:
         w(pack(f">{len(adding_replicas)}i", *adding_replicas))
     directories = m.directories
@@ -272,17 +272,17 @@ def _write_v2(m: PartitionRecord, w: Write) -> None:  # version 2, flexible
         w(pack(f">{len(replicas)}i", *replicas))
     isr = m.isr
     count = len(isr) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if isr:
         w(pack(f">{len(isr)}i", *isr))
     removing_replicas = m.removing_replicas
     count = len(removing_replicas) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if removing_replicas:
         w(pack(f">{len(removing_replicas)}i", *removing_replicas))
     adding_replicas = m.adding_replicas
     count = len(adding_replicas) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if adding_replicas:
         w(pack(f">{len(adding_replicas)}i", *adding_replicas))
     directories = m.directories
@@ -299,7 +299,7 @@ def _write_v2(m: PartitionRecord, w: Write) -> None:  # version 2, flexible
         eligible_leader_replicas_pieces: Pieces = []
         eligible_leader_replicas = m.eligible_leader_replicas
         count = (-1 if eligible_leader_replicas is None else len(eligible_leader_replicas)) + 1
-        eligible_leader_replicas_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        eligible_leader_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if eligible_leader_replicas:
             eligible_leader_replicas_pieces.append(pack(f">{len(eligible_leader_replicas)}i", *eligible_leader_replicas))
         tagged.append((1, eligible_leader_replicas_pieces))
@@ -307,7 +307,7 @@ def _write_v2(m: PartitionRecord, w: Write) -> None:  # version 2, flexible
         last_known_elr_pieces: Pieces = []
         last_known_elr = m.last_known_elr
         count = (-1 if last_known_elr is None else len(last_known_elr)) + 1
-        last_known_elr_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        last_known_elr_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if last_known_elr:
             last_known_elr_pieces.append(pack(f">{len(last_known_elr)}i", *last_known_elr))
         tagged.append((2, last_known_elr_pieces))

@@ -138,14 +138,14 @@ def _write_v0(m: RegisterBrokerRecord, w: Write) -> None:  # version 0, flexible
         w(_PACK_Hhx(broker_endpoint.port, broker_endpoint.security_protocol))
     features = m.features
     count = len(features) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for broker_feature in features:
         raw = broker_feature.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         w(_PACK_hhx(broker_feature.min_supported_version, broker_feature.max_supported_version))
     rack = m.rack
-    w((NULL if rack is None else compact_string(rack)))
+    w(NULL if rack is None else compact_string(rack))
     w(_PACK_ox(m.fenced))
 
 
@@ -250,14 +250,14 @@ def _write_v1(m: RegisterBrokerRecord, w: Write) -> None:  # version 1, flexible
         w(_PACK_Hhx(broker_endpoint.port, broker_endpoint.security_protocol))
     features = m.features
     count = len(features) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for broker_feature in features:
         raw = broker_feature.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         w(_PACK_hhx(broker_feature.min_supported_version, broker_feature.max_supported_version))
     rack = m.rack
-    w((NULL if rack is None else compact_string(rack)))
+    w(NULL if rack is None else compact_string(rack))
     w(_PACK_oox(m.fenced, m.in_controlled_shutdown))
 
 
@@ -360,14 +360,14 @@ def _write_v2(m: RegisterBrokerRecord, w: Write) -> None:  # version 2, flexible
         w(_PACK_Hhx(broker_endpoint.port, broker_endpoint.security_protocol))
     features = m.features
     count = len(features) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for broker_feature in features:
         raw = broker_feature.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         w(_PACK_hhx(broker_feature.min_supported_version, broker_feature.max_supported_version))
     rack = m.rack
-    w((NULL if rack is None else compact_string(rack)))
+    w(NULL if rack is None else compact_string(rack))
     w(_PACK_oox(m.fenced, m.in_controlled_shutdown))
 
 
@@ -468,21 +468,21 @@ def _write_v3(m: RegisterBrokerRecord, w: Write) -> None:  # version 3, flexible
         w(_PACK_Hhx(broker_endpoint.port, broker_endpoint.security_protocol))
     features = m.features
     count = len(features) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for broker_feature in features:
         raw = broker_feature.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         w(_PACK_hhx(broker_feature.min_supported_version, broker_feature.max_supported_version))
     rack = m.rack
-    w((NULL if rack is None else compact_string(rack)))
+    w(NULL if rack is None else compact_string(rack))
     w(_PACK_oo(m.fenced, m.in_controlled_shutdown))
     tagged: TaggedPieces = []
     if m.log_dirs:
         log_dirs_pieces: Pieces = []
         log_dirs = m.log_dirs
         count = len(log_dirs) + 1
-        log_dirs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if log_dirs:
             log_dirs_pieces.append(join_uuids(log_dirs))
         tagged.append((0, log_dirs_pieces))
@@ -601,21 +601,21 @@ def _write_v4(m: RegisterBrokerRecord, w: Write) -> None:  # version 4, flexible
         w(_PACK_Hhx(broker_endpoint.port, broker_endpoint.security_protocol))
     features = m.features
     count = len(features) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for broker_feature in features:
         raw = broker_feature.name.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         w(_PACK_hhx(broker_feature.min_supported_version, broker_feature.max_supported_version))
     rack = m.rack
-    w((NULL if rack is None else compact_string(rack)))
+    w(NULL if rack is None else compact_string(rack))
     w(_PACK_oo(m.fenced, m.in_controlled_shutdown))
     tagged: TaggedPieces = []
     if m.log_dirs:
         log_dirs_pieces: Pieces = []
         log_dirs = m.log_dirs
         count = len(log_dirs) + 1
-        log_dirs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if log_dirs:
             log_dirs_pieces.append(join_uuids(log_dirs))
         tagged.append((0, log_dirs_pieces))
@@ -623,7 +623,7 @@ def _write_v4(m: RegisterBrokerRecord, w: Write) -> None:  # version 4, flexible
         cordoned_log_dirs_pieces: Pieces = []
         cordoned_log_dirs = m.cordoned_log_dirs
         count = (-1 if cordoned_log_dirs is None else len(cordoned_log_dirs)) + 1
-        cordoned_log_dirs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        cordoned_log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if cordoned_log_dirs:
             cordoned_log_dirs_pieces.append(join_uuids(cordoned_log_dirs))
         tagged.append((1, cordoned_log_dirs_pieces))

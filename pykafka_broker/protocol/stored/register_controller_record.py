@@ -102,7 +102,7 @@ def _write_v0(m: RegisterControllerRecord, w: Write) -> None:  # version 0, flex
         w(_PACK_Hhx(controller_endpoint.port, controller_endpoint.security_protocol))
     features = m.features
     count = len(features) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for controller_feature in features:
         raw = controller_feature.name.encode()
         count = len(raw) + 1

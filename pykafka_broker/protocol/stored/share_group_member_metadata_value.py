@@ -47,7 +47,7 @@ class ShareGroupMemberMetadataValue(Message):
 
 def _write_v0(m: ShareGroupMemberMetadataValue, w: Write) -> None:  # version 0, flexible
     rack_id = m.rack_id
-    w((NULL if rack_id is None else compact_string(rack_id)))
+    w(NULL if rack_id is None else compact_string(rack_id))
     raw = m.client_id.encode()
     count = len(raw) + 1
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -56,7 +56,7 @@ def _write_v0(m: ShareGroupMemberMetadataValue, w: Write) -> None:  # version 0,
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     subscribed_topic_names = m.subscribed_topic_names
     count = len(subscribed_topic_names) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for element in subscribed_topic_names:
         raw = element.encode()
         count = len(raw) + 1

@@ -79,33 +79,33 @@ class ShareGroupStatePartitionMetadataValue(Message):
 def _write_v0(m: ShareGroupStatePartitionMetadataValue, w: Write) -> None:  # version 0, flexible
     initializing_topics = m.initializing_topics
     count = len(initializing_topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_partitions_info in initializing_topics:
         raw = topic_partitions_info.topic_name.encode()
         count = len(raw) + 1
         w(_PACK_16s(topic_partitions_info.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_partitions_info.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partitions:
             w(pack(f">{len(partitions)}i", *partitions))
         w(NO_TAGS)
     initialized_topics = m.initialized_topics
     count = len(initialized_topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for initialized_topics_topic_partitions_info in initialized_topics:
         raw = initialized_topics_topic_partitions_info.topic_name.encode()
         count = len(raw) + 1
         w(_PACK_16s(initialized_topics_topic_partitions_info.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         initialized_topics_topic_partitions_info_partitions = initialized_topics_topic_partitions_info.partitions
         count = len(initialized_topics_topic_partitions_info_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if initialized_topics_topic_partitions_info_partitions:
             w(pack(f">{len(initialized_topics_topic_partitions_info_partitions)}i", *initialized_topics_topic_partitions_info_partitions))
         w(NO_TAGS)
     deleting_topics = m.deleting_topics
     count = len(deleting_topics) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_info in deleting_topics:
         raw = topic_info.topic_name.encode()
         count = len(raw) + 1

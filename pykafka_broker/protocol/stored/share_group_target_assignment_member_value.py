@@ -57,7 +57,7 @@ class ShareGroupTargetAssignmentMemberValue(Message):
 def _write_v0(m: ShareGroupTargetAssignmentMemberValue, w: Write) -> None:  # version 0, flexible
     topic_partitions = m.topic_partitions
     count = len(topic_partitions) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for topic_partition in topic_partitions:
         partitions = topic_partition.partitions
         count = len(partitions) + 1

@@ -88,7 +88,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = task_ids.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partitions:
             w(pack(f">{len(partitions)}i", *partitions))
         tagged: TaggedPieces = []
@@ -96,21 +96,21 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
             assignment_epochs_pieces: Pieces = []
             assignment_epochs = task_ids.assignment_epochs
             count = (-1 if assignment_epochs is None else len(assignment_epochs)) + 1
-            assignment_epochs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+            assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if assignment_epochs:
                 assignment_epochs_pieces.append(pack(f">{len(assignment_epochs)}i", *assignment_epochs))
             tagged.append((0, assignment_epochs_pieces))
         write_tags(w, tagged)
     standby_tasks = m.standby_tasks
     count = len(standby_tasks) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for standby_tasks_task_ids in standby_tasks:
         raw = standby_tasks_task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         standby_tasks_task_ids_partitions = standby_tasks_task_ids.partitions
         count = len(standby_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if standby_tasks_task_ids_partitions:
             w(pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions))
         standby_tasks_task_ids_tagged: TaggedPieces = []
@@ -118,21 +118,21 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
             standby_tasks_task_ids_assignment_epochs_pieces: Pieces = []
             standby_tasks_task_ids_assignment_epochs = standby_tasks_task_ids.assignment_epochs
             count = (-1 if standby_tasks_task_ids_assignment_epochs is None else len(standby_tasks_task_ids_assignment_epochs)) + 1
-            standby_tasks_task_ids_assignment_epochs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+            standby_tasks_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if standby_tasks_task_ids_assignment_epochs:
                 standby_tasks_task_ids_assignment_epochs_pieces.append(pack(f">{len(standby_tasks_task_ids_assignment_epochs)}i", *standby_tasks_task_ids_assignment_epochs))
             standby_tasks_task_ids_tagged.append((0, standby_tasks_task_ids_assignment_epochs_pieces))
         write_tags(w, standby_tasks_task_ids_tagged)
     warmup_tasks = m.warmup_tasks
     count = len(warmup_tasks) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for warmup_tasks_task_ids in warmup_tasks:
         raw = warmup_tasks_task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         warmup_tasks_task_ids_partitions = warmup_tasks_task_ids.partitions
         count = len(warmup_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if warmup_tasks_task_ids_partitions:
             w(pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions))
         warmup_tasks_task_ids_tagged: TaggedPieces = []
@@ -140,21 +140,21 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
             warmup_tasks_task_ids_assignment_epochs_pieces: Pieces = []
             warmup_tasks_task_ids_assignment_epochs = warmup_tasks_task_ids.assignment_epochs
             count = (-1 if warmup_tasks_task_ids_assignment_epochs is None else len(warmup_tasks_task_ids_assignment_epochs)) + 1
-            warmup_tasks_task_ids_assignment_epochs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+            warmup_tasks_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if warmup_tasks_task_ids_assignment_epochs:
                 warmup_tasks_task_ids_assignment_epochs_pieces.append(pack(f">{len(warmup_tasks_task_ids_assignment_epochs)}i", *warmup_tasks_task_ids_assignment_epochs))
             warmup_tasks_task_ids_tagged.append((0, warmup_tasks_task_ids_assignment_epochs_pieces))
         write_tags(w, warmup_tasks_task_ids_tagged)
     active_tasks_pending_revocation = m.active_tasks_pending_revocation
     count = len(active_tasks_pending_revocation) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for active_tasks_pending_revocation_task_ids in active_tasks_pending_revocation:
         raw = active_tasks_pending_revocation_task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         active_tasks_pending_revocation_task_ids_partitions = active_tasks_pending_revocation_task_ids.partitions
         count = len(active_tasks_pending_revocation_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if active_tasks_pending_revocation_task_ids_partitions:
             w(pack(f">{len(active_tasks_pending_revocation_task_ids_partitions)}i", *active_tasks_pending_revocation_task_ids_partitions))
         active_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
@@ -162,21 +162,21 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
             active_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
             active_tasks_pending_revocation_task_ids_assignment_epochs = active_tasks_pending_revocation_task_ids.assignment_epochs
             count = (-1 if active_tasks_pending_revocation_task_ids_assignment_epochs is None else len(active_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
-            active_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+            active_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if active_tasks_pending_revocation_task_ids_assignment_epochs:
                 active_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(pack(f">{len(active_tasks_pending_revocation_task_ids_assignment_epochs)}i", *active_tasks_pending_revocation_task_ids_assignment_epochs))
             active_tasks_pending_revocation_task_ids_tagged.append((0, active_tasks_pending_revocation_task_ids_assignment_epochs_pieces))
         write_tags(w, active_tasks_pending_revocation_task_ids_tagged)
     standby_tasks_pending_revocation = m.standby_tasks_pending_revocation
     count = len(standby_tasks_pending_revocation) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for standby_tasks_pending_revocation_task_ids in standby_tasks_pending_revocation:
         raw = standby_tasks_pending_revocation_task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         standby_tasks_pending_revocation_task_ids_partitions = standby_tasks_pending_revocation_task_ids.partitions
         count = len(standby_tasks_pending_revocation_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if standby_tasks_pending_revocation_task_ids_partitions:
             w(pack(f">{len(standby_tasks_pending_revocation_task_ids_partitions)}i", *standby_tasks_pending_revocation_task_ids_partitions))
         standby_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
@@ -184,21 +184,21 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
             standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
             standby_tasks_pending_revocation_task_ids_assignment_epochs = standby_tasks_pending_revocation_task_ids.assignment_epochs
             count = (-1 if standby_tasks_pending_revocation_task_ids_assignment_epochs is None else len(standby_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
-            standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+            standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if standby_tasks_pending_revocation_task_ids_assignment_epochs:
                 standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(pack(f">{len(standby_tasks_pending_revocation_task_ids_assignment_epochs)}i", *standby_tasks_pending_revocation_task_ids_assignment_epochs))
             standby_tasks_pending_revocation_task_ids_tagged.append((0, standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces))
         write_tags(w, standby_tasks_pending_revocation_task_ids_tagged)
     warmup_tasks_pending_revocation = m.warmup_tasks_pending_revocation
     count = len(warmup_tasks_pending_revocation) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for warmup_tasks_pending_revocation_task_ids in warmup_tasks_pending_revocation:
         raw = warmup_tasks_pending_revocation_task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         warmup_tasks_pending_revocation_task_ids_partitions = warmup_tasks_pending_revocation_task_ids.partitions
         count = len(warmup_tasks_pending_revocation_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if warmup_tasks_pending_revocation_task_ids_partitions:
             w(pack(f">{len(warmup_tasks_pending_revocation_task_ids_partitions)}i", *warmup_tasks_pending_revocation_task_ids_partitions))
         warmup_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
@@ -206,7 +206,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
             warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
             warmup_tasks_pending_revocation_task_ids_assignment_epochs = warmup_tasks_pending_revocation_task_ids.assignment_epochs
             count = (-1 if warmup_tasks_pending_revocation_task_ids_assignment_epochs is None else len(warmup_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
-            warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+            warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if warmup_tasks_pending_revocation_task_ids_assignment_epochs:
                 warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(pack(f">{len(warmup_tasks_pending_revocation_task_ids_assignment_epochs)}i", *warmup_tasks_pending_revocation_task_ids_assignment_epochs))
             warmup_tasks_pending_revocation_task_ids_tagged.append((0, warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces))

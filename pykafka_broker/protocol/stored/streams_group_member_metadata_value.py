@@ -92,9 +92,9 @@ class StreamsGroupMemberMetadataValue(Message):
 
 def _write_v0(m: StreamsGroupMemberMetadataValue, w: Write) -> None:  # version 0, flexible
     instance_id = m.instance_id
-    w((NULL if instance_id is None else compact_string(instance_id)))
+    w(NULL if instance_id is None else compact_string(instance_id))
     rack_id = m.rack_id
-    w((NULL if rack_id is None else compact_string(rack_id)))
+    w(NULL if rack_id is None else compact_string(rack_id))
     raw = m.client_id.encode()
     count = len(raw) + 1
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -115,7 +115,7 @@ def _write_v0(m: StreamsGroupMemberMetadataValue, w: Write) -> None:  # version 
         w(_PACK_Hx(user_endpoint.port))
     client_tags = m.client_tags
     count = len(client_tags) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for key_value in client_tags:
         raw = key_value.key.encode()
         count = len(raw) + 1

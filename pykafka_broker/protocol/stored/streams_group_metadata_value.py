@@ -78,7 +78,7 @@ def _write_v0(m: StreamsGroupMetadataValue, w: Write) -> None:  # version 0, fle
         last_assignment_configs_pieces: Pieces = []
         last_assignment_configs = m.last_assignment_configs
         count = (-1 if last_assignment_configs is None else len(last_assignment_configs)) + 1
-        last_assignment_configs_pieces.append((UVARINT[count] if count < 128 else uvarint(count)))
+        last_assignment_configs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         for last_assignment_config in last_assignment_configs or ():
             raw = last_assignment_config.key.encode()
             count = len(raw) + 1

@@ -60,40 +60,40 @@ class StreamsGroupTargetAssignmentMemberValue(Message):
 def _write_v0(m: StreamsGroupTargetAssignmentMemberValue, w: Write) -> None:  # version 0, flexible
     active_tasks = m.active_tasks
     count = len(active_tasks) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for task_ids in active_tasks:
         raw = task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = task_ids.partitions
         count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partitions:
             w(pack(f">{len(partitions)}i", *partitions))
         w(NO_TAGS)
     standby_tasks = m.standby_tasks
     count = len(standby_tasks) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for standby_tasks_task_ids in standby_tasks:
         raw = standby_tasks_task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         standby_tasks_task_ids_partitions = standby_tasks_task_ids.partitions
         count = len(standby_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if standby_tasks_task_ids_partitions:
             w(pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions))
         w(NO_TAGS)
     warmup_tasks = m.warmup_tasks
     count = len(warmup_tasks) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     for warmup_tasks_task_ids in warmup_tasks:
         raw = warmup_tasks_task_ids.subtopology_id.encode()
         count = len(raw) + 1
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         warmup_tasks_task_ids_partitions = warmup_tasks_task_ids.partitions
         count = len(warmup_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if warmup_tasks_task_ids_partitions:
             w(pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions))
         w(NO_TAGS)

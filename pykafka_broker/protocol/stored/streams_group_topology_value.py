@@ -127,21 +127,21 @@ def _write_v0(m: StreamsGroupTopologyValue, w: Write) -> None:  # version 0, fle
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         source_topics = subtopology.source_topics
         count = len(source_topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for element in source_topics:
             raw = element.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         source_topic_regex = subtopology.source_topic_regex
         count = len(source_topic_regex) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for subtopology_element in source_topic_regex:
             raw = subtopology_element.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         state_changelog_topics = subtopology.state_changelog_topics
         count = len(state_changelog_topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for topic_info in state_changelog_topics:
             raw = topic_info.name.encode()
             count = len(raw) + 1
@@ -160,14 +160,14 @@ def _write_v0(m: StreamsGroupTopologyValue, w: Write) -> None:  # version 0, fle
             w(NO_TAGS)
         repartition_sink_topics = subtopology.repartition_sink_topics
         count = len(repartition_sink_topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for subtopology_element_2 in repartition_sink_topics:
             raw = subtopology_element_2.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         repartition_source_topics = subtopology.repartition_source_topics
         count = len(repartition_source_topics) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for subtopology_topic_info in repartition_source_topics:
             raw = subtopology_topic_info.name.encode()
             count = len(raw) + 1
@@ -186,21 +186,21 @@ def _write_v0(m: StreamsGroupTopologyValue, w: Write) -> None:  # version 0, fle
             w(NO_TAGS)
         copartition_groups = subtopology.copartition_groups
         count = len(copartition_groups) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         for copartition_group in copartition_groups:
             copartition_group_source_topics = copartition_group.source_topics
             count = len(copartition_group_source_topics) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if copartition_group_source_topics:
                 w(pack(f">{len(copartition_group_source_topics)}h", *copartition_group_source_topics))
             copartition_group_source_topic_regex = copartition_group.source_topic_regex
             count = len(copartition_group_source_topic_regex) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if copartition_group_source_topic_regex:
                 w(pack(f">{len(copartition_group_source_topic_regex)}h", *copartition_group_source_topic_regex))
             copartition_group_repartition_source_topics = copartition_group.repartition_source_topics
             count = len(copartition_group_repartition_source_topics) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)))
+            w(UVARINT[count] if count < 128 else uvarint(count))
             if copartition_group_repartition_source_topics:
                 w(pack(f">{len(copartition_group_repartition_source_topics)}h", *copartition_group_repartition_source_topics))
             w(NO_TAGS)

@@ -153,7 +153,7 @@ def _write_v1(m: TransactionLogValue, w: Write) -> None:  # version 1, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_ids = partitions_schema.partition_ids
         count = len(partition_ids) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)))
+        w(UVARINT[count] if count < 128 else uvarint(count))
         if partition_ids:
             w(pack(f">{len(partition_ids)}i", *partition_ids))
         w(NO_TAGS)

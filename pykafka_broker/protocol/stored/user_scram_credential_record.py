@@ -60,12 +60,12 @@ def _write_v0(m: UserScramCredentialRecord, w: Write) -> None:  # version 0, fle
         w(salt)
     stored_key = m.stored_key
     count = len(stored_key) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if stored_key:
         w(stored_key)
     server_key = m.server_key
     count = len(server_key) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)))
+    w(UVARINT[count] if count < 128 else uvarint(count))
     if server_key:
         w(server_key)
     w(_PACK_ix(m.iterations))
