@@ -88,7 +88,7 @@ class Endpoint:
 
 
 def _refuse(broker: Any, context: RequestContext, request: Any) -> Any:
-    """An API of the protocol that this broker does not serve: the client is told, where the response has room for it."""
+    """An API of the protocol that this broker does not serve: the client is told, where its response has room."""
     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
 

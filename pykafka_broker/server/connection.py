@@ -82,6 +82,9 @@ class Connection:
         except FrameError as error:
             self._refuse(error)
             return
+        except Exception:
+            self._defect()
+            return
         self._settle(now)
 
     def _end_of_input(self) -> None:
@@ -139,6 +142,9 @@ class Connection:
             except FrameError as error:
                 self._refuse(error)
                 return
+            except Exception:
+                self._defect()
+                return
             self._settle(now)
 
     def _settle(self, now: int) -> None:
@@ -148,6 +154,10 @@ class Connection:
 
     def _refuse(self, error: FrameError) -> None:
         log.warning("closing %s:%d: %s", self.context.client_host, self.context.client_port, error)
+        self.close()
+
+    def _defect(self) -> None:
+        log.exception("a defect while serving %s:%d", self.context.client_host, self.context.client_port)
         self.close()
 
     def _read_on(self) -> None:
