@@ -1,0 +1,349 @@
+"""Sockets: order, waiting, back-pressure, limits and the end. A router made for the test stands in for the broker's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.purgatory import Parked, Purgatory
+from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.errors import FrameError
+from pykafka_broker.server.listeners import Listener
+from pykafka_broker.server.server import Server, now_ms
+
+
+class FakeBroker:
+    """The few things that a server asks of its broker."""
+
+    def __init__(self, config: dict[str, str]) -> None:
+        self.config = BrokerConfig(config)
+        self.purgatory = Purgatory()
+
+    def settle(self, now: int) -> None:
+        self.purgatory.settle(now)
+
+    def next_deadline(self) -> int | None:
+        return self.purgatory.next_deadline()
+
+    def on_deadline(self, now: int) -> None:
+        self.purgatory.on_deadline(now)
+
+    def connection_closed(self, context: Any) -> None:
+        pass
+
+
+class FakePending(PendingReply):
+    def __init__(self, parked: Parked) -> None:
+        self.parked = parked
+
+    def pieces(self, reply: bytes) -> list[bytes]:
+        return [framed(reply)]
+
+
+class FileRange:
+    """A slice of a file, as the log hands them out."""
+
+    def __init__(self, fd: int, position: int, length: int) -> None:
+        self.fd, self.position, self.length = fd, position, length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def fileno(self) -> int:
+        return self.fd
+
+    def read(self) -> bytes:
+        return os.pread(self.fd, self.length, self.position)
+
+    def advance(self, count: int) -> FileRange:
+        return FileRange(self.fd, self.position + count, self.length - count)
+
+
+class FakeRouter:
+    """`echo:x` answers x; `park:ms` and `yield:ms` wait under the key "k", `wake:x` wakes them; `file:n` sends a file;
+    `bad` is refused; `bug` is a defect."""
+
+    def __init__(self, broker: FakeBroker, fd: int) -> None:
+        self.broker = broker
+        self.fd = fd
+        self.woken: list[bytes] = []
+        self.served: list[bytes] = []
+
+    def dispatch(self, context: Any, frame: memoryview, now: int) -> Any:
+        verb, _, argument = bytes(frame).partition(b":")
+        self.served.append(verb)
+        if verb == b"bad":
+            raise FrameError("refused")
+        if verb == b"bug":
+            raise ZeroDivisionError
+        if verb == b"file":
+            size = int(argument)
+            return [struct.pack(">i", size), FileRange(self.fd, 0, size)]
+        if verb in (b"park", b"yield"):
+            parked = Parked(
+                now + int(argument),
+                keys=("k",),
+                poll=lambda now: self.woken[0] if self.woken else None,
+                expire=lambda now: b"expired",
+                yields=verb == b"yield",
+            )
+            self.broker.purgatory.park(parked)
+            return FakePending(parked)
+        if verb == b"wake":
+            self.woken.append(argument)
+            self.broker.purgatory.touch("k")
+        return [framed(argument)]
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+Connect = Callable[[], Awaitable["Client"]]
+
+
+class Client:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    def send(self, *requests: bytes) -> None:
+        self.writer.write(b"".join(framed(request) for request in requests))
+
+    async def answer(self) -> bytes:
+        (size,) = struct.unpack(">i", await asyncio.wait_for(self.reader.readexactly(4), 10))
+        return await asyncio.wait_for(self.reader.readexactly(size), 10)
+
+    async def closed(self) -> bool:
+        return await asyncio.wait_for(self.reader.read(1), 10) == b""
+
+
+@asynccontextmanager
+async def serving(tmp_path: Any, **config: str) -> AsyncIterator[tuple[Server, Connect, FakeRouter]]:
+    path = tmp_path / "segment"
+    path.write_bytes(bytes(range(256)) * 40_000)
+    fd = os.open(path, os.O_RDONLY)
+    broker = FakeBroker({key.replace("_", "."): value for key, value in config.items()})
+    server = Server(broker, asyncio.get_running_loop())  # type: ignore[arg-type]
+    router = server.router = FakeRouter(broker, fd)  # type: ignore[assignment]
+    listener = Listener("PLAINTEXT", "127.0.0.1", 0)
+    server.listen([listener])
+    server.start()
+
+    async def connect() -> Client:
+        return Client(*await asyncio.open_connection("127.0.0.1", listener.port))
+
+    try:
+        yield server, connect, router
+    finally:
+        await server.stop()
+        os.close(fd)
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 30))  # type: ignore[arg-type]
+
+
+def test_requests_sent_in_one_go_are_answered_in_order(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (_, connect, _):
+            client = await connect()
+            client.send(*(b"echo:%d" % n for n in range(500)))
+            assert [await client.answer() for _ in range(500)] == [b"%d" % n for n in range(500)]
+
+    run(scenario)
+
+
+def test_a_parked_request_holds_up_its_own_connection_only(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (_, connect, router):
+            waiting, other = await connect(), await connect()
+            waiting.send(b"park:60000", b"echo:after")
+            other.send(b"echo:now")
+            assert await other.answer() == b"now"
+            assert b"echo" not in router.served[: router.served.index(b"park") + 1]
+            other.send(b"wake:up")
+            assert await other.answer() == b"up"
+            assert [await waiting.answer(), await waiting.answer()] == [b"up", b"after"]
+
+    run(scenario)
+
+
+def test_a_parked_request_is_answered_at_its_deadline(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (_, connect, _):
+            client = await connect()
+            begun = now_ms()
+            client.send(b"park:60")
+            assert await client.answer() == b"expired"
+            assert now_ms() - begun >= 59
+
+    run(scenario)
+
+
+def test_one_that_yields_is_answered_when_the_next_request_arrives(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (_, connect, _):
+            client = await connect()
+            client.send(b"yield:60000")
+            client.send(b"echo:next")
+            assert [await client.answer(), await client.answer()] == [b"expired", b"next"]
+
+    run(scenario)
+
+
+def test_a_client_that_leaves_while_parked_is_forgotten(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (server, connect, _):
+            client, other = await connect(), await connect()
+            client.send(b"yield:60000")
+            other.send(b"echo:x")
+            await other.answer()
+            while not len(server.broker.purgatory):
+                other.send(b"echo:x")
+                await other.answer()
+            client.writer.close()
+            await client.writer.wait_closed()
+            while len(server.broker.purgatory):
+                other.send(b"echo:x")
+                await other.answer()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("size", [10, 32_768, 32_769, 10_000_000])
+def test_files_arrive_whole_small_and_large(tmp_path: Any, size: int) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (_, connect, _):
+            client = await connect()
+            client.send(b"file:%d" % size, b"echo:after")
+            assert await client.answer() == (bytes(range(256)) * 40_000)[:size]
+            assert await client.answer() == b"after"
+
+    run(scenario)
+
+
+def test_a_client_that_does_not_read_gets_nothing_more_served(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (_, connect, router):
+            client, other = await connect(), await connect()
+            client.send(*[b"file:10000000"] * 50)
+            for _ in range(20):
+                other.send(b"echo:x")
+                await other.answer()
+            assert router.served.count(b"file") < 10
+            for _ in range(50):
+                assert len(await client.answer()) == 10_000_000
+
+    run(scenario)
+
+
+def test_a_refused_frame_closes_that_connection_only(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (_, connect, _):
+            bad, good = await connect(), await connect()
+            bad.send(b"bad", b"echo:never")
+            assert await bad.closed()
+            huge = await connect()
+            huge.writer.write(struct.pack(">i", 2**31 - 1))
+            assert await huge.closed()
+            good.send(b"echo:on")
+            assert await good.answer() == b"on"
+
+    run(scenario)
+
+
+def test_a_defect_closes_the_connection_and_is_logged(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (_, connect, _):
+            bad, good = await connect(), await connect()
+            bad.send(b"bug")
+            assert await bad.closed()
+            good.send(b"echo:on")
+            assert await good.answer() == b"on"
+
+    run(scenario)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_large_request_is_taken_in(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (_, connect, _):
+            client = await connect()
+            body = os.urandom(3_000_000)
+            client.send(b"echo:" + body, b"echo:after")
+            assert await client.answer() == body
+            assert await client.answer() == b"after"
+
+    run(scenario)
+
+
+def test_connections_per_ip_are_limited(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, max_connections_per_ip="2") as (_, connect, _):
+            first, second = await connect(), await connect()
+            for client in (first, second):
+                client.send(b"echo:x")
+                await client.answer()
+            assert await (await connect()).closed()
+            first.writer.close()
+            second.send(b"echo:x")
+            await second.answer()
+            again = await connect()
+            again.send(b"echo:in")
+            assert await again.answer() == b"in"
+
+    run(scenario)
+
+
+def test_above_max_connections_the_next_one_waits(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, max_connections="1") as (_, connect, _):
+            first, second = await connect(), await connect()
+            first.send(b"echo:1")
+            assert await first.answer() == b"1"
+            second.send(b"echo:2")
+            first.send(b"echo:3")
+            assert await first.answer() == b"3"
+            first.writer.close()
+            assert await second.answer() == b"2"
+
+    run(scenario)
+
+
+def test_idle_connections_are_closed_and_waiting_ones_are_not(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, connections_max_idle_ms="400") as (_, connect, _):
+            idle, waiting = await connect(), await connect()
+            waiting.send(b"park:1500")
+            assert await idle.closed()
+            assert await waiting.answer() == b"expired"
+
+    run(scenario)
+
+
+def test_stopping_lets_an_answer_out(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (server, connect, router):
+            client, idle = await connect(), await connect()
+            client.send(b"file:10000000", b"echo:not served any more")
+            other = await connect()
+            while b"file" not in router.served:
+                other.send(b"echo:x")
+                await other.answer()
+            stopping = asyncio.ensure_future(server.stop())
+            assert len(await client.answer()) == 10_000_000
+            assert await client.closed()
+            assert await idle.closed()
+            await stopping
+            with pytest.raises(OSError):
+                socket.create_connection(("127.0.0.1", client.writer.get_extra_info("peername")[1]), 0.5)
+
+    run(scenario)
