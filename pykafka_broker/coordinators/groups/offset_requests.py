@@ -1,0 +1,351 @@
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete, and the expiry of offsets.
+
+Rule: each partition is answered by itself. What can't be found in the cluster is refused before the group is asked;
+what the group refuses, it refuses for all partitions that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.groups import stored
+from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
+from pykafka_broker.coordinators.groups.group import Caller, GroupTable, Partitions
+from pykafka_broker.coordinators.groups.offsets import CommittedOffset, OffsetStore
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from pykafka_broker.protocol.messages.offset_delete_request import OffsetDeleteRequest
+from pykafka_broker.protocol.messages.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from pykafka_broker.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from pykafka_broker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+)
+from pykafka_broker.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
+
+TOPIC_IDS_FROM = 10
+# From here a missing group and a stale epoch have errors of their own; older clients don't know them.
+CONSUMER_PROTOCOL_FROM = 9
+NO_OFFSET = -1
+MS_PER_MINUTE = 60_000
+
+CheckPartition = Callable[[bytes, int], bool]
+
+
+class Verdict(NamedTuple):
+    """Whether a group takes a commit; `check` may still refuse single partitions."""
+
+    error: ErrorCode
+    check: CheckPartition | None = None
+
+
+class OffsetRequests:
+    """The rules, over the table of groups and the store of offsets."""
+
+    def __init__(self, table: GroupTable, store: OffsetStore, keep_alive: Callable[[ClassicGroup, str, int], None]):
+        self._table = table
+        self._store = store
+        self._keep_alive = keep_alive  # a commit of a classic member counts as a heartbeat
+
+    # OffsetCommit
+
+    def commit(self, request: OffsetCommitRequest, caller: Caller, now: int) -> Effects:
+        """Every version; generation -1 is for clients outside the group protocol."""
+        effects = Effects(key=request.group_id)
+        verdict: Verdict | None = None
+        topics = []
+        for topic in request.topics:
+            image, error = self._find(topic, caller.version)
+            partitions = []
+            for partition in topic.partitions:
+                code = error
+                if image is not None and partition.partition_index not in image.partitions:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif image is not None:
+                    if verdict is None:
+                        verdict = self._may_commit(request, caller, now)
+                    code = self._commit_partition(request, verdict, image, topic.topic_id, partition, effects, now)
+                partitions.append(OffsetCommitResponsePartition(partition.partition_index, code))
+            topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
+        effects.reply = OffsetCommitResponse(topics=topics)
+        return effects
+
+    def _find(self, topic: OffsetCommitRequestTopic, version: int) -> tuple[Partitions | None, ErrorCode]:
+        if version >= TOPIC_IDS_FROM:
+            return self._table.topics.topics_by_id.get(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+        return self._table.topics.topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _may_commit(self, request: OffsetCommitRequest, caller: Caller, now: int) -> Verdict:
+        group = self._table.groups.get(request.group_id)
+        epoch, version = request.generation_id_or_member_epoch, caller.version
+        if group is None:
+            if epoch < 0:
+                return Verdict(ErrorCode.NONE)  # the record makes a simple group of it
+            return Verdict(
+                ErrorCode.GROUP_ID_NOT_FOUND if version >= CONSUMER_PROTOCOL_FROM else ErrorCode.ILLEGAL_GENERATION
+            )
+        try:
+            check = group.check_offset_commit(
+                request.member_id, request.group_instance_id, epoch, version, transactional=False
+            )
+        except ApiError as error:
+            if error.code == ErrorCode.STALE_MEMBER_EPOCH and version < CONSUMER_PROTOCOL_FROM:
+                return Verdict(ErrorCode.UNSUPPORTED_VERSION)
+            return Verdict(error.code)
+        if isinstance(group, ClassicGroup) and group.state in (STABLE, PREPARING_REBALANCE):
+            self._keep_alive(group, request.member_id, now)
+        return Verdict(ErrorCode.NONE, check)
+
+    def _commit_partition(
+        self,
+        request: OffsetCommitRequest,
+        verdict: Verdict,
+        topic: Partitions,
+        topic_id: bytes,
+        partition: OffsetCommitRequestPartition,
+        effects: Effects,
+        now: int,
+    ) -> ErrorCode:
+        metadata = partition.committed_metadata
+        error = self._refusal(verdict, topic.id, partition.partition_index, metadata)
+        if error is ErrorCode.NONE:
+            value = OffsetCommitValue(
+                partition.committed_offset,
+                partition.committed_leader_epoch,
+                metadata or "",
+                now if partition.commit_timestamp == -1 else partition.commit_timestamp,
+                -1 if request.retention_time_ms == -1 else now + request.retention_time_ms,
+                topic_id,
+            )
+            effects.records.append(stored.offset_commit(request.group_id, topic.name, partition.partition_index, value))
+        return error
+
+    def _refusal(self, verdict: Verdict, topic_id: bytes, partition: int, metadata: str | None) -> ErrorCode:
+        if verdict.error is not ErrorCode.NONE:
+            return verdict.error
+        if verdict.check is not None and not verdict.check(topic_id, partition):
+            return ErrorCode.STALE_MEMBER_EPOCH
+        if metadata is not None and len(metadata) > self._table.config.offset_metadata_max_bytes:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        return ErrorCode.NONE
+
+    # TxnOffsetCommit
+
+    def txn_commit(self, request: TxnOffsetCommitRequest, caller: Caller, now: int) -> Effects:
+        """The records go into the log under the producer's id, and count once its commit marker is there (KIP-447)."""
+        effects = Effects(key=request.group_id)
+        verdict: Verdict | None = None
+        topics = []
+        for topic in request.topics:
+            image = self._table.topics.topics.get(topic.name)
+            partitions = []
+            for partition in topic.partitions:
+                if image is None or partition.partition_index not in image.partitions:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    if verdict is None:
+                        verdict = self._may_commit_in_txn(request, caller)
+                    code = self._txn_partition(request, verdict, image, partition, effects, now)
+                partitions.append(TxnOffsetCommitResponsePartition(partition.partition_index, code))
+            topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
+        effects.reply = TxnOffsetCommitResponse(topics=topics)
+        return effects
+
+    def _may_commit_in_txn(self, request: TxnOffsetCommitRequest, caller: Caller) -> Verdict:
+        group = self._table.groups.get(request.group_id)
+        if group is None:
+            return Verdict(ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION)
+        try:
+            check = group.check_offset_commit(
+                request.member_id, request.group_instance_id, request.generation_id, caller.version, transactional=True
+            )
+        except ApiError as error:
+            stale = error.code == ErrorCode.STALE_MEMBER_EPOCH
+            return Verdict(ErrorCode.ILLEGAL_GENERATION if stale else error.code)
+        return Verdict(ErrorCode.NONE, check)
+
+    def _txn_partition(
+        self,
+        request: TxnOffsetCommitRequest,
+        verdict: Verdict,
+        topic: Partitions,
+        partition: TxnOffsetCommitRequestPartition,
+        effects: Effects,
+        now: int,
+    ) -> ErrorCode:
+        error = self._refusal(verdict, topic.id, partition.partition_index, partition.committed_metadata)
+        if error is ErrorCode.STALE_MEMBER_EPOCH:
+            return ErrorCode.ILLEGAL_GENERATION
+        if error is ErrorCode.NONE:
+            value = OffsetCommitValue(
+                partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata or "", now
+            )
+            effects.records.append(stored.offset_commit(request.group_id, topic.name, partition.partition_index, value))
+        return error
+
+    # OffsetFetch
+
+    def fetch(self, request: OffsetFetchRequestGroup, require_stable: bool, version: int) -> OffsetFetchResponseGroup:
+        """One group's offsets, in the form of version 8 and newer; topics None asks for all that there are."""
+        group = self._table.groups.get(request.group_id)
+        if group is not None:
+            try:
+                group.check_offset_fetch(request.member_id, request.member_epoch)
+            except ApiError as error:
+                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                    return OffsetFetchResponseGroup(request.group_id, [], error.code)
+        if request.topics is None:
+            topics = self._fetch_all(request.group_id, require_stable, version)
+        else:
+            topics = [self._fetch_topic(request.group_id, topic, require_stable, version) for topic in request.topics]
+        return OffsetFetchResponseGroup(request.group_id, topics)
+
+    def _fetch_topic(
+        self, group_id: str, topic: OffsetFetchRequestTopics, require_stable: bool, version: int
+    ) -> OffsetFetchResponseTopics:
+        name = topic.name
+        if version >= TOPIC_IDS_FROM:
+            image = self._table.topics.topics_by_id.get(topic.topic_id)
+            if image is None:
+                unknown = [_no_offset(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
+                return OffsetFetchResponseTopics(name, topic.topic_id, unknown)
+            name = image.name
+        committed = self._store.committed(group_id).get(name, {})
+        partitions = []
+        for index in topic.partition_indexes:
+            if require_stable and self._store.is_pending(group_id, name, index):
+                partitions.append(_no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                continue
+            offset = committed.get(index)
+            if offset is None or _of_another_topic(offset, topic.topic_id):
+                partitions.append(_no_offset(index))
+            else:
+                partitions.append(_offset(index, offset))
+        return OffsetFetchResponseTopics(name, topic.topic_id, partitions)
+
+    def _fetch_all(self, group_id: str, require_stable: bool, version: int) -> list[OffsetFetchResponseTopics]:
+        topics = []
+        for name, offsets in self._store.committed(group_id).items():
+            image = self._table.topics.topics.get(name)
+            if image is None and version >= TOPIC_IDS_FROM:
+                continue  # deleted, and without an id there is no way to say which topic this was
+            partitions = [
+                _no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+                if require_stable and self._store.is_pending(group_id, name, index)
+                else _offset(index, offset)
+                for index, offset in offsets.items()
+            ]
+            topics.append(OffsetFetchResponseTopics(name, ZERO_UUID if image is None else image.id, partitions))
+        return topics
+
+    # OffsetDelete
+
+    def delete(self, request: OffsetDeleteRequest) -> Effects:
+        """Offsets of topics that nobody in the group reads (KIP-496)."""
+        effects = Effects(key=request.group_id)
+        try:
+            group = self._table.existing(request.group_id)
+            group.check_offset_delete()
+        except ApiError as refused:
+            effects.reply = OffsetDeleteResponse(error_code=refused.code)
+            return effects
+        topics = []
+        for topic in request.topics:
+            image = self._table.topics.topics.get(topic.name)
+            subscribed = group.is_subscribed_to(topic.name)
+            committed = self._store.committed(request.group_id).get(topic.name, {})
+            partitions = []
+            for partition in topic.partitions:
+                index, code = partition.partition_index, ErrorCode.NONE
+                if image is None or index not in image.partitions:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif subscribed:
+                    code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                elif index in committed:
+                    effects.records.append(stored.offset_commit(request.group_id, topic.name, index, None))
+                partitions.append(OffsetDeleteResponsePartition(index, code))
+            topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
+        effects.reply = OffsetDeleteResponse(topics=topics)
+        return effects
+
+    # Expiry and removal
+
+    def expired(self, group_id: str, now: int) -> tuple[list[KeyValue], bool]:
+        """Tombstones for what has outlived its retention, and whether nothing of the group's offsets is left after
+        them (KIP-211)."""
+        group = self._table.groups[group_id]
+        base = group.expiry_base()
+        tombstones: list[KeyValue] = []
+        left = self._store.has_pending(group_id)
+        retention_ms = self._table.config.offsets_retention_minutes * MS_PER_MINUTE
+        for topic, partition, offset in self._store.partitions(group_id):
+            if (
+                base is not None
+                and not group.is_subscribed_to(topic)
+                and _is_expired(offset, base, retention_ms, now)
+                and not self._store.is_pending(group_id, topic, partition)
+            ):
+                tombstones.append(stored.offset_commit(group_id, topic, partition, None))
+            else:
+                left = True
+        return tombstones, not left
+
+    def all_tombstones(self, group_id: str) -> list[KeyValue]:
+        """For a group that is deleted; what open transactions have written goes too."""
+        partitions = {(topic, partition): None for topic, partition, _ in self._store.partitions(group_id)}
+        partitions |= dict.fromkeys(self._store.pending_partitions(group_id))
+        return [stored.offset_commit(group_id, topic, partition, None) for topic, partition in partitions]
+
+    def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[KeyValue]:
+        """For topics that have been deleted."""
+        return [
+            stored.offset_commit(group_id, topic, partition, None)
+            for topic, partition, _ in self._store.partitions(group_id)
+            if topic in topics
+        ]
+
+
+def _is_expired(offset: CommittedOffset, base: Callable[[int], int], retention_ms: int, now: int) -> bool:
+    if offset.expire_timestamp != -1:
+        return now >= offset.expire_timestamp
+    return now - base(offset.commit_timestamp) >= retention_ms
+
+
+def _of_another_topic(offset: CommittedOffset, topic_id: bytes) -> bool:
+    """Whether the offset was committed for an earlier topic of the same name."""
+    return topic_id != ZERO_UUID and offset.topic_id != ZERO_UUID and offset.topic_id != topic_id
+
+
+def _no_offset(index: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(index, NO_OFFSET, -1, "", error)
+
+
+def _offset(index: int, offset: CommittedOffset) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(index, offset.offset, offset.leader_epoch, offset.metadata)
