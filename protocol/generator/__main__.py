@@ -1,4 +1,10 @@
-"""`python -m protocol.generator [--check]` writes (or compares) the generated code; `import JAR_OR_FOLDER... [--fresh]` takes over a release."""
+"""The generator's commands.
+
+`python -m protocol.generator` writes the generated code, with `--check` it only compares; `import JARS` takes over a
+Kafka release (see importer.py). The committed schemas come from two, here as folders of jars:
+
+    python -m protocol.generator import --fresh kafka-3.9.2/ && python -m protocol.generator import kafka-4.3.1/
+"""
 
 from __future__ import annotations
 
@@ -68,7 +74,7 @@ def main(arguments: list[str]) -> int:
         options = parser.parse_args(arguments[1:])
         print(import_release(options.jars, SCHEMAS, options.fresh))
         return 0
-    parser = argparse.ArgumentParser(prog="python -m protocol.generator", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m protocol.generator", description="Write the generated code.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the committed code differs")
     files = generate()
     if parser.parse_args(arguments).check:

@@ -1,4 +1,4 @@
-"""The text of a module while it is written. Rule: what a function uses of the runtime or of `struct` it asks for here, and so it gets defined."""
+"""The text of a module while it is written. Rule: what a function needs from outside is asked for here."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 # Names that the generated functions use for themselves; a field of that name gets another local variable.
 RESERVED = {
-    "m", "w", "buffer", "at", "size", "stop", "count", "raw", "tags", "tag", "range", "len", "list", "str", "bytes", "memoryview",
-    "pack", "unpack_from", "self", "cls", "version",
+    "m", "w", "buffer", "at", "size", "stop", "count", "raw", "tags", "start",
+    "range", "len", "list", "str", "bytes", "memoryview", "pack", "unpack_from",
 }  # fmt: skip
 
 _FORMAT_LETTERS = str.maketrans({"?": "o"})

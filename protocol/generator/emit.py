@@ -1,6 +1,8 @@
-"""Modules of messages. Rule: one module per schema file; classes first, then one writer and one reader per distinct layout, then the tables."""
+"""Modules of messages. Rule: one module per schema, one writer and one reader per distinct layout."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from protocol.generator.code import ModuleCode
 from protocol.generator.layout import layouts_of
@@ -68,7 +70,8 @@ def _spans(versions: list[int]) -> str:
 def _summary(message: Message) -> str:
     key = f", key {message.api_key}" if message.api_key is not None else ""
     flexible = f", flexible {message.flexible}" if message.flexible else ""
-    return f"{message.kind.replace('-', ' ')}{key}, version{'s' if message.versions.low != message.versions.high else ''} {message.versions}{flexible}"
+    plural = "s" if message.versions.low != message.versions.high else ""
+    return f"{message.kind.replace('-', ' ')}{key}, version{plural} {message.versions}{flexible}"
 
 
 def _message_docstring(message: Message) -> str:
@@ -94,7 +97,7 @@ def _constants(message: Message) -> list[str]:
 
 
 def _class(
-    struct_type: StructType, module: ModuleCode, doc: str, constants: list[str] = [], base: str = "Fields"
+    struct_type: StructType, module: ModuleCode, doc: str, constants: Sequence[str] = (), base: str = "Fields"
 ) -> list[str]:
     module.use(base)
     names = ", ".join(f'"{field.python}"' for field in struct_type.fields) + (

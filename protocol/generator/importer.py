@@ -1,9 +1,9 @@
-"""Import of a Kafka release. Rule: facts only (names, types, versions, tags, defaults), and nothing that the union already knows gets lost.
+"""Import of a Kafka release. Rule: facts only (names, types, versions, tags, defaults), and the union loses no version.
 
-The schemas in `protocol/schemas` are the union of all imported releases. A new release lies on top: its fields and their order count. What it
-no longer supports is kept from below: lower versions, and fields which only those lower versions have. A message whose versions it
-empties (`none`) stays as it was; a message that it doesn't ship at all goes, for it was renamed or withdrawn. Versions that a release marks
-as unstable were never promised: they lower nothing.
+The schemas in `protocol/schemas` are the union of all imported releases. A new release lies on top: its fields and
+their order count. What it no longer supports is kept from below: lower versions, and fields which only those have. A
+message whose versions it empties (`none`) stays as it was; a message that it doesn't ship at all goes, for it was
+renamed or withdrawn. Versions that a release marks as unstable were never promised: they lower nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from protocol.generator.versions import UNBOUNDED, Versions
 Json = dict[str, Any]
 
 MESSAGE_FACTS = (
-    "name", "type", "apiKey", "listeners", "validVersions", "deprecatedVersions", "flexibleVersions", "latestVersionUnstable",
+    "name", "type", "apiKey", "listeners",
+    "validVersions", "deprecatedVersions", "flexibleVersions", "latestVersionUnstable",
 )  # fmt: skip
 FIELD_FACTS = (
-    "name", "type", "versions", "nullableVersions", "flexibleVersions", "tag", "taggedVersions", "default", "ignorable", "mapKey",
-    "entityType", "zeroCopy",
+    "name", "type", "versions", "nullableVersions", "flexibleVersions", "tag", "taggedVersions",
+    "default", "ignorable", "mapKey", "entityType", "zeroCopy",
 )  # fmt: skip
 
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
@@ -32,7 +33,7 @@ _JAR = re.compile(r"kafka-([a-z-]+)-(\d+(?:\.\d+)+)\.jar$")
 
 
 def import_release(jars: Iterable[Path], schemas: Path, fresh: bool) -> str:
-    """Lay the release in `jars` over the schemas in the folder `schemas` (or over nothing when `fresh`); says what was imported."""
+    """Lay the release in `jars` over the folder `schemas` (over nothing when `fresh`); says what was imported."""
     below = {} if fresh else load_schemas(schemas)
     above, releases = read_jars(jars)
     merged = {area_name: merge(message, below.get(area_name), above, below) for area_name, message in above.items()}
@@ -132,7 +133,7 @@ def _all_unstable(message: Json, others: dict[tuple[str, str], Json]) -> bool:
 
 
 def merge_fields(above: list[Json], below: list[Json], floor: int) -> list[Json]:
-    """The fields of `above` in their order; those that only versions under `floor` have stand where they stood in `below`."""
+    """The fields of `above` in their order; what only versions under `floor` have stands where it stood in `below`."""
     result = [dict(field) for field in above]
     position = 0
     for field in below:

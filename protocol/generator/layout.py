@@ -1,4 +1,4 @@
-"""Wire layouts. Rule: two versions with the same bytes for the same values have equal layouts, and so share one reader and one writer."""
+"""Wire layouts. Rule: versions that write the same bytes have equal layouts, and share their code."""
 
 from __future__ import annotations
 

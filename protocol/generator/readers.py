@@ -1,6 +1,6 @@
-"""Readers. Rule: before anything is sliced, looped over or allocated, its length is held against the bytes that are left.
+"""Readers. Rule: before anything is sliced, looped over or allocated, its length is compared with what is left.
 
-Fixed-size values, the length prefix that follows them among them, are read with one `struct` call, which checks the bounds by itself.
+Fixed-size values and the length prefix that follows them are one `struct` call, which checks the bounds itself.
 """
 
 from __future__ import annotations
@@ -148,25 +148,25 @@ class _Reader:
         needed = "count" if least == 1 else f"count * {least}"
         with self.code.block(f"if count < 0 or {needed} > size - at:"):
             self.code.line(f"{self.module.use('refuse_count')}({field.python!r}, count, size - at)")
-        if field.type in FIXED:
-            fmt = FIXED[field.type]
-            if field.type == "uuid":
-                self.code.line(
-                    f"{var} = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]"
-                )
-            else:
-                unpack = self.module.use_struct("unpack_from")
-                self.code.line(f'{var} = list({unpack}(f">{{count}}{fmt}", buffer, at))')
+        if field.type == "uuid":
+            uuids = f"bytes(buffer[start : start + 16]) for start in range(at, at + {needed}, 16)"
+            self.code.line(f"{var} = [{uuids}]")
             self.code.line(f"at += {needed}")
-        elif (fmt := self.fixed_format(item.child)) is not None:
-            assert item.child is not None
+        elif field.type in FIXED:
+            unpack = self.module.use_struct("unpack_from")
+            numbers = f'{unpack}(f">{{count}}{FIXED[field.type]}", buffer, at)'
+            if field.type == "int32":
+                numbers = f"{self.module.use('INT32_UNPACK')}[count](buffer, at) if count < 16 else {numbers}"
+            self.code.line(f"{var} = list({numbers})")
+            self.code.line(f"at += {needed}")
+        elif item.child is not None and (fmt := self.fixed_format(item.child)) is not None:
             self.fixed_elements(item.child, var, fmt, needed)
         else:
             self.loop(item, var)
 
-    def fixed_format(self, child: Layout | None) -> str | None:
+    def fixed_format(self, child: Layout) -> str | None:
         """The format of elements that have no variable part at all."""
-        if child is None or child.flexible or not child.items:
+        if child.flexible or not child.items:
             return None
         plain = all(item.field.type in FIXED and not item.field.array for item in child.items)
         return "".join(FIXED[item.field.type] for item in child.items) if plain else None
@@ -193,7 +193,7 @@ class _Reader:
                 self.code.line(f"{var}.append({element})")
 
     def tags(self, layout: Layout, owner: str, values: dict[str, str]) -> None:
-        """The tagged section. Unknown tags are skipped; as in Kafka, order is not checked and of duplicates the last counts."""
+        """The tagged section. As in Kafka, unknown tags pass, in any order, and the last of duplicates counts."""
         if not layout.tagged:
             self.pending.append(("B", "tags"))
             self.flush()

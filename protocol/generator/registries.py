@@ -1,4 +1,4 @@
-"""Registries: error codes, API keys, and the records on disk by their type. Rule: they import no message; classes load on first use."""
+"""Registries: error codes, API keys, stored records by type. Rule: they import no message; classes load on use."""
 
 from __future__ import annotations
 
@@ -72,8 +72,9 @@ def api_keys_module(messages: list[Message]) -> str:
         stable = request.versions.high - request.latest_unstable
         name = names[request.api_key]
         lines.append(
-            f'    {request.api_key}: ApiSpec({request.api_key}, "{name}", {request.versions.low}, {request.versions.high}, '
-            f"{stable}, {flexible}, {_tuple(request.listeners)}),"
+            f"    {request.api_key}: ApiSpec("
+            f'{request.api_key}, "{name}", {request.versions.low}, {request.versions.high}, {stable}, {flexible}, '
+            f"{_tuple(request.listeners)}),"
         )
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -83,10 +84,10 @@ def _tuple(names: tuple[str, ...]) -> str:
 
 
 def stored_keys_module(messages: list[Message]) -> str:
-    """The records of the metadata log, of the coordinators' topics and of the remote log's topic, by their type number."""
+    """The records of the metadata log, the coordinators' topics and the remote log's topic, by their type number."""
     lines = [
         MARK,
-        '"""What stands in Kafka\'s own topics, by the number that a record\'s bytes begin with. Classes load on first use."""',
+        '"""What stands in Kafka\'s own topics, by the type number in a record. Classes load on first use."""',
         "",
         "from __future__ import annotations",
         "",
@@ -100,7 +101,7 @@ def stored_keys_module(messages: list[Message]) -> str:
         "REMOTE_LOG_RECORDS: dict[int, ValueSpec] = {",
         *_values(messages, "storage"),
         "}",
-        "# Coordinators: a key is the type as int16, then the message's version 0; a value its version as int16, then itself.",
+        "# Coordinators: a key is type (int16) and message in version 0; a value is version (int16) and message.",
     ]
     for area, name in STORED_AREAS.items():
         lines.append(f"{name}_RECORDS: dict[int, RecordSpec] = {{")

@@ -1,4 +1,4 @@
-"""Typed nodes of a message schema. Rule: everything that the JSON leaves implied (defaults, nullability, Python names) is settled here."""
+"""Typed nodes of a message schema. Rule: what the JSON leaves implied (defaults, Python names) is settled here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from protocol.generator.versions import NONE, Versions
 
 # struct format of the types whose size doesn't depend on their value
 FIXED = {
-    "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I", "float64": "d", "uuid": "16s",
+    "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I", "float64": "d",
+    "uuid": "16s",
 }  # fmt: skip
 PYTHON_TYPES = {
     "bool": "bool", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes", "records": "Records",

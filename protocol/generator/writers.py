@@ -1,7 +1,7 @@
 """Writers. Rule: neighbouring fields of fixed size, a length prefix among them, become one `struct` call.
 
-Fixed-size values wait in `pending` until something of variable size must follow; statements that prepare it may stand before the
-call, for they write nothing.
+Fixed-size values wait in `pending` until something of variable size must follow; statements that prepare it may stand
+before the call, for they write nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class _Writer:
     def fixed(self, fmt: str, expression: str | None) -> None:
         self.pending.append((fmt, expression))
 
-    def flush(self, tail: str | None = None) -> None:
-        """Write what is pending, and `tail` (an expression of type bytes) after it."""
+    def flush(self, *tail: str) -> None:
+        """Write what is pending, and after it the expressions of `tail`, which are bytes."""
         parts = []
         if self.pending:
             fmt = "".join(part for part, _ in self.pending)
@@ -42,11 +42,11 @@ class _Writer:
             else:
                 parts.append(f"{self.module.packer(fmt)}({values})")
             self.pending = []
-        if tail is not None:
-            parts.append(tail)
+        parts += tail
+        if len(parts) > 1:
+            parts = [f"({part})" if " else " in part else part for part in parts]
         if parts:
-            only = len(parts) == 1 and parts[0].startswith("(") and parts[0].endswith(")")
-            self.code.line(f"{self.sink}{parts[0]}" if only else f"{self.sink}({' + '.join(parts)})")
+            self.code.line(f"{self.sink}({' + '.join(parts)})")
 
     def struct(self, layout: Layout, var: str) -> None:
         for field in layout.refused:
@@ -110,7 +110,7 @@ class _Writer:
             self.code.line(f"{var} = {expression}")
             if item.compact:
                 null, compact = self.module.use("NULL"), self.module.use("compact_string")
-                self.flush(f"({null} if {var} is None else {compact}({var}))")
+                self.flush(f"{null} if {var} is None else {compact}({var})")
                 return
             self.code.line(f'raw = b"" if {var} is None else {var}.encode()')
             self.fixed("h", f"-1 if {var} is None else len(raw)")
@@ -123,12 +123,11 @@ class _Writer:
             self.fixed("h", "len(raw)")
             self.flush("raw")
 
-    def compact_length(self, length: str, long_form: str, tail: str | None = None) -> None:
+    def compact_length(self, length: str, long_form: str, *tail: str) -> None:
         """A length plus one as varint; below 128 it comes from a table."""
         short, long_form = self.module.use("UVARINT"), self.module.use(long_form)
         self.code.line(f"count = {length} + 1")
-        number = f"({short}[count] if count < 128 else {long_form}(count))"
-        self.flush(f"{number} + {tail}" if tail else number)
+        self.flush(f"{short}[count] if count < 128 else {long_form}(count)", *tail)
 
     def bytes(self, item: Item, expression: str, owner: str) -> None:
         var = self.code.local(item.field.python, owner)
@@ -160,6 +159,9 @@ class _Writer:
         field = item.field
         var = self.code.local(field.python, owner)
         self.code.line(f"{var} = {expression}")
+        if field.type in FIXED and field.type != "uuid" and not item.nullable:
+            self.fixed_array(item, var)
+            return
         length = f"(-1 if {var} is None else len({var}))" if item.nullable else f"len({var})"
         if item.compact:
             self.compact_length(length, "uvarint")
@@ -168,6 +170,22 @@ class _Writer:
             self.flush()
         self.elements(item, var, owner)
 
+    def fixed_array(self, item: Item, var: str) -> None:
+        """Count and numbers in one piece."""
+        numbers = self.numbers(item.field, var)
+        if item.compact:
+            self.compact_length(f"len({var})", "uvarint", numbers)
+        else:
+            self.fixed("i", f"len({var})")
+            self.flush(numbers)
+
+    def numbers(self, field: Field, var: str) -> str:
+        """The bytes of an array of numbers; short lists of int32 (replicas, partitions) have their formats ready."""
+        long = f'{self.module.use_struct("pack")}(f">{{len({var})}}{FIXED[field.type]}", *{var})'
+        if field.type != "int32":
+            return long
+        return f"{self.module.use('INT32_PACK')}[len({var})](*{var}) if len({var}) < 16 else {long}"
+
     def elements(self, item: Item, var: str, owner: str) -> None:
         field, sink = item.field, self.sink
         if field.type == "uuid":
@@ -175,8 +193,7 @@ class _Writer:
                 self.code.line(f"{sink}({self.module.use('join_uuids')}({var}))")
         elif field.type in FIXED:
             with self.code.block(f"if {var}:"):
-                pack = self.module.use_struct("pack")
-                self.code.line(f'{sink}({pack}(f">{{len({var})}}{FIXED[field.type]}", *{var}))')
+                self.code.line(f"{sink}({self.numbers(field, var)})")
         else:
             element = self.code.local(snake(field.type) if item.child else "element", owner or field.python)
             with self.code.block(f"for {element} in {var} or ():" if item.nullable else f"for {element} in {var}:"):

@@ -21,6 +21,8 @@ NO_TAGS = b"\0"
 NULL = b"\0"  # a compact string, array, ... that is null
 EMPTY: Any = ()  # default of arguments that get a new list or the shared default of their struct
 UVARINT = [bytes((number,)) for number in range(128)]
+INT32_PACK = [struct.Struct(f">{count}i").pack for count in range(16)]
+INT32_UNPACK = [struct.Struct(f">{count}i").unpack_from for count in range(16)]
 
 _MAX_STRING = 32767
 

@@ -1,7 +1,7 @@
-"""Makes `messages.jsonl.gz`: `python tests/golden/make.py JARS_OF_THE_NEWEST_RELEASE [JARS_OF_OLDER_RELEASES...]`, each a folder; needs javac.
+"""Makes `messages.jsonl.gz`: `python tests/golden/make.py kafka-4.3.1/ kafka-3.9.2/` (folders of jars); needs javac.
 
-Rule: the bytes come from Kafka's classes alone. A case goes to the first release that has its message in its version, and every case must
-find one.
+Rule: the bytes come from Kafka's classes alone. A case goes to the first release that has its message in its version,
+and every case must find one.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ def java_class(message: Message) -> str:
 
 
 def cases() -> list[Case]:
-    """Every message in every version, in every variant that differs from the ones before."""
-    made = []
+    """Every message in every version, in every variant that differs from the others."""
+    made: list[Case] = []
     for message in messages().values():
         for version in message.versions:
-            seen: list[dict[str, Any]] = []
-            for variant in VARIANTS:
-                filled = values(message, version, variant)
-                if filled not in seen:
-                    seen.append(filled)
-                    made.append(
-                        {
-                            "id": len(made),
-                            "class": java_class(message),
-                            "name": message.name,
-                            "version": version,
-                            "values": filled,
-                        }
-                    )
+            for filled in different_values(message, version):
+                java = java_class(message)
+                made.append(
+                    {"id": len(made), "class": java, "name": message.name, "version": version, "values": filled}
+                )
     return made
+
+
+def different_values(message: Message, version: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for variant in VARIANTS:
+        filled = values(message, version, variant)
+        if filled not in found:
+            found.append(filled)
+    return found
 
 
 def answer(todo: list[Case], jars: Path, workdir: str) -> list[Case]:

@@ -1,4 +1,4 @@
-"""Puts the repository on the path: the generator's schema reader, and the helpers next to the tests, are not part of the package."""
+"""Puts the repository on the path, for the generator's schema reader and the helpers next to the tests."""
 
 import sys
 from pathlib import Path

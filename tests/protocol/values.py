@@ -1,7 +1,7 @@
-"""Values for every message, in Kafka's own JSON form. Rule: the same message, version and variant always give the same values.
+"""Values for every message, in Kafka's own JSON form. Rule: a message, version and variant always give the same values.
 
-Variants: `default` (what the schema says), `rich` (everything set, two elements an array), `null` (null wherever it is allowed, tags at their
-defaults), `long` (lengths and counts of two varint bytes).
+Variants: `default` (what the schema says), `rich` (everything set, two elements an array), `null` (null wherever it is
+allowed, tags at their defaults), `long` (lengths and counts of two varint bytes).
 """
 
 from __future__ import annotations

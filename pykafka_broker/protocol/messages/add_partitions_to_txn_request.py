@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -103,9 +105,7 @@ def _write_v0(m: AddPartitionsToTxnRequest, w: Write) -> None:  # versions 0-2
         raw = add_partitions_to_txn_topic.name.encode()
         w(_PACK_h(len(raw)) + raw)
         partitions = add_partitions_to_txn_topic.partitions
-        w(_PACK_i(len(partitions)))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]:  # versions 0-2
@@ -134,7 +134,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(unpack_from(f">{count}i", buffer, at))
+        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         v3_and_below_topics.append(AddPartitionsToTxnTopic(name, partitions))
     return AddPartitionsToTxnRequest([], v3_and_below_transactional_id, v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics), at
@@ -155,9 +155,7 @@ def _write_v3(m: AddPartitionsToTxnRequest, w: Write) -> None:  # version 3, fle
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = add_partitions_to_txn_topic.partitions
         count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -200,7 +198,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(unpack_from(f">{count}i", buffer, at))
+        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
@@ -239,9 +237,7 @@ def _write_v4(m: AddPartitionsToTxnRequest, w: Write) -> None:  # versions 4-5, 
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = add_partitions_to_txn_topic.partitions
             count = len(partitions) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if partitions:
-                w(pack(f">{len(partitions)}i", *partitions))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
             w(NO_TAGS)
         w(NO_TAGS)
     w(NO_TAGS)
@@ -294,7 +290,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(unpack_from(f">{count}i", buffer, at))
+            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

@@ -110,7 +110,7 @@ def _write_v0(m: AlterClientQuotasRequest, w: Write) -> None:  # version 0
             w(_PACK_h(len(raw)) + raw)
             entity_name = entity_data.entity_name
             raw = b"" if entity_name is None else entity_name.encode()
-            w(_PACK_h(-1 if entity_name is None else len(raw)) + raw)
+            w((_PACK_h(-1 if entity_name is None else len(raw))) + raw)
         ops = entry_data.ops
         w(_PACK_i(len(ops)))
         for op_data in ops:

@@ -89,7 +89,7 @@ def _write_v0(m: AlterClientQuotasResponse, w: Write) -> None:  # version 0
     for entry_data in entries:
         error_message = entry_data.error_message
         raw = b"" if error_message is None else error_message.encode()
-        w(_PACK_hh(entry_data.error_code, -1 if error_message is None else len(raw)) + raw)
+        w((_PACK_hh(entry_data.error_code, -1 if error_message is None else len(raw))) + raw)
         entity = entry_data.entity
         w(_PACK_i(len(entity)))
         for entity_data in entity:
@@ -97,7 +97,7 @@ def _write_v0(m: AlterClientQuotasResponse, w: Write) -> None:  # version 0
             w(_PACK_h(len(raw)) + raw)
             entity_name = entity_data.entity_name
             raw = b"" if entity_name is None else entity_name.encode()
-            w(_PACK_h(-1 if entity_name is None else len(raw)) + raw)
+            w((_PACK_h(-1 if entity_name is None else len(raw))) + raw)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterClientQuotasResponse, int]:  # version 0

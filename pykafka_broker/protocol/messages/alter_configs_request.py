@@ -98,7 +98,7 @@ def _write_v0(m: AlterConfigsRequest, w: Write) -> None:  # versions 0-1
             w(_PACK_h(len(raw)) + raw)
             value = alterable_config.value
             raw = b"" if value is None else value.encode()
-            w(_PACK_h(-1 if value is None else len(raw)) + raw)
+            w((_PACK_h(-1 if value is None else len(raw))) + raw)
     w(_PACK_o(m.validate_only))
 
 

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -94,7 +96,7 @@ def _write_v0(m: AlterPartitionReassignmentsRequest, w: Write) -> None:  # versi
             count = (-1 if replicas is None else len(replicas)) + 1
             w(_PACK_i(reassignable_partition.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)))
             if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+                w(INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas))
             w(NO_TAGS)
         w(NO_TAGS)
     w(NO_TAGS)
@@ -141,7 +143,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
             else:
                 if count < 0 or count * 4 > size - at:
                     refuse_count('replicas', count, size - at)
-                replicas = list(unpack_from(f">{count}i", buffer, at))
+                replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
             tags = buffer[at]
             at += 1
@@ -176,7 +178,7 @@ def _write_v1(m: AlterPartitionReassignmentsRequest, w: Write) -> None:  # versi
             count = (-1 if replicas is None else len(replicas)) + 1
             w(_PACK_i(reassignable_partition.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)))
             if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+                w(INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas))
             w(NO_TAGS)
         w(NO_TAGS)
     w(NO_TAGS)
@@ -223,7 +225,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
             else:
                 if count < 0 or count * 4 > size - at:
                     refuse_count('replicas', count, size - at)
-                replicas = list(unpack_from(f">{count}i", buffer, at))
+                replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
             tags = buffer[at]
             at += 1

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -126,9 +128,7 @@ def _write_v0(m: AlterPartitionRequest, w: Write) -> None:  # version 0, flexibl
                 refuse_field('leader_recovery_state')
             new_isr = partition_data.new_isr
             count = len(new_isr) + 1
-            w(_PACK_ii(partition_data.partition_index, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if new_isr:
-                w(pack(f">{len(new_isr)}i", *new_isr))
+            w(_PACK_ii(partition_data.partition_index, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(new_isr)](*new_isr) if len(new_isr) < 16 else pack(f">{len(new_isr)}i", *new_isr)))
             w(_PACK_ix(partition_data.partition_epoch))
         w(NO_TAGS)
     w(NO_TAGS)
@@ -171,7 +171,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('new_isr', count, size - at)
-            new_isr = list(unpack_from(f">{count}i", buffer, at))
+            new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_epoch, tags = _UNPACK_iB(buffer, at)
             at += 5
@@ -206,9 +206,7 @@ def _write_v1(m: AlterPartitionRequest, w: Write) -> None:  # version 1, flexibl
                 refuse_field('new_isr_with_epochs')
             new_isr = partition_data.new_isr
             count = len(new_isr) + 1
-            w(_PACK_ii(partition_data.partition_index, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if new_isr:
-                w(pack(f">{len(new_isr)}i", *new_isr))
+            w(_PACK_ii(partition_data.partition_index, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(new_isr)](*new_isr) if len(new_isr) < 16 else pack(f">{len(new_isr)}i", *new_isr)))
             w(_PACK_bix(partition_data.leader_recovery_state, partition_data.partition_epoch))
         w(NO_TAGS)
     w(NO_TAGS)
@@ -251,7 +249,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('new_isr', count, size - at)
-            new_isr = list(unpack_from(f">{count}i", buffer, at))
+            new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_recovery_state, partition_epoch, tags = _UNPACK_biB(buffer, at)
             at += 6
@@ -283,9 +281,7 @@ def _write_v2(m: AlterPartitionRequest, w: Write) -> None:  # version 2, flexibl
                 refuse_field('new_isr_with_epochs')
             new_isr = partition_data.new_isr
             count = len(new_isr) + 1
-            w(_PACK_ii(partition_data.partition_index, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if new_isr:
-                w(pack(f">{len(new_isr)}i", *new_isr))
+            w(_PACK_ii(partition_data.partition_index, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(new_isr)](*new_isr) if len(new_isr) < 16 else pack(f">{len(new_isr)}i", *new_isr)))
             w(_PACK_bix(partition_data.leader_recovery_state, partition_data.partition_epoch))
         w(NO_TAGS)
     w(NO_TAGS)
@@ -318,7 +314,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('new_isr', count, size - at)
-            new_isr = list(unpack_from(f">{count}i", buffer, at))
+            new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_recovery_state, partition_epoch, tags = _UNPACK_biB(buffer, at)
             at += 6

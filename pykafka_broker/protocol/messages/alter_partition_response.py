@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -108,9 +110,7 @@ def _write_v0(m: AlterPartitionResponse, w: Write) -> None:  # version 0, flexib
         for partition_data in partitions:
             isr = partition_data.isr
             count = len(isr) + 1
-            w(_PACK_ihii(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_ihii(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             w(_PACK_ix(partition_data.partition_epoch))
         w(NO_TAGS)
     w(NO_TAGS)
@@ -153,7 +153,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_epoch, tags = _UNPACK_iB(buffer, at)
             at += 5
@@ -186,9 +186,7 @@ def _write_v1(m: AlterPartitionResponse, w: Write) -> None:  # version 1, flexib
         for partition_data in partitions:
             isr = partition_data.isr
             count = len(isr) + 1
-            w(_PACK_ihii(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_ihii(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             w(_PACK_bix(partition_data.leader_recovery_state, partition_data.partition_epoch))
         w(NO_TAGS)
     w(NO_TAGS)
@@ -231,7 +229,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_recovery_state, partition_epoch, tags = _UNPACK_biB(buffer, at)
             at += 6
@@ -261,9 +259,7 @@ def _write_v2(m: AlterPartitionResponse, w: Write) -> None:  # versions 2-3, fle
         for partition_data in partitions:
             isr = partition_data.isr
             count = len(isr) + 1
-            w(_PACK_ihii(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_ihii(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             w(_PACK_bix(partition_data.leader_recovery_state, partition_data.partition_epoch))
         w(NO_TAGS)
     w(NO_TAGS)
@@ -296,7 +292,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_recovery_state, partition_epoch, tags = _UNPACK_biB(buffer, at)
             at += 6

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -83,9 +85,7 @@ def _write_v0(m: AlterReplicaLogDirsRequest, w: Write) -> None:  # versions 0-1
             raw = alter_replica_log_dir_topic.name.encode()
             w(_PACK_h(len(raw)) + raw)
             partitions = alter_replica_log_dir_topic.partitions
-            w(_PACK_i(len(partitions)))
-            if partitions:
-                w(pack(f">{len(partitions)}i", *partitions))
+            w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:  # versions 0-1
@@ -120,7 +120,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(unpack_from(f">{count}i", buffer, at))
+            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             topics.append(AlterReplicaLogDirTopic(name, partitions))
         dirs.append(AlterReplicaLogDir(path, topics))
@@ -144,9 +144,7 @@ def _write_v2(m: AlterReplicaLogDirsRequest, w: Write) -> None:  # version 2, fl
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = alter_replica_log_dir_topic.partitions
             count = len(partitions) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if partitions:
-                w(pack(f">{len(partitions)}i", *partitions))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
             w(NO_TAGS)
         w(NO_TAGS)
     w(NO_TAGS)
@@ -199,7 +197,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(unpack_from(f">{count}i", buffer, at))
+            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

@@ -110,7 +110,7 @@ class BeginQuorumEpochRequest(Message):
 def _write_v0(m: BeginQuorumEpochRequest, w: Write) -> None:  # version 0
     cluster_id = m.cluster_id
     raw = b"" if cluster_id is None else cluster_id.encode()
-    w(_PACK_h(-1 if cluster_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if cluster_id is None else len(raw))) + raw)
     topics = m.topics
     w(_PACK_i(len(topics)))
     for topic_data in topics:

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -200,9 +202,7 @@ def _write_v0(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 0,
                 w(_PACK_16s(assignment_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
                 partitions = assignment_topic_partitions.partitions
                 count = len(partitions) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if partitions:
-                    w(pack(f">{len(partitions)}i", *partitions))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
                 w(NO_TAGS)
             target_assignment = member.target_assignment
             target_assignment_topic_partitions = target_assignment.topic_partitions
@@ -214,9 +214,7 @@ def _write_v0(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 0,
                 w(_PACK_16s(target_assignment_topic_partitions_2.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
                 target_assignment_topic_partitions_2_partitions = target_assignment_topic_partitions_2.partitions
                 count = len(target_assignment_topic_partitions_2_partitions) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if target_assignment_topic_partitions_2_partitions:
-                    w(pack(f">{len(target_assignment_topic_partitions_2_partitions)}i", *target_assignment_topic_partitions_2_partitions))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(target_assignment_topic_partitions_2_partitions)](*target_assignment_topic_partitions_2_partitions) if len(target_assignment_topic_partitions_2_partitions) < 16 else pack(f">{len(target_assignment_topic_partitions_2_partitions)}i", *target_assignment_topic_partitions_2_partitions)))
                 w(NO_TAGS)
             w(_PACK_xx())
         w(_PACK_ix(described_group.authorized_operations))
@@ -405,7 +403,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                partitions = list(unpack_from(f">{count}i", buffer, at))
+                partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
@@ -443,7 +441,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                target_assignment_topic_partitions_partitions = list(unpack_from(f">{count}i", buffer, at))
+                target_assignment_topic_partitions_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
@@ -524,9 +522,7 @@ def _write_v1(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 1,
                 w(_PACK_16s(assignment_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
                 partitions = assignment_topic_partitions.partitions
                 count = len(partitions) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if partitions:
-                    w(pack(f">{len(partitions)}i", *partitions))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
                 w(NO_TAGS)
             target_assignment = member.target_assignment
             target_assignment_topic_partitions = target_assignment.topic_partitions
@@ -538,9 +534,7 @@ def _write_v1(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 1,
                 w(_PACK_16s(target_assignment_topic_partitions_2.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
                 target_assignment_topic_partitions_2_partitions = target_assignment_topic_partitions_2.partitions
                 count = len(target_assignment_topic_partitions_2_partitions) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if target_assignment_topic_partitions_2_partitions:
-                    w(pack(f">{len(target_assignment_topic_partitions_2_partitions)}i", *target_assignment_topic_partitions_2_partitions))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(target_assignment_topic_partitions_2_partitions)](*target_assignment_topic_partitions_2_partitions) if len(target_assignment_topic_partitions_2_partitions) < 16 else pack(f">{len(target_assignment_topic_partitions_2_partitions)}i", *target_assignment_topic_partitions_2_partitions)))
                 w(NO_TAGS)
             w(_PACK_xbx(member.member_type))
         w(_PACK_ix(described_group.authorized_operations))
@@ -729,7 +723,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                partitions = list(unpack_from(f">{count}i", buffer, at))
+                partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
@@ -767,7 +761,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                target_assignment_topic_partitions_partitions = list(unpack_from(f">{count}i", buffer, at))
+                target_assignment_topic_partitions_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1

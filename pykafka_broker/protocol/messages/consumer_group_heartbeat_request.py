@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -107,9 +109,7 @@ def _write_v0(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 0,
     for topic_partitions_topic_partitions in topic_partitions or ():
         partitions = topic_partitions_topic_partitions.partitions
         count = len(partitions) + 1
-        w(_PACK_16s(topic_partitions_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w(_PACK_16s(topic_partitions_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -222,7 +222,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(unpack_from(f">{count}i", buffer, at))
+            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -264,9 +264,7 @@ def _write_v1(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 1,
     for topic_partitions_topic_partitions in topic_partitions or ():
         partitions = topic_partitions_topic_partitions.partitions
         count = len(partitions) + 1
-        w(_PACK_16s(topic_partitions_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w(_PACK_16s(topic_partitions_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -393,7 +391,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(unpack_from(f">{count}i", buffer, at))
+            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

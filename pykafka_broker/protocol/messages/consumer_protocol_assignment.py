@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     Write,
     refuse_count,
@@ -59,9 +61,7 @@ def _write_v0(m: ConsumerProtocolAssignment, w: Write) -> None:  # versions 0-3
         raw = topic_partition.topic.encode()
         w(_PACK_h(len(raw)) + raw)
         partitions = topic_partition.partitions
-        w(_PACK_i(len(partitions)))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
     user_data = m.user_data
     w(_PACK_i(-1 if user_data is None else len(user_data)))
     if user_data:
@@ -87,7 +87,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerProtocolAssignment, int]:
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(unpack_from(f">{count}i", buffer, at))
+        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         assigned_partitions.append(TopicPartition(topic, partitions))
     user_data: bytes | None

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     Write,
     refuse_count,
@@ -118,9 +120,7 @@ def _write_v1(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 1
         raw = topic_partition.topic.encode()
         w(_PACK_h(len(raw)) + raw)
         partitions = topic_partition.partitions
-        w(_PACK_i(len(partitions)))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int]:  # version 1
@@ -167,7 +167,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(unpack_from(f">{count}i", buffer, at))
+        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         owned_partitions.append(TopicPartition(topic, partitions))
     return ConsumerProtocolSubscription(topics, user_data, owned_partitions, -1, None), at
@@ -189,9 +189,7 @@ def _write_v2(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 2
         raw = topic_partition.topic.encode()
         w(_PACK_h(len(raw)) + raw)
         partitions = topic_partition.partitions
-        w(_PACK_i(len(partitions)))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
     w(_PACK_i(m.generation_id))
 
 
@@ -239,7 +237,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(unpack_from(f">{count}i", buffer, at))
+        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         owned_partitions.append(TopicPartition(topic, partitions))
     (generation_id,) = _UNPACK_i(buffer, at)
@@ -263,12 +261,10 @@ def _write_v3(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 3
         raw = topic_partition.topic.encode()
         w(_PACK_h(len(raw)) + raw)
         partitions = topic_partition.partitions
-        w(_PACK_i(len(partitions)))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
     rack_id = m.rack_id
     raw = b"" if rack_id is None else rack_id.encode()
-    w(_PACK_ih(m.generation_id, -1 if rack_id is None else len(raw)) + raw)
+    w((_PACK_ih(m.generation_id, -1 if rack_id is None else len(raw))) + raw)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int]:  # version 3
@@ -315,7 +311,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(unpack_from(f">{count}i", buffer, at))
+        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         owned_partitions.append(TopicPartition(topic, partitions))
     rack_id: str | None

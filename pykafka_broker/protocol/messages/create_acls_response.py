@@ -70,7 +70,7 @@ def _write_v0(m: CreateAclsResponse, w: Write) -> None:  # versions 0-1
     for acl_creation_result in results:
         error_message = acl_creation_result.error_message
         raw = b"" if error_message is None else error_message.encode()
-        w(_PACK_hh(acl_creation_result.error_code, -1 if error_message is None else len(raw)) + raw)
+        w((_PACK_hh(acl_creation_result.error_code, -1 if error_message is None else len(raw))) + raw)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateAclsResponse, int]:  # versions 0-1

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -92,9 +94,7 @@ def _write_v0(m: CreatePartitionsRequest, w: Write) -> None:  # versions 0-1
         w(_PACK_ii(create_partitions_topic.count, (-1 if assignments is None else len(assignments))))
         for create_partitions_assignment in assignments or ():
             broker_ids = create_partitions_assignment.broker_ids
-            w(_PACK_i(len(broker_ids)))
-            if broker_ids:
-                w(pack(f">{len(broker_ids)}i", *broker_ids))
+            w(_PACK_i(len(broker_ids)) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
     w(_PACK_io(m.timeout_ms, m.validate_only))
 
 
@@ -127,7 +127,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  #
                 at += 4
                 if count < 0 or count * 4 > size - at:
                     refuse_count('broker_ids', count, size - at)
-                broker_ids = list(unpack_from(f">{count}i", buffer, at))
+                broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 assignments.append(CreatePartitionsAssignment(broker_ids))
         topics.append(CreatePartitionsTopic(name, topics_count, assignments))
@@ -150,9 +150,7 @@ def _write_v2(m: CreatePartitionsRequest, w: Write) -> None:  # versions 2-3, fl
         for create_partitions_assignment in assignments or ():
             broker_ids = create_partitions_assignment.broker_ids
             count = len(broker_ids) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if broker_ids:
-                w(pack(f">{len(broker_ids)}i", *broker_ids))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
             w(NO_TAGS)
         w(NO_TAGS)
     w(_PACK_iox(m.timeout_ms, m.validate_only))
@@ -199,7 +197,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  #
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('broker_ids', count, size - at)
-                broker_ids = list(unpack_from(f">{count}i", buffer, at))
+                broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1

@@ -76,7 +76,7 @@ def _write_v0(m: CreatePartitionsResponse, w: Write) -> None:  # versions 0-1
         w(_PACK_h(len(raw)) + raw)
         error_message = create_partitions_topic_result.error_message
         raw = b"" if error_message is None else error_message.encode()
-        w(_PACK_hh(create_partitions_topic_result.error_code, -1 if error_message is None else len(raw)) + raw)
+        w((_PACK_hh(create_partitions_topic_result.error_code, -1 if error_message is None else len(raw))) + raw)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreatePartitionsResponse, int]:  # versions 0-1

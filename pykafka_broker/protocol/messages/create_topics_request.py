@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -121,9 +123,7 @@ def _write_v0(m: CreateTopicsRequest, w: Write) -> None:  # version 0
         w(_PACK_ihi(creatable_topic.num_partitions, creatable_topic.replication_factor, len(assignments)))
         for creatable_replica_assignment in assignments:
             broker_ids = creatable_replica_assignment.broker_ids
-            w(_PACK_ii(creatable_replica_assignment.partition_index, len(broker_ids)))
-            if broker_ids:
-                w(pack(f">{len(broker_ids)}i", *broker_ids))
+            w(_PACK_ii(creatable_replica_assignment.partition_index, len(broker_ids)) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
         configs = creatable_topic.configs
         w(_PACK_i(len(configs)))
         for creatable_topic_config in configs:
@@ -131,7 +131,7 @@ def _write_v0(m: CreateTopicsRequest, w: Write) -> None:  # version 0
             w(_PACK_h(len(raw)) + raw)
             value = creatable_topic_config.value
             raw = b"" if value is None else value.encode()
-            w(_PACK_h(-1 if value is None else len(raw)) + raw)
+            w((_PACK_h(-1 if value is None else len(raw))) + raw)
     w(_PACK_i(m.timeout_ms))
 
 
@@ -160,7 +160,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
             at += 8
             if count < 0 or count * 4 > size - at:
                 refuse_count('broker_ids', count, size - at)
-            broker_ids = list(unpack_from(f">{count}i", buffer, at))
+            broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             assignments.append(CreatableReplicaAssignment(partition_index, broker_ids))
         (count,) = _UNPACK_i(buffer, at)
@@ -204,9 +204,7 @@ def _write_v1(m: CreateTopicsRequest, w: Write) -> None:  # versions 1-4
         w(_PACK_ihi(creatable_topic.num_partitions, creatable_topic.replication_factor, len(assignments)))
         for creatable_replica_assignment in assignments:
             broker_ids = creatable_replica_assignment.broker_ids
-            w(_PACK_ii(creatable_replica_assignment.partition_index, len(broker_ids)))
-            if broker_ids:
-                w(pack(f">{len(broker_ids)}i", *broker_ids))
+            w(_PACK_ii(creatable_replica_assignment.partition_index, len(broker_ids)) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
         configs = creatable_topic.configs
         w(_PACK_i(len(configs)))
         for creatable_topic_config in configs:
@@ -214,7 +212,7 @@ def _write_v1(m: CreateTopicsRequest, w: Write) -> None:  # versions 1-4
             w(_PACK_h(len(raw)) + raw)
             value = creatable_topic_config.value
             raw = b"" if value is None else value.encode()
-            w(_PACK_h(-1 if value is None else len(raw)) + raw)
+            w((_PACK_h(-1 if value is None else len(raw))) + raw)
     w(_PACK_io(m.timeout_ms, m.validate_only))
 
 
@@ -243,7 +241,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
             at += 8
             if count < 0 or count * 4 > size - at:
                 refuse_count('broker_ids', count, size - at)
-            broker_ids = list(unpack_from(f">{count}i", buffer, at))
+            broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             assignments.append(CreatableReplicaAssignment(partition_index, broker_ids))
         (count,) = _UNPACK_i(buffer, at)
@@ -291,9 +289,7 @@ def _write_v5(m: CreateTopicsRequest, w: Write) -> None:  # versions 5-7, flexib
         for creatable_replica_assignment in assignments:
             broker_ids = creatable_replica_assignment.broker_ids
             count = len(broker_ids) + 1
-            w(_PACK_i(creatable_replica_assignment.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if broker_ids:
-                w(pack(f">{len(broker_ids)}i", *broker_ids))
+            w(_PACK_i(creatable_replica_assignment.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
             w(NO_TAGS)
         configs = creatable_topic.configs
         count = len(configs) + 1
@@ -346,7 +342,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('broker_ids', count, size - at)
-            broker_ids = list(unpack_from(f">{count}i", buffer, at))
+            broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

@@ -149,7 +149,7 @@ def _write_v1(m: CreateTopicsResponse, w: Write) -> None:  # version 1
         w(_PACK_h(len(raw)) + raw)
         error_message = creatable_topic_result.error_message
         raw = b"" if error_message is None else error_message.encode()
-        w(_PACK_hh(creatable_topic_result.error_code, -1 if error_message is None else len(raw)) + raw)
+        w((_PACK_hh(creatable_topic_result.error_code, -1 if error_message is None else len(raw))) + raw)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # version 1
@@ -190,7 +190,7 @@ def _write_v2(m: CreateTopicsResponse, w: Write) -> None:  # versions 2-4
         w(_PACK_h(len(raw)) + raw)
         error_message = creatable_topic_result.error_message
         raw = b"" if error_message is None else error_message.encode()
-        w(_PACK_hh(creatable_topic_result.error_code, -1 if error_message is None else len(raw)) + raw)
+        w((_PACK_hh(creatable_topic_result.error_code, -1 if error_message is None else len(raw))) + raw)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # versions 2-4

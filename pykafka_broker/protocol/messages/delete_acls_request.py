@@ -85,13 +85,13 @@ def _write_v0(m: DeleteAclsRequest, w: Write) -> None:  # version 0
             refuse_field('pattern_type_filter')
         resource_name_filter = delete_acls_filter.resource_name_filter
         raw = b"" if resource_name_filter is None else resource_name_filter.encode()
-        w(_PACK_bh(delete_acls_filter.resource_type_filter, -1 if resource_name_filter is None else len(raw)) + raw)
+        w((_PACK_bh(delete_acls_filter.resource_type_filter, -1 if resource_name_filter is None else len(raw))) + raw)
         principal_filter = delete_acls_filter.principal_filter
         raw = b"" if principal_filter is None else principal_filter.encode()
-        w(_PACK_h(-1 if principal_filter is None else len(raw)) + raw)
+        w((_PACK_h(-1 if principal_filter is None else len(raw))) + raw)
         host_filter = delete_acls_filter.host_filter
         raw = b"" if host_filter is None else host_filter.encode()
-        w(_PACK_h(-1 if host_filter is None else len(raw)) + raw)
+        w((_PACK_h(-1 if host_filter is None else len(raw))) + raw)
         w(_PACK_bb(delete_acls_filter.operation, delete_acls_filter.permission_type))
 
 
@@ -148,13 +148,13 @@ def _write_v1(m: DeleteAclsRequest, w: Write) -> None:  # version 1
     for delete_acls_filter in filters:
         resource_name_filter = delete_acls_filter.resource_name_filter
         raw = b"" if resource_name_filter is None else resource_name_filter.encode()
-        w(_PACK_bh(delete_acls_filter.resource_type_filter, -1 if resource_name_filter is None else len(raw)) + raw)
+        w((_PACK_bh(delete_acls_filter.resource_type_filter, -1 if resource_name_filter is None else len(raw))) + raw)
         principal_filter = delete_acls_filter.principal_filter
         raw = b"" if principal_filter is None else principal_filter.encode()
-        w(_PACK_bh(delete_acls_filter.pattern_type_filter, -1 if principal_filter is None else len(raw)) + raw)
+        w((_PACK_bh(delete_acls_filter.pattern_type_filter, -1 if principal_filter is None else len(raw))) + raw)
         host_filter = delete_acls_filter.host_filter
         raw = b"" if host_filter is None else host_filter.encode()
-        w(_PACK_h(-1 if host_filter is None else len(raw)) + raw)
+        w((_PACK_h(-1 if host_filter is None else len(raw))) + raw)
         w(_PACK_bb(delete_acls_filter.operation, delete_acls_filter.permission_type))
 
 

@@ -112,7 +112,7 @@ def _write_v0(m: DeleteAclsResponse, w: Write) -> None:  # version 0
     for delete_acls_filter_result in filter_results:
         error_message = delete_acls_filter_result.error_message
         raw = b"" if error_message is None else error_message.encode()
-        w(_PACK_hh(delete_acls_filter_result.error_code, -1 if error_message is None else len(raw)) + raw)
+        w((_PACK_hh(delete_acls_filter_result.error_code, -1 if error_message is None else len(raw))) + raw)
         matching_acls = delete_acls_filter_result.matching_acls
         w(_PACK_i(len(matching_acls)))
         for delete_acls_matching_acl in matching_acls:
@@ -120,7 +120,7 @@ def _write_v0(m: DeleteAclsResponse, w: Write) -> None:  # version 0
                 refuse_field('pattern_type')
             delete_acls_matching_acl_error_message = delete_acls_matching_acl.error_message
             raw = b"" if delete_acls_matching_acl_error_message is None else delete_acls_matching_acl_error_message.encode()
-            w(_PACK_hh(delete_acls_matching_acl.error_code, -1 if delete_acls_matching_acl_error_message is None else len(raw)) + raw)
+            w((_PACK_hh(delete_acls_matching_acl.error_code, -1 if delete_acls_matching_acl_error_message is None else len(raw))) + raw)
             raw = delete_acls_matching_acl.resource_name.encode()
             w(_PACK_bh(delete_acls_matching_acl.resource_type, len(raw)) + raw)
             raw = delete_acls_matching_acl.principal.encode()
@@ -200,13 +200,13 @@ def _write_v1(m: DeleteAclsResponse, w: Write) -> None:  # version 1
     for delete_acls_filter_result in filter_results:
         error_message = delete_acls_filter_result.error_message
         raw = b"" if error_message is None else error_message.encode()
-        w(_PACK_hh(delete_acls_filter_result.error_code, -1 if error_message is None else len(raw)) + raw)
+        w((_PACK_hh(delete_acls_filter_result.error_code, -1 if error_message is None else len(raw))) + raw)
         matching_acls = delete_acls_filter_result.matching_acls
         w(_PACK_i(len(matching_acls)))
         for delete_acls_matching_acl in matching_acls:
             delete_acls_matching_acl_error_message = delete_acls_matching_acl.error_message
             raw = b"" if delete_acls_matching_acl_error_message is None else delete_acls_matching_acl_error_message.encode()
-            w(_PACK_hh(delete_acls_matching_acl.error_code, -1 if delete_acls_matching_acl_error_message is None else len(raw)) + raw)
+            w((_PACK_hh(delete_acls_matching_acl.error_code, -1 if delete_acls_matching_acl_error_message is None else len(raw))) + raw)
             raw = delete_acls_matching_acl.resource_name.encode()
             w(_PACK_bh(delete_acls_matching_acl.resource_type, len(raw)) + raw)
             raw = delete_acls_matching_acl.principal.encode()

@@ -62,13 +62,13 @@ def _write_v0(m: DescribeAclsRequest, w: Write) -> None:  # version 0
         refuse_field('pattern_type_filter')
     resource_name_filter = m.resource_name_filter
     raw = b"" if resource_name_filter is None else resource_name_filter.encode()
-    w(_PACK_bh(m.resource_type_filter, -1 if resource_name_filter is None else len(raw)) + raw)
+    w((_PACK_bh(m.resource_type_filter, -1 if resource_name_filter is None else len(raw))) + raw)
     principal_filter = m.principal_filter
     raw = b"" if principal_filter is None else principal_filter.encode()
-    w(_PACK_h(-1 if principal_filter is None else len(raw)) + raw)
+    w((_PACK_h(-1 if principal_filter is None else len(raw))) + raw)
     host_filter = m.host_filter
     raw = b"" if host_filter is None else host_filter.encode()
-    w(_PACK_h(-1 if host_filter is None else len(raw)) + raw)
+    w((_PACK_h(-1 if host_filter is None else len(raw))) + raw)
     w(_PACK_bb(m.operation, m.permission_type))
 
 
@@ -115,13 +115,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeAclsRequest, int]:  # ver
 def _write_v1(m: DescribeAclsRequest, w: Write) -> None:  # version 1
     resource_name_filter = m.resource_name_filter
     raw = b"" if resource_name_filter is None else resource_name_filter.encode()
-    w(_PACK_bh(m.resource_type_filter, -1 if resource_name_filter is None else len(raw)) + raw)
+    w((_PACK_bh(m.resource_type_filter, -1 if resource_name_filter is None else len(raw))) + raw)
     principal_filter = m.principal_filter
     raw = b"" if principal_filter is None else principal_filter.encode()
-    w(_PACK_bh(m.pattern_type_filter, -1 if principal_filter is None else len(raw)) + raw)
+    w((_PACK_bh(m.pattern_type_filter, -1 if principal_filter is None else len(raw))) + raw)
     host_filter = m.host_filter
     raw = b"" if host_filter is None else host_filter.encode()
-    w(_PACK_h(-1 if host_filter is None else len(raw)) + raw)
+    w((_PACK_h(-1 if host_filter is None else len(raw))) + raw)
     w(_PACK_bb(m.operation, m.permission_type))
 
 

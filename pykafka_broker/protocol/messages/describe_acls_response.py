@@ -105,7 +105,7 @@ class DescribeAclsResponse(Message):
 def _write_v0(m: DescribeAclsResponse, w: Write) -> None:  # version 0
     error_message = m.error_message
     raw = b"" if error_message is None else error_message.encode()
-    w(_PACK_ihh(m.throttle_time_ms, m.error_code, -1 if error_message is None else len(raw)) + raw)
+    w((_PACK_ihh(m.throttle_time_ms, m.error_code, -1 if error_message is None else len(raw))) + raw)
     resources = m.resources
     w(_PACK_i(len(resources)))
     for describe_acls_resource in resources:
@@ -179,7 +179,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # ve
 def _write_v1(m: DescribeAclsResponse, w: Write) -> None:  # version 1
     error_message = m.error_message
     raw = b"" if error_message is None else error_message.encode()
-    w(_PACK_ihh(m.throttle_time_ms, m.error_code, -1 if error_message is None else len(raw)) + raw)
+    w((_PACK_ihh(m.throttle_time_ms, m.error_code, -1 if error_message is None else len(raw))) + raw)
     resources = m.resources
     w(_PACK_i(len(resources)))
     for describe_acls_resource in resources:

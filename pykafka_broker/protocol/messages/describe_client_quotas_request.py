@@ -79,7 +79,7 @@ def _write_v0(m: DescribeClientQuotasRequest, w: Write) -> None:  # version 0
         w(_PACK_h(len(raw)) + raw)
         match = component_data.match
         raw = b"" if match is None else match.encode()
-        w(_PACK_bh(component_data.match_type, -1 if match is None else len(raw)) + raw)
+        w((_PACK_bh(component_data.match_type, -1 if match is None else len(raw))) + raw)
     w(_PACK_o(m.strict))
 
 

@@ -104,7 +104,7 @@ class DescribeClientQuotasResponse(Message):
 def _write_v0(m: DescribeClientQuotasResponse, w: Write) -> None:  # version 0
     error_message = m.error_message
     raw = b"" if error_message is None else error_message.encode()
-    w(_PACK_ihh(m.throttle_time_ms, m.error_code, -1 if error_message is None else len(raw)) + raw)
+    w((_PACK_ihh(m.throttle_time_ms, m.error_code, -1 if error_message is None else len(raw))) + raw)
     entries = m.entries
     w(_PACK_i((-1 if entries is None else len(entries))))
     for entry_data in entries or ():
@@ -115,7 +115,7 @@ def _write_v0(m: DescribeClientQuotasResponse, w: Write) -> None:  # version 0
             w(_PACK_h(len(raw)) + raw)
             entity_name = entity_data.entity_name
             raw = b"" if entity_name is None else entity_name.encode()
-            w(_PACK_h(-1 if entity_name is None else len(raw)) + raw)
+            w((_PACK_h(-1 if entity_name is None else len(raw))) + raw)
         values = entry_data.values
         w(_PACK_i(len(values)))
         for value_data in values:

@@ -136,7 +136,7 @@ def _write_v0(m: DescribeConfigsResponse, w: Write) -> None:  # version 0
     for describe_configs_result in results:
         error_message = describe_configs_result.error_message
         raw = b"" if error_message is None else error_message.encode()
-        w(_PACK_hh(describe_configs_result.error_code, -1 if error_message is None else len(raw)) + raw)
+        w((_PACK_hh(describe_configs_result.error_code, -1 if error_message is None else len(raw))) + raw)
         raw = describe_configs_result.resource_name.encode()
         w(_PACK_bh(describe_configs_result.resource_type, len(raw)) + raw)
         configs = describe_configs_result.configs
@@ -146,7 +146,7 @@ def _write_v0(m: DescribeConfigsResponse, w: Write) -> None:  # version 0
             w(_PACK_h(len(raw)) + raw)
             value = describe_configs_resource_result.value
             raw = b"" if value is None else value.encode()
-            w(_PACK_h(-1 if value is None else len(raw)) + raw)
+            w((_PACK_h(-1 if value is None else len(raw))) + raw)
             w(_PACK_ooo(describe_configs_resource_result.read_only, describe_configs_resource_result.is_default, describe_configs_resource_result.is_sensitive))
 
 
@@ -213,7 +213,7 @@ def _write_v1(m: DescribeConfigsResponse, w: Write) -> None:  # versions 1-2
     for describe_configs_result in results:
         error_message = describe_configs_result.error_message
         raw = b"" if error_message is None else error_message.encode()
-        w(_PACK_hh(describe_configs_result.error_code, -1 if error_message is None else len(raw)) + raw)
+        w((_PACK_hh(describe_configs_result.error_code, -1 if error_message is None else len(raw))) + raw)
         raw = describe_configs_result.resource_name.encode()
         w(_PACK_bh(describe_configs_result.resource_type, len(raw)) + raw)
         configs = describe_configs_result.configs
@@ -225,7 +225,7 @@ def _write_v1(m: DescribeConfigsResponse, w: Write) -> None:  # versions 1-2
             w(_PACK_h(len(raw)) + raw)
             value = describe_configs_resource_result.value
             raw = b"" if value is None else value.encode()
-            w(_PACK_h(-1 if value is None else len(raw)) + raw)
+            w((_PACK_h(-1 if value is None else len(raw))) + raw)
             synonyms = describe_configs_resource_result.synonyms
             w(_PACK_oboi(describe_configs_resource_result.read_only, describe_configs_resource_result.config_source, describe_configs_resource_result.is_sensitive, len(synonyms)))
             for describe_configs_synonym in synonyms:
@@ -233,7 +233,7 @@ def _write_v1(m: DescribeConfigsResponse, w: Write) -> None:  # versions 1-2
                 w(_PACK_h(len(raw)) + raw)
                 describe_configs_synonym_value = describe_configs_synonym.value
                 raw = b"" if describe_configs_synonym_value is None else describe_configs_synonym_value.encode()
-                w(_PACK_h(-1 if describe_configs_synonym_value is None else len(raw)) + raw)
+                w((_PACK_h(-1 if describe_configs_synonym_value is None else len(raw))) + raw)
                 w(_PACK_b(describe_configs_synonym.source))
 
 
@@ -325,7 +325,7 @@ def _write_v3(m: DescribeConfigsResponse, w: Write) -> None:  # version 3
     for describe_configs_result in results:
         error_message = describe_configs_result.error_message
         raw = b"" if error_message is None else error_message.encode()
-        w(_PACK_hh(describe_configs_result.error_code, -1 if error_message is None else len(raw)) + raw)
+        w((_PACK_hh(describe_configs_result.error_code, -1 if error_message is None else len(raw))) + raw)
         raw = describe_configs_result.resource_name.encode()
         w(_PACK_bh(describe_configs_result.resource_type, len(raw)) + raw)
         configs = describe_configs_result.configs
@@ -337,7 +337,7 @@ def _write_v3(m: DescribeConfigsResponse, w: Write) -> None:  # version 3
             w(_PACK_h(len(raw)) + raw)
             value = describe_configs_resource_result.value
             raw = b"" if value is None else value.encode()
-            w(_PACK_h(-1 if value is None else len(raw)) + raw)
+            w((_PACK_h(-1 if value is None else len(raw))) + raw)
             synonyms = describe_configs_resource_result.synonyms
             w(_PACK_oboi(describe_configs_resource_result.read_only, describe_configs_resource_result.config_source, describe_configs_resource_result.is_sensitive, len(synonyms)))
             for describe_configs_synonym in synonyms:
@@ -345,11 +345,11 @@ def _write_v3(m: DescribeConfigsResponse, w: Write) -> None:  # version 3
                 w(_PACK_h(len(raw)) + raw)
                 describe_configs_synonym_value = describe_configs_synonym.value
                 raw = b"" if describe_configs_synonym_value is None else describe_configs_synonym_value.encode()
-                w(_PACK_h(-1 if describe_configs_synonym_value is None else len(raw)) + raw)
+                w((_PACK_h(-1 if describe_configs_synonym_value is None else len(raw))) + raw)
                 w(_PACK_b(describe_configs_synonym.source))
             documentation = describe_configs_resource_result.documentation
             raw = b"" if documentation is None else documentation.encode()
-            w(_PACK_bh(describe_configs_resource_result.config_type, -1 if documentation is None else len(raw)) + raw)
+            w((_PACK_bh(describe_configs_resource_result.config_type, -1 if documentation is None else len(raw))) + raw)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  # version 3

@@ -476,7 +476,7 @@ def _write_v4(m: DescribeGroupsResponse, w: Write) -> None:  # version 4
             w(_PACK_h(len(raw)) + raw)
             group_instance_id = described_group_member.group_instance_id
             raw = b"" if group_instance_id is None else group_instance_id.encode()
-            w(_PACK_h(-1 if group_instance_id is None else len(raw)) + raw)
+            w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
             raw = described_group_member.client_id.encode()
             w(_PACK_h(len(raw)) + raw)
             raw = described_group_member.client_host.encode()

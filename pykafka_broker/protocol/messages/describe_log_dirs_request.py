@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -64,9 +66,7 @@ def _write_v0(m: DescribeLogDirsRequest, w: Write) -> None:  # versions 0-1
         raw = describable_log_dir_topic.topic.encode()
         w(_PACK_h(len(raw)) + raw)
         partitions = describable_log_dir_topic.partitions
-        w(_PACK_i(len(partitions)))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # versions 0-1
@@ -92,7 +92,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # 
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(unpack_from(f">{count}i", buffer, at))
+            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             topics.append(DescribableLogDirTopic(topic, partitions))
     return DescribeLogDirsRequest(topics), at
@@ -108,9 +108,7 @@ def _write_v2(m: DescribeLogDirsRequest, w: Write) -> None:  # versions 2-5, fle
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = describable_log_dir_topic.partitions
         count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -147,7 +145,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(unpack_from(f">{count}i", buffer, at))
+            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

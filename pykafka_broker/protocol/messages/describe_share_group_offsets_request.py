@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -84,9 +86,7 @@ def _write_v0(m: DescribeShareGroupOffsetsRequest, w: Write) -> None:  # version
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = describe_share_group_offsets_request_topic.partitions
             count = len(partitions) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if partitions:
-                w(pack(f">{len(partitions)}i", *partitions))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
             w(NO_TAGS)
         w(NO_TAGS)
     w(NO_TAGS)
@@ -143,7 +143,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsRequest,
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                partitions = list(unpack_from(f">{count}i", buffer, at))
+                partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1

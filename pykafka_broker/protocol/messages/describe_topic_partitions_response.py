@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -133,29 +135,23 @@ def _write_v0(m: DescribeTopicPartitionsResponse, w: Write) -> None:  # version 
         for describe_topic_partitions_response_partition in partitions:
             replica_nodes = describe_topic_partitions_response_partition.replica_nodes
             count = len(replica_nodes) + 1
-            w(_PACK_hiii(describe_topic_partitions_response_partition.error_code, describe_topic_partitions_response_partition.partition_index, describe_topic_partitions_response_partition.leader_id, describe_topic_partitions_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiii(describe_topic_partitions_response_partition.error_code, describe_topic_partitions_response_partition.partition_index, describe_topic_partitions_response_partition.leader_id, describe_topic_partitions_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = describe_topic_partitions_response_partition.isr_nodes
             count = len(isr_nodes) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
             eligible_leader_replicas = describe_topic_partitions_response_partition.eligible_leader_replicas
             count = (-1 if eligible_leader_replicas is None else len(eligible_leader_replicas)) + 1
             w(UVARINT[count] if count < 128 else uvarint(count))
             if eligible_leader_replicas:
-                w(pack(f">{len(eligible_leader_replicas)}i", *eligible_leader_replicas))
+                w(INT32_PACK[len(eligible_leader_replicas)](*eligible_leader_replicas) if len(eligible_leader_replicas) < 16 else pack(f">{len(eligible_leader_replicas)}i", *eligible_leader_replicas))
             last_known_elr = describe_topic_partitions_response_partition.last_known_elr
             count = (-1 if last_known_elr is None else len(last_known_elr)) + 1
             w(UVARINT[count] if count < 128 else uvarint(count))
             if last_known_elr:
-                w(pack(f">{len(last_known_elr)}i", *last_known_elr))
+                w(INT32_PACK[len(last_known_elr)](*last_known_elr) if len(last_known_elr) < 16 else pack(f">{len(last_known_elr)}i", *last_known_elr))
             offline_replicas = describe_topic_partitions_response_partition.offline_replicas
             count = len(offline_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
             w(NO_TAGS)
         w(_PACK_ix(describe_topic_partitions_response_topic.topic_authorized_operations))
     next_cursor = m.next_cursor
@@ -211,7 +207,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsResponse, 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -220,7 +216,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsResponse, 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             eligible_leader_replicas: list[int] | None
             count = buffer[at]
@@ -233,7 +229,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsResponse, 
             else:
                 if count < 0 or count * 4 > size - at:
                     refuse_count('eligible_leader_replicas', count, size - at)
-                eligible_leader_replicas = list(unpack_from(f">{count}i", buffer, at))
+                eligible_leader_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
             last_known_elr: list[int] | None
             count = buffer[at]
@@ -246,7 +242,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsResponse, 
             else:
                 if count < 0 or count * 4 > size - at:
                     refuse_count('last_known_elr', count, size - at)
-                last_known_elr = list(unpack_from(f">{count}i", buffer, at))
+                last_known_elr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
             count = buffer[at]
             at += 1
@@ -255,7 +251,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsResponse, 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

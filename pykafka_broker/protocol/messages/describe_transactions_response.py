@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -107,9 +109,7 @@ def _write_v0(m: DescribeTransactionsResponse, w: Write) -> None:  # version 0, 
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partitions = topic_data.partitions
             count = len(partitions) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if partitions:
-                w(pack(f">{len(partitions)}i", *partitions))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
             w(NO_TAGS)
         w(NO_TAGS)
     w(NO_TAGS)
@@ -172,7 +172,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsResponse, int
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(unpack_from(f">{count}i", buffer, at))
+            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

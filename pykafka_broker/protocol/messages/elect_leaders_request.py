@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -77,9 +79,7 @@ def _write_v0(m: ElectLeadersRequest, w: Write) -> None:  # version 0
         raw = topic_partitions_topic_partitions.topic.encode()
         w(_PACK_h(len(raw)) + raw)
         partitions = topic_partitions_topic_partitions.partitions
-        w(_PACK_i(len(partitions)))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
     w(_PACK_i(m.timeout_ms))
 
 
@@ -106,7 +106,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # ver
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(unpack_from(f">{count}i", buffer, at))
+            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             topic_partitions.append(TopicPartitions(topic, partitions))
     (timeout_ms,) = _UNPACK_i(buffer, at)
@@ -121,9 +121,7 @@ def _write_v1(m: ElectLeadersRequest, w: Write) -> None:  # version 1
         raw = topic_partitions_topic_partitions.topic.encode()
         w(_PACK_h(len(raw)) + raw)
         partitions = topic_partitions_topic_partitions.partitions
-        w(_PACK_i(len(partitions)))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
     w(_PACK_i(m.timeout_ms))
 
 
@@ -150,7 +148,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # ver
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(unpack_from(f">{count}i", buffer, at))
+            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             topic_partitions.append(TopicPartitions(topic, partitions))
     (timeout_ms,) = _UNPACK_i(buffer, at)
@@ -168,9 +166,7 @@ def _write_v2(m: ElectLeadersRequest, w: Write) -> None:  # version 2, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_partitions_topic_partitions.partitions
         count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         w(NO_TAGS)
     w(_PACK_ix(m.timeout_ms))
 
@@ -207,7 +203,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(unpack_from(f">{count}i", buffer, at))
+            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

@@ -101,7 +101,7 @@ def _write_v0(m: ElectLeadersResponse, w: Write) -> None:  # version 0
         for replica_election_result_partition_result in partition_result:
             error_message = replica_election_result_partition_result.error_message
             raw = b"" if error_message is None else error_message.encode()
-            w(_PACK_ihh(replica_election_result_partition_result.partition_id, replica_election_result_partition_result.error_code, -1 if error_message is None else len(raw)) + raw)
+            w((_PACK_ihh(replica_election_result_partition_result.partition_id, replica_election_result_partition_result.error_code, -1 if error_message is None else len(raw))) + raw)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # version 0
@@ -152,7 +152,7 @@ def _write_v1(m: ElectLeadersResponse, w: Write) -> None:  # version 1
         for replica_election_result_partition_result in partition_result:
             error_message = replica_election_result_partition_result.error_message
             raw = b"" if error_message is None else error_message.encode()
-            w(_PACK_ihh(replica_election_result_partition_result.partition_id, replica_election_result_partition_result.error_code, -1 if error_message is None else len(raw)) + raw)
+            w((_PACK_ihh(replica_election_result_partition_result.partition_id, replica_election_result_partition_result.error_code, -1 if error_message is None else len(raw))) + raw)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # version 1

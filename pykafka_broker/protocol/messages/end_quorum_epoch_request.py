@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -125,7 +127,7 @@ class EndQuorumEpochRequest(Message):
 def _write_v0(m: EndQuorumEpochRequest, w: Write) -> None:  # version 0
     cluster_id = m.cluster_id
     raw = b"" if cluster_id is None else cluster_id.encode()
-    w(_PACK_h(-1 if cluster_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if cluster_id is None else len(raw))) + raw)
     topics = m.topics
     w(_PACK_i(len(topics)))
     for topic_data in topics:
@@ -135,9 +137,7 @@ def _write_v0(m: EndQuorumEpochRequest, w: Write) -> None:  # version 0
         w(_PACK_i(len(partitions)))
         for partition_data in partitions:
             preferred_successors = partition_data.preferred_successors
-            w(_PACK_iiii(partition_data.partition_index, partition_data.leader_id, partition_data.leader_epoch, len(preferred_successors)))
-            if preferred_successors:
-                w(pack(f">{len(preferred_successors)}i", *preferred_successors))
+            w(_PACK_iiii(partition_data.partition_index, partition_data.leader_id, partition_data.leader_epoch, len(preferred_successors)) + (INT32_PACK[len(preferred_successors)](*preferred_successors) if len(preferred_successors) < 16 else pack(f">{len(preferred_successors)}i", *preferred_successors)))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # version 0
@@ -176,7 +176,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
             at += 16
             if count < 0 or count * 4 > size - at:
                 refuse_count('preferred_successors', count, size - at)
-            preferred_successors = list(unpack_from(f">{count}i", buffer, at))
+            preferred_successors = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partitions.append(PartitionData(partition_index, leader_id, leader_epoch, preferred_successors, []))
         topics.append(TopicData(topic_name, partitions))

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -387,9 +389,7 @@ def _write_v7(m: FetchRequest, w: Write) -> None:  # versions 7-8
         raw = forgotten_topic.topic.encode()
         w(_PACK_h(len(raw)) + raw)
         forgotten_topic_partitions = forgotten_topic.partitions
-        w(_PACK_i(len(forgotten_topic_partitions)))
-        if forgotten_topic_partitions:
-            w(pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions))
+        w(_PACK_i(len(forgotten_topic_partitions)) + (INT32_PACK[len(forgotten_topic_partitions)](*forgotten_topic_partitions) if len(forgotten_topic_partitions) < 16 else pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions)))
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 7-8
@@ -435,7 +435,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 7
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(unpack_from(f">{count}i", buffer, at))
+        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions))
     return FetchRequest(None, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, ''), at
@@ -461,9 +461,7 @@ def _write_v9(m: FetchRequest, w: Write) -> None:  # versions 9-10
         raw = forgotten_topic.topic.encode()
         w(_PACK_h(len(raw)) + raw)
         forgotten_topic_partitions = forgotten_topic.partitions
-        w(_PACK_i(len(forgotten_topic_partitions)))
-        if forgotten_topic_partitions:
-            w(pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions))
+        w(_PACK_i(len(forgotten_topic_partitions)) + (INT32_PACK[len(forgotten_topic_partitions)](*forgotten_topic_partitions) if len(forgotten_topic_partitions) < 16 else pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions)))
 
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 9-10
@@ -509,7 +507,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 9
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(unpack_from(f">{count}i", buffer, at))
+        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions))
     return FetchRequest(None, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, ''), at
@@ -535,9 +533,7 @@ def _write_v11(m: FetchRequest, w: Write) -> None:  # version 11
         raw = forgotten_topic.topic.encode()
         w(_PACK_h(len(raw)) + raw)
         forgotten_topic_partitions = forgotten_topic.partitions
-        w(_PACK_i(len(forgotten_topic_partitions)))
-        if forgotten_topic_partitions:
-            w(pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions))
+        w(_PACK_i(len(forgotten_topic_partitions)) + (INT32_PACK[len(forgotten_topic_partitions)](*forgotten_topic_partitions) if len(forgotten_topic_partitions) < 16 else pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions)))
     raw = m.rack_id.encode()
     w(_PACK_h(len(raw)) + raw)
 
@@ -585,7 +581,7 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(unpack_from(f">{count}i", buffer, at))
+        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions))
     (count,) = _UNPACK_h(buffer, at)
@@ -623,9 +619,7 @@ def _write_v12(m: FetchRequest, w: Write) -> None:  # version 12, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if forgotten_topic_partitions:
-            w(pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(forgotten_topic_partitions)](*forgotten_topic_partitions) if len(forgotten_topic_partitions) < 16 else pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions)))
         w(NO_TAGS)
     raw = m.rack_id.encode()
     count = len(raw) + 1
@@ -705,7 +699,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(unpack_from(f">{count}i", buffer, at))
+        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
@@ -767,9 +761,7 @@ def _write_v13(m: FetchRequest, w: Write) -> None:  # versions 13-14, flexible
     for forgotten_topic in forgotten_topics_data:
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
-        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if forgotten_topic_partitions:
-            w(pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions))
+        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(forgotten_topic_partitions)](*forgotten_topic_partitions) if len(forgotten_topic_partitions) < 16 else pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions)))
         w(NO_TAGS)
     raw = m.rack_id.encode()
     count = len(raw) + 1
@@ -829,7 +821,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(unpack_from(f">{count}i", buffer, at))
+        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
@@ -891,9 +883,7 @@ def _write_v15(m: FetchRequest, w: Write) -> None:  # versions 15-16, flexible
     for forgotten_topic in forgotten_topics_data:
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
-        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if forgotten_topic_partitions:
-            w(pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions))
+        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(forgotten_topic_partitions)](*forgotten_topic_partitions) if len(forgotten_topic_partitions) < 16 else pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions)))
         w(NO_TAGS)
     raw = m.rack_id.encode()
     count = len(raw) + 1
@@ -958,7 +948,7 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(unpack_from(f">{count}i", buffer, at))
+        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
@@ -1035,9 +1025,7 @@ def _write_v17(m: FetchRequest, w: Write) -> None:  # version 17, flexible
     for forgotten_topic in forgotten_topics_data:
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
-        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if forgotten_topic_partitions:
-            w(pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions))
+        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(forgotten_topic_partitions)](*forgotten_topic_partitions) if len(forgotten_topic_partitions) < 16 else pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions)))
         w(NO_TAGS)
     raw = m.rack_id.encode()
     count = len(raw) + 1
@@ -1112,7 +1100,7 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(unpack_from(f">{count}i", buffer, at))
+        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
@@ -1193,9 +1181,7 @@ def _write_v18(m: FetchRequest, w: Write) -> None:  # version 18, flexible
     for forgotten_topic in forgotten_topics_data:
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
-        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if forgotten_topic_partitions:
-            w(pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions))
+        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(forgotten_topic_partitions)](*forgotten_topic_partitions) if len(forgotten_topic_partitions) < 16 else pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions)))
         w(NO_TAGS)
     raw = m.rack_id.encode()
     count = len(raw) + 1
@@ -1276,7 +1262,7 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(unpack_from(f">{count}i", buffer, at))
+        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1

@@ -114,7 +114,7 @@ def _write_v1(m: FindCoordinatorResponse, w: Write) -> None:  # versions 1-2
         refuse_field('coordinators')
     error_message = m.error_message
     raw = b"" if error_message is None else error_message.encode()
-    w(_PACK_ihh(m.throttle_time_ms, m.error_code, -1 if error_message is None else len(raw)) + raw)
+    w((_PACK_ihh(m.throttle_time_ms, m.error_code, -1 if error_message is None else len(raw))) + raw)
     raw = m.host.encode()
     w(_PACK_ih(m.node_id, len(raw)) + raw)
     w(_PACK_i(m.port))

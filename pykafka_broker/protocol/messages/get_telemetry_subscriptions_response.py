@@ -62,9 +62,7 @@ class GetTelemetrySubscriptionsResponse(Message):
 def _write_v0(m: GetTelemetrySubscriptionsResponse, w: Write) -> None:  # version 0, flexible
     accepted_compression_types = m.accepted_compression_types
     count = len(accepted_compression_types) + 1
-    w(_PACK_ih16si(m.throttle_time_ms, m.error_code, m.client_instance_id, m.subscription_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-    if accepted_compression_types:
-        w(pack(f">{len(accepted_compression_types)}b", *accepted_compression_types))
+    w(_PACK_ih16si(m.throttle_time_ms, m.error_code, m.client_instance_id, m.subscription_id) + (UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(accepted_compression_types)}b", *accepted_compression_types))
     requested_metrics = m.requested_metrics
     count = len(requested_metrics) + 1
     w(_PACK_iio(m.push_interval_ms, m.telemetry_max_bytes, m.delta_temporality) + (UVARINT[count] if count < 128 else uvarint(count)))

@@ -85,7 +85,7 @@ def _write_v3(m: HeartbeatRequest, w: Write) -> None:  # version 3
     w(_PACK_ih(m.generation_id, len(raw)) + raw)
     group_instance_id = m.group_instance_id
     raw = b"" if group_instance_id is None else group_instance_id.encode()
-    w(_PACK_h(-1 if group_instance_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[HeartbeatRequest, int]:  # version 3

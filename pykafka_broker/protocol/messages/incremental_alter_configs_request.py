@@ -100,7 +100,7 @@ def _write_v0(m: IncrementalAlterConfigsRequest, w: Write) -> None:  # version 0
             w(_PACK_h(len(raw)) + raw)
             value = alterable_config.value
             raw = b"" if value is None else value.encode()
-            w(_PACK_bh(alterable_config.config_operation, -1 if value is None else len(raw)) + raw)
+            w((_PACK_bh(alterable_config.config_operation, -1 if value is None else len(raw))) + raw)
     w(_PACK_o(m.validate_only))
 
 

@@ -79,7 +79,7 @@ def _write_v0(m: IncrementalAlterConfigsResponse, w: Write) -> None:  # version 
     for alter_configs_resource_response in responses:
         error_message = alter_configs_resource_response.error_message
         raw = b"" if error_message is None else error_message.encode()
-        w(_PACK_hh(alter_configs_resource_response.error_code, -1 if error_message is None else len(raw)) + raw)
+        w((_PACK_hh(alter_configs_resource_response.error_code, -1 if error_message is None else len(raw))) + raw)
         raw = alter_configs_resource_response.resource_name.encode()
         w(_PACK_bh(alter_configs_resource_response.resource_type, len(raw)) + raw)
 

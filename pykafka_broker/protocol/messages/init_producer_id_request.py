@@ -66,7 +66,7 @@ def _write_v0(m: InitProducerIdRequest, w: Write) -> None:  # versions 0-1
         refuse_field('keep_prepared_txn')
     transactional_id = m.transactional_id
     raw = b"" if transactional_id is None else transactional_id.encode()
-    w(_PACK_h(-1 if transactional_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if transactional_id is None else len(raw))) + raw)
     w(_PACK_i(m.transaction_timeout_ms))
 
 

@@ -221,7 +221,7 @@ def _write_v5(m: JoinGroupRequest, w: Write) -> None:  # version 5
     w(_PACK_iih(m.session_timeout_ms, m.rebalance_timeout_ms, len(raw)) + raw)
     group_instance_id = m.group_instance_id
     raw = b"" if group_instance_id is None else group_instance_id.encode()
-    w(_PACK_h(-1 if group_instance_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
     raw = m.protocol_type.encode()
     w(_PACK_h(len(raw)) + raw)
     protocols = m.protocols

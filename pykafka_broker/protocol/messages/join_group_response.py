@@ -246,7 +246,7 @@ def _write_v5(m: JoinGroupResponse, w: Write) -> None:  # version 5
         w(_PACK_h(len(raw)) + raw)
         group_instance_id = join_group_response_member.group_instance_id
         raw = b"" if group_instance_id is None else group_instance_id.encode()
-        w(_PACK_h(-1 if group_instance_id is None else len(raw)) + raw)
+        w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
         metadata = join_group_response_member.metadata
         w(_PACK_i(len(metadata)))
         if metadata:

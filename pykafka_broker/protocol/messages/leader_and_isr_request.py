@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -168,13 +170,9 @@ def _write_v0(m: LeaderAndIsrRequest, w: Write) -> None:  # version 0
         raw = leader_and_isr_partition_state.topic_name.encode()
         w(_PACK_h(len(raw)) + raw)
         isr = leader_and_isr_partition_state.isr
-        w(_PACK_iiiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, len(isr)))
-        if isr:
-            w(pack(f">{len(isr)}i", *isr))
+        w(_PACK_iiiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
         replicas = leader_and_isr_partition_state.replicas
-        w(_PACK_ii(leader_and_isr_partition_state.partition_epoch, len(replicas)))
-        if replicas:
-            w(pack(f">{len(replicas)}i", *replicas))
+        w(_PACK_ii(leader_and_isr_partition_state.partition_epoch, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
     live_leaders = m.live_leaders
     w(_PACK_i(len(live_leaders)))
     for leader_and_isr_live_leader in live_leaders:
@@ -202,13 +200,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(unpack_from(f">{count}i", buffer, at))
+        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         partition_epoch, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(unpack_from(f">{count}i", buffer, at))
+        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         ungrouped_partition_states.append(LeaderAndIsrPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, partition_epoch, replicas, [], [], False, 0))
     (count,) = _UNPACK_i(buffer, at)
@@ -245,13 +243,9 @@ def _write_v1(m: LeaderAndIsrRequest, w: Write) -> None:  # version 1
         raw = leader_and_isr_partition_state.topic_name.encode()
         w(_PACK_h(len(raw)) + raw)
         isr = leader_and_isr_partition_state.isr
-        w(_PACK_iiiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, len(isr)))
-        if isr:
-            w(pack(f">{len(isr)}i", *isr))
+        w(_PACK_iiiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
         replicas = leader_and_isr_partition_state.replicas
-        w(_PACK_ii(leader_and_isr_partition_state.partition_epoch, len(replicas)))
-        if replicas:
-            w(pack(f">{len(replicas)}i", *replicas))
+        w(_PACK_ii(leader_and_isr_partition_state.partition_epoch, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
         w(_PACK_o(leader_and_isr_partition_state.is_new))
     live_leaders = m.live_leaders
     w(_PACK_i(len(live_leaders)))
@@ -280,13 +274,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(unpack_from(f">{count}i", buffer, at))
+        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         partition_epoch, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(unpack_from(f">{count}i", buffer, at))
+        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         (is_new,) = _UNPACK_o(buffer, at)
         at += 1
@@ -328,13 +322,9 @@ def _write_v2(m: LeaderAndIsrRequest, w: Write) -> None:  # version 2
             if leader_and_isr_partition_state.leader_recovery_state != 0:
                 refuse_field('leader_recovery_state')
             isr = leader_and_isr_partition_state.isr
-            w(_PACK_iiiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, len(isr)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_iiiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             replicas = leader_and_isr_partition_state.replicas
-            w(_PACK_ii(leader_and_isr_partition_state.partition_epoch, len(replicas)))
-            if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+            w(_PACK_ii(leader_and_isr_partition_state.partition_epoch, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
             w(_PACK_o(leader_and_isr_partition_state.is_new))
     live_leaders = m.live_leaders
     w(_PACK_i(len(live_leaders)))
@@ -369,13 +359,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             at += 20
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_epoch, count = _UNPACK_ii(buffer, at)
             at += 8
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(unpack_from(f">{count}i", buffer, at))
+            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (is_new,) = _UNPACK_o(buffer, at)
             at += 1
@@ -418,21 +408,13 @@ def _write_v3(m: LeaderAndIsrRequest, w: Write) -> None:  # version 3
             if leader_and_isr_partition_state.leader_recovery_state != 0:
                 refuse_field('leader_recovery_state')
             isr = leader_and_isr_partition_state.isr
-            w(_PACK_iiiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, len(isr)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_iiiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             replicas = leader_and_isr_partition_state.replicas
-            w(_PACK_ii(leader_and_isr_partition_state.partition_epoch, len(replicas)))
-            if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+            w(_PACK_ii(leader_and_isr_partition_state.partition_epoch, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
             adding_replicas = leader_and_isr_partition_state.adding_replicas
-            w(_PACK_i(len(adding_replicas)))
-            if adding_replicas:
-                w(pack(f">{len(adding_replicas)}i", *adding_replicas))
+            w(_PACK_i(len(adding_replicas)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
             removing_replicas = leader_and_isr_partition_state.removing_replicas
-            w(_PACK_i(len(removing_replicas)))
-            if removing_replicas:
-                w(pack(f">{len(removing_replicas)}i", *removing_replicas))
+            w(_PACK_i(len(removing_replicas)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
             w(_PACK_o(leader_and_isr_partition_state.is_new))
     live_leaders = m.live_leaders
     w(_PACK_i(len(live_leaders)))
@@ -467,25 +449,25 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             at += 20
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_epoch, count = _UNPACK_ii(buffer, at)
             at += 8
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(unpack_from(f">{count}i", buffer, at))
+            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('adding_replicas', count, size - at)
-            adding_replicas = list(unpack_from(f">{count}i", buffer, at))
+            adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('removing_replicas', count, size - at)
-            removing_replicas = list(unpack_from(f">{count}i", buffer, at))
+            removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (is_new,) = _UNPACK_o(buffer, at)
             at += 1
@@ -532,24 +514,16 @@ def _write_v4(m: LeaderAndIsrRequest, w: Write) -> None:  # version 4, flexible
                 refuse_field('leader_recovery_state')
             isr = leader_and_isr_partition_state.isr
             count = len(isr) + 1
-            w(_PACK_iiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_iiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             replicas = leader_and_isr_partition_state.replicas
             count = len(replicas) + 1
-            w(_PACK_i(leader_and_isr_partition_state.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+            w(_PACK_i(leader_and_isr_partition_state.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
             adding_replicas = leader_and_isr_partition_state.adding_replicas
             count = len(adding_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if adding_replicas:
-                w(pack(f">{len(adding_replicas)}i", *adding_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
             removing_replicas = leader_and_isr_partition_state.removing_replicas
             count = len(removing_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if removing_replicas:
-                w(pack(f">{len(removing_replicas)}i", *removing_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
             w(_PACK_ox(leader_and_isr_partition_state.is_new))
         w(NO_TAGS)
     live_leaders = m.live_leaders
@@ -600,7 +574,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
@@ -609,7 +583,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(unpack_from(f">{count}i", buffer, at))
+            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -618,7 +592,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('adding_replicas', count, size - at)
-            adding_replicas = list(unpack_from(f">{count}i", buffer, at))
+            adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -627,7 +601,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('removing_replicas', count, size - at)
-            removing_replicas = list(unpack_from(f">{count}i", buffer, at))
+            removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             is_new, tags = _UNPACK_oB(buffer, at)
             at += 2
@@ -690,24 +664,16 @@ def _write_v5(m: LeaderAndIsrRequest, w: Write) -> None:  # version 5, flexible
                 refuse_field('leader_recovery_state')
             isr = leader_and_isr_partition_state.isr
             count = len(isr) + 1
-            w(_PACK_iiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_iiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             replicas = leader_and_isr_partition_state.replicas
             count = len(replicas) + 1
-            w(_PACK_i(leader_and_isr_partition_state.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+            w(_PACK_i(leader_and_isr_partition_state.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
             adding_replicas = leader_and_isr_partition_state.adding_replicas
             count = len(adding_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if adding_replicas:
-                w(pack(f">{len(adding_replicas)}i", *adding_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
             removing_replicas = leader_and_isr_partition_state.removing_replicas
             count = len(removing_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if removing_replicas:
-                w(pack(f">{len(removing_replicas)}i", *removing_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
             w(_PACK_ox(leader_and_isr_partition_state.is_new))
         w(NO_TAGS)
     live_leaders = m.live_leaders
@@ -758,7 +724,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
@@ -767,7 +733,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(unpack_from(f">{count}i", buffer, at))
+            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -776,7 +742,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('adding_replicas', count, size - at)
-            adding_replicas = list(unpack_from(f">{count}i", buffer, at))
+            adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -785,7 +751,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('removing_replicas', count, size - at)
-            removing_replicas = list(unpack_from(f">{count}i", buffer, at))
+            removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             is_new, tags = _UNPACK_oB(buffer, at)
             at += 2
@@ -846,24 +812,16 @@ def _write_v6(m: LeaderAndIsrRequest, w: Write) -> None:  # version 6, flexible
         for leader_and_isr_partition_state in partition_states:
             isr = leader_and_isr_partition_state.isr
             count = len(isr) + 1
-            w(_PACK_iiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_iiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             replicas = leader_and_isr_partition_state.replicas
             count = len(replicas) + 1
-            w(_PACK_i(leader_and_isr_partition_state.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+            w(_PACK_i(leader_and_isr_partition_state.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
             adding_replicas = leader_and_isr_partition_state.adding_replicas
             count = len(adding_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if adding_replicas:
-                w(pack(f">{len(adding_replicas)}i", *adding_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
             removing_replicas = leader_and_isr_partition_state.removing_replicas
             count = len(removing_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if removing_replicas:
-                w(pack(f">{len(removing_replicas)}i", *removing_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
             w(_PACK_obx(leader_and_isr_partition_state.is_new, leader_and_isr_partition_state.leader_recovery_state))
         w(NO_TAGS)
     live_leaders = m.live_leaders
@@ -914,7 +872,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
@@ -923,7 +881,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(unpack_from(f">{count}i", buffer, at))
+            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -932,7 +890,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('adding_replicas', count, size - at)
-            adding_replicas = list(unpack_from(f">{count}i", buffer, at))
+            adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -941,7 +899,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('removing_replicas', count, size - at)
-            removing_replicas = list(unpack_from(f">{count}i", buffer, at))
+            removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             is_new, leader_recovery_state, tags = _UNPACK_obB(buffer, at)
             at += 3
@@ -1000,24 +958,16 @@ def _write_v7(m: LeaderAndIsrRequest, w: Write) -> None:  # version 7, flexible
         for leader_and_isr_partition_state in partition_states:
             isr = leader_and_isr_partition_state.isr
             count = len(isr) + 1
-            w(_PACK_iiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_iiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             replicas = leader_and_isr_partition_state.replicas
             count = len(replicas) + 1
-            w(_PACK_i(leader_and_isr_partition_state.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+            w(_PACK_i(leader_and_isr_partition_state.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
             adding_replicas = leader_and_isr_partition_state.adding_replicas
             count = len(adding_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if adding_replicas:
-                w(pack(f">{len(adding_replicas)}i", *adding_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
             removing_replicas = leader_and_isr_partition_state.removing_replicas
             count = len(removing_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if removing_replicas:
-                w(pack(f">{len(removing_replicas)}i", *removing_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
             w(_PACK_obx(leader_and_isr_partition_state.is_new, leader_and_isr_partition_state.leader_recovery_state))
         w(NO_TAGS)
     live_leaders = m.live_leaders
@@ -1068,7 +1018,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
@@ -1077,7 +1027,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(unpack_from(f">{count}i", buffer, at))
+            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1086,7 +1036,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('adding_replicas', count, size - at)
-            adding_replicas = list(unpack_from(f">{count}i", buffer, at))
+            adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1095,7 +1045,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('removing_replicas', count, size - at)
-            removing_replicas = list(unpack_from(f">{count}i", buffer, at))
+            removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             is_new, leader_recovery_state, tags = _UNPACK_obB(buffer, at)
             at += 3

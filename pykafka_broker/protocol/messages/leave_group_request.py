@@ -106,7 +106,7 @@ def _write_v3(m: LeaveGroupRequest, w: Write) -> None:  # version 3
         w(_PACK_h(len(raw)) + raw)
         group_instance_id = member_identity.group_instance_id
         raw = b"" if group_instance_id is None else group_instance_id.encode()
-        w(_PACK_h(-1 if group_instance_id is None else len(raw)) + raw)
+        w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # version 3

@@ -103,7 +103,7 @@ def _write_v3(m: LeaveGroupResponse, w: Write) -> None:  # version 3
         w(_PACK_h(len(raw)) + raw)
         group_instance_id = member_response.group_instance_id
         raw = b"" if group_instance_id is None else group_instance_id.encode()
-        w(_PACK_h(-1 if group_instance_id is None else len(raw)) + raw)
+        w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
         w(_PACK_h(member_response.error_code))
 
 

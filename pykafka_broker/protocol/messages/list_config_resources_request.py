@@ -54,9 +54,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListConfigResourcesRequest, int]:
 def _write_v1(m: ListConfigResourcesRequest, w: Write) -> None:  # version 1, flexible
     resource_types = m.resource_types
     count = len(resource_types) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if resource_types:
-        w(pack(f">{len(resource_types)}b", *resource_types))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(resource_types)}b", *resource_types))
     w(NO_TAGS)
 
 

@@ -109,9 +109,7 @@ def _write_v0(m: ListOffsetsResponse, w: Write) -> None:  # version 0
             if list_offsets_partition_response.leader_epoch != -1:
                 refuse_field('leader_epoch')
             old_style_offsets = list_offsets_partition_response.old_style_offsets
-            w(_PACK_ihi(list_offsets_partition_response.partition_index, list_offsets_partition_response.error_code, len(old_style_offsets)))
-            if old_style_offsets:
-                w(pack(f">{len(old_style_offsets)}q", *old_style_offsets))
+            w(_PACK_ihi(list_offsets_partition_response.partition_index, list_offsets_partition_response.error_code, len(old_style_offsets)) + pack(f">{len(old_style_offsets)}q", *old_style_offsets))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # version 0

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -67,9 +69,7 @@ def _write_v0(m: ListPartitionReassignmentsRequest, w: Write) -> None:  # versio
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_indexes = list_partition_reassignments_topics.partition_indexes
         count = len(partition_indexes) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partition_indexes:
-            w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -106,7 +106,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRequest
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

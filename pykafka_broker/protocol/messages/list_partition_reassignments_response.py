@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -99,19 +101,13 @@ def _write_v0(m: ListPartitionReassignmentsResponse, w: Write) -> None:  # versi
         for ongoing_partition_reassignment in partitions:
             replicas = ongoing_partition_reassignment.replicas
             count = len(replicas) + 1
-            w(_PACK_i(ongoing_partition_reassignment.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+            w(_PACK_i(ongoing_partition_reassignment.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
             adding_replicas = ongoing_partition_reassignment.adding_replicas
             count = len(adding_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if adding_replicas:
-                w(pack(f">{len(adding_replicas)}i", *adding_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
             removing_replicas = ongoing_partition_reassignment.removing_replicas
             count = len(removing_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if removing_replicas:
-                w(pack(f">{len(removing_replicas)}i", *removing_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
             w(NO_TAGS)
         w(NO_TAGS)
     w(NO_TAGS)
@@ -168,7 +164,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRespons
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(unpack_from(f">{count}i", buffer, at))
+            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -177,7 +173,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRespons
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('adding_replicas', count, size - at)
-            adding_replicas = list(unpack_from(f">{count}i", buffer, at))
+            adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -186,7 +182,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRespons
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('removing_replicas', count, size - at)
-            removing_replicas = list(unpack_from(f">{count}i", buffer, at))
+            removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

@@ -64,9 +64,7 @@ def _write_v0(m: ListTransactionsRequest, w: Write) -> None:  # version 0, flexi
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     producer_id_filters = m.producer_id_filters
     count = len(producer_id_filters) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if producer_id_filters:
-        w(pack(f">{len(producer_id_filters)}q", *producer_id_filters))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(producer_id_filters)}q", *producer_id_filters))
     w(NO_TAGS)
 
 
@@ -120,9 +118,7 @@ def _write_v1(m: ListTransactionsRequest, w: Write) -> None:  # version 1, flexi
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     producer_id_filters = m.producer_id_filters
     count = len(producer_id_filters) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if producer_id_filters:
-        w(pack(f">{len(producer_id_filters)}q", *producer_id_filters))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(producer_id_filters)}q", *producer_id_filters))
     w(_PACK_qx(m.duration_filter))
 
 
@@ -174,9 +170,7 @@ def _write_v2(m: ListTransactionsRequest, w: Write) -> None:  # version 2, flexi
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
     producer_id_filters = m.producer_id_filters
     count = len(producer_id_filters) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if producer_id_filters:
-        w(pack(f">{len(producer_id_filters)}q", *producer_id_filters))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(producer_id_filters)}q", *producer_id_filters))
     transactional_id_pattern = m.transactional_id_pattern
     w(_PACK_q(m.duration_filter) + (NULL if transactional_id_pattern is None else compact_string(transactional_id_pattern)))
     w(NO_TAGS)

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -168,13 +170,9 @@ def _write_v0(m: MetadataResponse, w: Write) -> None:  # version 0
         w(_PACK_i(len(partitions)))
         for metadata_response_partition in partitions:
             replica_nodes = metadata_response_partition.replica_nodes
-            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, len(replica_nodes)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, len(replica_nodes)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = metadata_response_partition.isr_nodes
-            w(_PACK_i(len(isr_nodes)))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w(_PACK_i(len(isr_nodes)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 0
@@ -218,13 +216,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             at += 14
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, []))
         topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, False, partitions, -2147483648))
@@ -241,7 +239,7 @@ def _write_v1(m: MetadataResponse, w: Write) -> None:  # version 1
         w(_PACK_ih(metadata_response_broker.node_id, len(raw)) + raw)
         rack = metadata_response_broker.rack
         raw = b"" if rack is None else rack.encode()
-        w(_PACK_ih(metadata_response_broker.port, -1 if rack is None else len(raw)) + raw)
+        w((_PACK_ih(metadata_response_broker.port, -1 if rack is None else len(raw))) + raw)
     topics = m.topics
     w(_PACK_ii(m.controller_id, len(topics)))
     for metadata_response_topic in topics:
@@ -256,13 +254,9 @@ def _write_v1(m: MetadataResponse, w: Write) -> None:  # version 1
         w(_PACK_oi(metadata_response_topic.is_internal, len(partitions)))
         for metadata_response_partition in partitions:
             replica_nodes = metadata_response_partition.replica_nodes
-            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, len(replica_nodes)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, len(replica_nodes)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = metadata_response_partition.isr_nodes
-            w(_PACK_i(len(isr_nodes)))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w(_PACK_i(len(isr_nodes)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 1
@@ -315,13 +309,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             at += 14
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, []))
         topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions, -2147483648))
@@ -338,10 +332,10 @@ def _write_v2(m: MetadataResponse, w: Write) -> None:  # version 2
         w(_PACK_ih(metadata_response_broker.node_id, len(raw)) + raw)
         rack = metadata_response_broker.rack
         raw = b"" if rack is None else rack.encode()
-        w(_PACK_ih(metadata_response_broker.port, -1 if rack is None else len(raw)) + raw)
+        w((_PACK_ih(metadata_response_broker.port, -1 if rack is None else len(raw))) + raw)
     cluster_id = m.cluster_id
     raw = b"" if cluster_id is None else cluster_id.encode()
-    w(_PACK_h(-1 if cluster_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if cluster_id is None else len(raw))) + raw)
     topics = m.topics
     w(_PACK_ii(m.controller_id, len(topics)))
     for metadata_response_topic in topics:
@@ -356,13 +350,9 @@ def _write_v2(m: MetadataResponse, w: Write) -> None:  # version 2
         w(_PACK_oi(metadata_response_topic.is_internal, len(partitions)))
         for metadata_response_partition in partitions:
             replica_nodes = metadata_response_partition.replica_nodes
-            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, len(replica_nodes)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, len(replica_nodes)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = metadata_response_partition.isr_nodes
-            w(_PACK_i(len(isr_nodes)))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w(_PACK_i(len(isr_nodes)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 2
@@ -426,13 +416,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             at += 14
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, []))
         topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions, -2147483648))
@@ -449,10 +439,10 @@ def _write_v3(m: MetadataResponse, w: Write) -> None:  # versions 3-4
         w(_PACK_ih(metadata_response_broker.node_id, len(raw)) + raw)
         rack = metadata_response_broker.rack
         raw = b"" if rack is None else rack.encode()
-        w(_PACK_ih(metadata_response_broker.port, -1 if rack is None else len(raw)) + raw)
+        w((_PACK_ih(metadata_response_broker.port, -1 if rack is None else len(raw))) + raw)
     cluster_id = m.cluster_id
     raw = b"" if cluster_id is None else cluster_id.encode()
-    w(_PACK_h(-1 if cluster_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if cluster_id is None else len(raw))) + raw)
     topics = m.topics
     w(_PACK_ii(m.controller_id, len(topics)))
     for metadata_response_topic in topics:
@@ -467,13 +457,9 @@ def _write_v3(m: MetadataResponse, w: Write) -> None:  # versions 3-4
         w(_PACK_oi(metadata_response_topic.is_internal, len(partitions)))
         for metadata_response_partition in partitions:
             replica_nodes = metadata_response_partition.replica_nodes
-            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, len(replica_nodes)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, len(replica_nodes)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = metadata_response_partition.isr_nodes
-            w(_PACK_i(len(isr_nodes)))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w(_PACK_i(len(isr_nodes)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versions 3-4
@@ -537,13 +523,13 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             at += 14
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, []))
         topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions, -2147483648))
@@ -560,10 +546,10 @@ def _write_v5(m: MetadataResponse, w: Write) -> None:  # versions 5-6
         w(_PACK_ih(metadata_response_broker.node_id, len(raw)) + raw)
         rack = metadata_response_broker.rack
         raw = b"" if rack is None else rack.encode()
-        w(_PACK_ih(metadata_response_broker.port, -1 if rack is None else len(raw)) + raw)
+        w((_PACK_ih(metadata_response_broker.port, -1 if rack is None else len(raw))) + raw)
     cluster_id = m.cluster_id
     raw = b"" if cluster_id is None else cluster_id.encode()
-    w(_PACK_h(-1 if cluster_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if cluster_id is None else len(raw))) + raw)
     topics = m.topics
     w(_PACK_ii(m.controller_id, len(topics)))
     for metadata_response_topic in topics:
@@ -578,17 +564,11 @@ def _write_v5(m: MetadataResponse, w: Write) -> None:  # versions 5-6
         w(_PACK_oi(metadata_response_topic.is_internal, len(partitions)))
         for metadata_response_partition in partitions:
             replica_nodes = metadata_response_partition.replica_nodes
-            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, len(replica_nodes)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, len(replica_nodes)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = metadata_response_partition.isr_nodes
-            w(_PACK_i(len(isr_nodes)))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w(_PACK_i(len(isr_nodes)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
             offline_replicas = metadata_response_partition.offline_replicas
-            w(_PACK_i(len(offline_replicas)))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w(_PACK_i(len(offline_replicas)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versions 5-6
@@ -652,19 +632,19 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             at += 14
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, offline_replicas))
         topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions, -2147483648))
@@ -681,10 +661,10 @@ def _write_v7(m: MetadataResponse, w: Write) -> None:  # version 7
         w(_PACK_ih(metadata_response_broker.node_id, len(raw)) + raw)
         rack = metadata_response_broker.rack
         raw = b"" if rack is None else rack.encode()
-        w(_PACK_ih(metadata_response_broker.port, -1 if rack is None else len(raw)) + raw)
+        w((_PACK_ih(metadata_response_broker.port, -1 if rack is None else len(raw))) + raw)
     cluster_id = m.cluster_id
     raw = b"" if cluster_id is None else cluster_id.encode()
-    w(_PACK_h(-1 if cluster_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if cluster_id is None else len(raw))) + raw)
     topics = m.topics
     w(_PACK_ii(m.controller_id, len(topics)))
     for metadata_response_topic in topics:
@@ -699,17 +679,11 @@ def _write_v7(m: MetadataResponse, w: Write) -> None:  # version 7
         w(_PACK_oi(metadata_response_topic.is_internal, len(partitions)))
         for metadata_response_partition in partitions:
             replica_nodes = metadata_response_partition.replica_nodes
-            w(_PACK_hiiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, len(replica_nodes)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, len(replica_nodes)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = metadata_response_partition.isr_nodes
-            w(_PACK_i(len(isr_nodes)))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w(_PACK_i(len(isr_nodes)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
             offline_replicas = metadata_response_partition.offline_replicas
-            w(_PACK_i(len(offline_replicas)))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w(_PACK_i(len(offline_replicas)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 7
@@ -773,19 +747,19 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             at += 18
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
         topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions, -2147483648))
@@ -800,10 +774,10 @@ def _write_v8(m: MetadataResponse, w: Write) -> None:  # version 8
         w(_PACK_ih(metadata_response_broker.node_id, len(raw)) + raw)
         rack = metadata_response_broker.rack
         raw = b"" if rack is None else rack.encode()
-        w(_PACK_ih(metadata_response_broker.port, -1 if rack is None else len(raw)) + raw)
+        w((_PACK_ih(metadata_response_broker.port, -1 if rack is None else len(raw))) + raw)
     cluster_id = m.cluster_id
     raw = b"" if cluster_id is None else cluster_id.encode()
-    w(_PACK_h(-1 if cluster_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if cluster_id is None else len(raw))) + raw)
     topics = m.topics
     w(_PACK_ii(m.controller_id, len(topics)))
     for metadata_response_topic in topics:
@@ -816,17 +790,11 @@ def _write_v8(m: MetadataResponse, w: Write) -> None:  # version 8
         w(_PACK_oi(metadata_response_topic.is_internal, len(partitions)))
         for metadata_response_partition in partitions:
             replica_nodes = metadata_response_partition.replica_nodes
-            w(_PACK_hiiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, len(replica_nodes)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, len(replica_nodes)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = metadata_response_partition.isr_nodes
-            w(_PACK_i(len(isr_nodes)))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w(_PACK_i(len(isr_nodes)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
             offline_replicas = metadata_response_partition.offline_replicas
-            w(_PACK_i(len(offline_replicas)))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w(_PACK_i(len(offline_replicas)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
         w(_PACK_i(metadata_response_topic.topic_authorized_operations))
     w(_PACK_i(m.cluster_authorized_operations))
 
@@ -892,19 +860,19 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             at += 18
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
         (topic_authorized_operations,) = _UNPACK_i(buffer, at)
@@ -944,19 +912,13 @@ def _write_v9(m: MetadataResponse, w: Write) -> None:  # version 9, flexible
         for metadata_response_partition in partitions:
             replica_nodes = metadata_response_partition.replica_nodes
             count = len(replica_nodes) + 1
-            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = metadata_response_partition.isr_nodes
             count = len(isr_nodes) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
             offline_replicas = metadata_response_partition.offline_replicas
             count = len(offline_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
             w(NO_TAGS)
         w(_PACK_ix(metadata_response_topic.topic_authorized_operations))
     w(_PACK_ix(m.cluster_authorized_operations))
@@ -1051,7 +1013,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1060,7 +1022,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1069,7 +1031,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -1117,19 +1079,13 @@ def _write_v10(m: MetadataResponse, w: Write) -> None:  # version 10, flexible
         for metadata_response_partition in partitions:
             replica_nodes = metadata_response_partition.replica_nodes
             count = len(replica_nodes) + 1
-            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = metadata_response_partition.isr_nodes
             count = len(isr_nodes) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
             offline_replicas = metadata_response_partition.offline_replicas
             count = len(offline_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
             w(NO_TAGS)
         w(_PACK_ix(metadata_response_topic.topic_authorized_operations))
     w(_PACK_ix(m.cluster_authorized_operations))
@@ -1224,7 +1180,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1233,7 +1189,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1242,7 +1198,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -1292,19 +1248,13 @@ def _write_v11(m: MetadataResponse, w: Write) -> None:  # version 11, flexible
         for metadata_response_partition in partitions:
             replica_nodes = metadata_response_partition.replica_nodes
             count = len(replica_nodes) + 1
-            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = metadata_response_partition.isr_nodes
             count = len(isr_nodes) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
             offline_replicas = metadata_response_partition.offline_replicas
             count = len(offline_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
             w(NO_TAGS)
         w(_PACK_ix(metadata_response_topic.topic_authorized_operations))
     w(NO_TAGS)
@@ -1399,7 +1349,7 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1408,7 +1358,7 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1417,7 +1367,7 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -1463,19 +1413,13 @@ def _write_v12(m: MetadataResponse, w: Write) -> None:  # version 12, flexible
         for metadata_response_partition in partitions:
             replica_nodes = metadata_response_partition.replica_nodes
             count = len(replica_nodes) + 1
-            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = metadata_response_partition.isr_nodes
             count = len(isr_nodes) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
             offline_replicas = metadata_response_partition.offline_replicas
             count = len(offline_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
             w(NO_TAGS)
         w(_PACK_ix(metadata_response_topic.topic_authorized_operations))
     w(NO_TAGS)
@@ -1574,7 +1518,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1583,7 +1527,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1592,7 +1536,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -1638,19 +1582,13 @@ def _write_v13(m: MetadataResponse, w: Write) -> None:  # version 13, flexible
         for metadata_response_partition in partitions:
             replica_nodes = metadata_response_partition.replica_nodes
             count = len(replica_nodes) + 1
-            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replica_nodes:
-                w(pack(f">{len(replica_nodes)}i", *replica_nodes))
+            w(_PACK_hiii(metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
             isr_nodes = metadata_response_partition.isr_nodes
             count = len(isr_nodes) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if isr_nodes:
-                w(pack(f">{len(isr_nodes)}i", *isr_nodes))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
             offline_replicas = metadata_response_partition.offline_replicas
             count = len(offline_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
             w(NO_TAGS)
         w(_PACK_ix(metadata_response_topic.topic_authorized_operations))
     w(_PACK_hx(m.error_code))
@@ -1749,7 +1687,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(unpack_from(f">{count}i", buffer, at))
+            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1758,7 +1696,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(unpack_from(f">{count}i", buffer, at))
+            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1767,7 +1705,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

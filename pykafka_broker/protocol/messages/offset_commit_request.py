@@ -125,7 +125,7 @@ def _write_v0(m: OffsetCommitRequest, w: Write) -> None:  # version 0
                 refuse_field('commit_timestamp')
             committed_metadata = offset_commit_request_partition.committed_metadata
             raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w(_PACK_iqh(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, -1 if committed_metadata is None else len(raw)) + raw)
+            w((_PACK_iqh(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, -1 if committed_metadata is None else len(raw))) + raw)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 0
@@ -189,7 +189,7 @@ def _write_v1(m: OffsetCommitRequest, w: Write) -> None:  # version 1
         for offset_commit_request_partition in partitions:
             committed_metadata = offset_commit_request_partition.committed_metadata
             raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w(_PACK_iqqh(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.commit_timestamp, -1 if committed_metadata is None else len(raw)) + raw)
+            w((_PACK_iqqh(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.commit_timestamp, -1 if committed_metadata is None else len(raw))) + raw)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 1
@@ -262,7 +262,7 @@ def _write_v2(m: OffsetCommitRequest, w: Write) -> None:  # versions 2-4
                 refuse_field('commit_timestamp')
             committed_metadata = offset_commit_request_partition.committed_metadata
             raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w(_PACK_iqh(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, -1 if committed_metadata is None else len(raw)) + raw)
+            w((_PACK_iqh(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, -1 if committed_metadata is None else len(raw))) + raw)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # versions 2-4
@@ -335,7 +335,7 @@ def _write_v5(m: OffsetCommitRequest, w: Write) -> None:  # version 5
                 refuse_field('commit_timestamp')
             committed_metadata = offset_commit_request_partition.committed_metadata
             raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w(_PACK_iqh(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, -1 if committed_metadata is None else len(raw)) + raw)
+            w((_PACK_iqh(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, -1 if committed_metadata is None else len(raw))) + raw)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 5
@@ -408,7 +408,7 @@ def _write_v6(m: OffsetCommitRequest, w: Write) -> None:  # version 6
                 refuse_field('commit_timestamp')
             committed_metadata = offset_commit_request_partition.committed_metadata
             raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w(_PACK_iqih(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch, -1 if committed_metadata is None else len(raw)) + raw)
+            w((_PACK_iqih(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch, -1 if committed_metadata is None else len(raw))) + raw)
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 6
@@ -469,7 +469,7 @@ def _write_v7(m: OffsetCommitRequest, w: Write) -> None:  # version 7
     w(_PACK_ih(m.generation_id_or_member_epoch, len(raw)) + raw)
     group_instance_id = m.group_instance_id
     raw = b"" if group_instance_id is None else group_instance_id.encode()
-    w(_PACK_h(-1 if group_instance_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
     topics = m.topics
     w(_PACK_i(len(topics)))
     for offset_commit_request_topic in topics:
@@ -482,7 +482,7 @@ def _write_v7(m: OffsetCommitRequest, w: Write) -> None:  # version 7
                 refuse_field('commit_timestamp')
             committed_metadata = offset_commit_request_partition.committed_metadata
             raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w(_PACK_iqih(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch, -1 if committed_metadata is None else len(raw)) + raw)
+            w((_PACK_iqih(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch, -1 if committed_metadata is None else len(raw))) + raw)
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 7

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -123,9 +125,7 @@ def _write_v0(m: OffsetFetchRequest, w: Write) -> None:  # versions 0-1
         raw = offset_fetch_request_topic.name.encode()
         w(_PACK_h(len(raw)) + raw)
         partition_indexes = offset_fetch_request_topic.partition_indexes
-        w(_PACK_i(len(partition_indexes)))
-        if partition_indexes:
-            w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+        w(_PACK_i(len(partition_indexes)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # versions 0-1
@@ -154,7 +154,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partition_indexes', count, size - at)
-        partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+        partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         topics.append(OffsetFetchRequestTopic(name, partition_indexes))
     return OffsetFetchRequest(group_id, topics, [], False), at
@@ -173,9 +173,7 @@ def _write_v2(m: OffsetFetchRequest, w: Write) -> None:  # versions 2-5
         raw = offset_fetch_request_topic.name.encode()
         w(_PACK_h(len(raw)) + raw)
         partition_indexes = offset_fetch_request_topic.partition_indexes
-        w(_PACK_i(len(partition_indexes)))
-        if partition_indexes:
-            w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+        w(_PACK_i(len(partition_indexes)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # versions 2-5
@@ -208,7 +206,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             topics.append(OffsetFetchRequestTopic(name, partition_indexes))
     return OffsetFetchRequest(group_id, topics, [], False), at
@@ -231,9 +229,7 @@ def _write_v6(m: OffsetFetchRequest, w: Write) -> None:  # version 6, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_indexes = offset_fetch_request_topic.partition_indexes
         count = len(partition_indexes) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partition_indexes:
-            w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -280,7 +276,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -309,9 +305,7 @@ def _write_v7(m: OffsetFetchRequest, w: Write) -> None:  # version 7, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_indexes = offset_fetch_request_topic.partition_indexes
         count = len(partition_indexes) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partition_indexes:
-            w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
         w(NO_TAGS)
     w(_PACK_ox(m.require_stable))
 
@@ -358,7 +352,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -393,9 +387,7 @@ def _write_v8(m: OffsetFetchRequest, w: Write) -> None:  # version 8, flexible
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partition_indexes = offset_fetch_request_topics.partition_indexes
             count = len(partition_indexes) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if partition_indexes:
-                w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
             w(NO_TAGS)
         w(NO_TAGS)
     w(_PACK_ox(m.require_stable))
@@ -452,7 +444,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partition_indexes', count, size - at)
-                partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+                partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
@@ -494,9 +486,7 @@ def _write_v9(m: OffsetFetchRequest, w: Write) -> None:  # version 9, flexible
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partition_indexes = offset_fetch_request_topics.partition_indexes
             count = len(partition_indexes) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if partition_indexes:
-                w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
             w(NO_TAGS)
         w(NO_TAGS)
     w(_PACK_ox(m.require_stable))
@@ -567,7 +557,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partition_indexes', count, size - at)
-                partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+                partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
@@ -606,9 +596,7 @@ def _write_v10(m: OffsetFetchRequest, w: Write) -> None:  # version 10, flexible
         for offset_fetch_request_topics in topics or ():
             partition_indexes = offset_fetch_request_topics.partition_indexes
             count = len(partition_indexes) + 1
-            w(_PACK_16s(offset_fetch_request_topics.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if partition_indexes:
-                w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+            w(_PACK_16s(offset_fetch_request_topics.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
             w(NO_TAGS)
         w(NO_TAGS)
     w(_PACK_ox(m.require_stable))
@@ -669,7 +657,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # ver
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partition_indexes', count, size - at)
-                partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+                partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1

@@ -165,7 +165,7 @@ def _write_v0(m: OffsetFetchResponse, w: Write) -> None:  # versions 0-1
         for offset_fetch_response_partition in partitions:
             metadata = offset_fetch_response_partition.metadata
             raw = b"" if metadata is None else metadata.encode()
-            w(_PACK_iqh(offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, -1 if metadata is None else len(raw)) + raw)
+            w((_PACK_iqh(offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, -1 if metadata is None else len(raw))) + raw)
             w(_PACK_h(offset_fetch_response_partition.error_code))
 
 
@@ -221,7 +221,7 @@ def _write_v2(m: OffsetFetchResponse, w: Write) -> None:  # version 2
         for offset_fetch_response_partition in partitions:
             metadata = offset_fetch_response_partition.metadata
             raw = b"" if metadata is None else metadata.encode()
-            w(_PACK_iqh(offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, -1 if metadata is None else len(raw)) + raw)
+            w((_PACK_iqh(offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, -1 if metadata is None else len(raw))) + raw)
             w(_PACK_h(offset_fetch_response_partition.error_code))
     w(_PACK_h(m.error_code))
 
@@ -280,7 +280,7 @@ def _write_v3(m: OffsetFetchResponse, w: Write) -> None:  # versions 3-4
         for offset_fetch_response_partition in partitions:
             metadata = offset_fetch_response_partition.metadata
             raw = b"" if metadata is None else metadata.encode()
-            w(_PACK_iqh(offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, -1 if metadata is None else len(raw)) + raw)
+            w((_PACK_iqh(offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, -1 if metadata is None else len(raw))) + raw)
             w(_PACK_h(offset_fetch_response_partition.error_code))
     w(_PACK_h(m.error_code))
 
@@ -339,7 +339,7 @@ def _write_v5(m: OffsetFetchResponse, w: Write) -> None:  # version 5
         for offset_fetch_response_partition in partitions:
             metadata = offset_fetch_response_partition.metadata
             raw = b"" if metadata is None else metadata.encode()
-            w(_PACK_iqih(offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, offset_fetch_response_partition.committed_leader_epoch, -1 if metadata is None else len(raw)) + raw)
+            w((_PACK_iqih(offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, offset_fetch_response_partition.committed_leader_epoch, -1 if metadata is None else len(raw))) + raw)
             w(_PACK_h(offset_fetch_response_partition.error_code))
     w(_PACK_h(m.error_code))
 

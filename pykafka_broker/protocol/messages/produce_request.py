@@ -149,7 +149,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
 def _write_v3(m: ProduceRequest, w: Write) -> None:  # versions 3-8
     transactional_id = m.transactional_id
     raw = b"" if transactional_id is None else transactional_id.encode()
-    w(_PACK_h(-1 if transactional_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if transactional_id is None else len(raw))) + raw)
     topic_data = m.topic_data
     w(_PACK_hii(m.acks, m.timeout_ms, len(topic_data)))
     for topic_produce_data in topic_data:

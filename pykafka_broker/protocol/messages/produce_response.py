@@ -372,10 +372,10 @@ def _write_v8(m: ProduceResponse, w: Write) -> None:  # version 8
             for batch_index_and_error_message in record_errors:
                 batch_index_error_message = batch_index_and_error_message.batch_index_error_message
                 raw = b"" if batch_index_error_message is None else batch_index_error_message.encode()
-                w(_PACK_ih(batch_index_and_error_message.batch_index, -1 if batch_index_error_message is None else len(raw)) + raw)
+                w((_PACK_ih(batch_index_and_error_message.batch_index, -1 if batch_index_error_message is None else len(raw))) + raw)
             error_message = partition_produce_response.error_message
             raw = b"" if error_message is None else error_message.encode()
-            w(_PACK_h(-1 if error_message is None else len(raw)) + raw)
+            w((_PACK_h(-1 if error_message is None else len(raw))) + raw)
     w(_PACK_i(m.throttle_time_ms))
 
 

@@ -54,7 +54,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RequestHeader, int]:  # version 0
 def _write_v1(m: RequestHeader, w: Write) -> None:  # version 1
     client_id = m.client_id
     raw = b"" if client_id is None else client_id.encode()
-    w(_PACK_hhih(m.request_api_key, m.request_api_version, m.correlation_id, -1 if client_id is None else len(raw)) + raw)
+    w((_PACK_hhih(m.request_api_key, m.request_api_version, m.correlation_id, -1 if client_id is None else len(raw))) + raw)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[RequestHeader, int]:  # version 1
@@ -76,7 +76,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[RequestHeader, int]:  # version 1
 def _write_v2(m: RequestHeader, w: Write) -> None:  # version 2, flexible
     client_id = m.client_id
     raw = b"" if client_id is None else client_id.encode()
-    w(_PACK_hhih(m.request_api_key, m.request_api_version, m.correlation_id, -1 if client_id is None else len(raw)) + raw)
+    w((_PACK_hhih(m.request_api_key, m.request_api_version, m.correlation_id, -1 if client_id is None else len(raw))) + raw)
     w(NO_TAGS)
 
 

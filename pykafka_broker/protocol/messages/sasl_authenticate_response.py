@@ -55,7 +55,7 @@ class SaslAuthenticateResponse(Message):
 def _write_v0(m: SaslAuthenticateResponse, w: Write) -> None:  # version 0
     error_message = m.error_message
     raw = b"" if error_message is None else error_message.encode()
-    w(_PACK_hh(m.error_code, -1 if error_message is None else len(raw)) + raw)
+    w((_PACK_hh(m.error_code, -1 if error_message is None else len(raw))) + raw)
     auth_bytes = m.auth_bytes
     w(_PACK_i(len(auth_bytes)))
     if auth_bytes:
@@ -88,7 +88,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[SaslAuthenticateResponse, int]:  
 def _write_v1(m: SaslAuthenticateResponse, w: Write) -> None:  # version 1
     error_message = m.error_message
     raw = b"" if error_message is None else error_message.encode()
-    w(_PACK_hh(m.error_code, -1 if error_message is None else len(raw)) + raw)
+    w((_PACK_hh(m.error_code, -1 if error_message is None else len(raw))) + raw)
     auth_bytes = m.auth_bytes
     w(_PACK_i(len(auth_bytes)))
     if auth_bytes:

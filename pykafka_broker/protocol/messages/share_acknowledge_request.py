@@ -123,9 +123,7 @@ def _write_v1(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 1, flexi
             for acknowledgement_batch in acknowledgement_batches:
                 acknowledge_types = acknowledgement_batch.acknowledge_types
                 count = len(acknowledge_types) + 1
-                w(_PACK_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset) + (UVARINT[count] if count < 128 else uvarint(count)))
-                if acknowledge_types:
-                    w(pack(f">{len(acknowledge_types)}b", *acknowledge_types))
+                w(_PACK_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset) + (UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(acknowledge_types)}b", *acknowledge_types))
                 w(NO_TAGS)
             w(NO_TAGS)
         w(NO_TAGS)
@@ -239,9 +237,7 @@ def _write_v2(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 2, flexi
             for acknowledgement_batch in acknowledgement_batches:
                 acknowledge_types = acknowledgement_batch.acknowledge_types
                 count = len(acknowledge_types) + 1
-                w(_PACK_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset) + (UVARINT[count] if count < 128 else uvarint(count)))
-                if acknowledge_types:
-                    w(pack(f">{len(acknowledge_types)}b", *acknowledge_types))
+                w(_PACK_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset) + (UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(acknowledge_types)}b", *acknowledge_types))
                 w(NO_TAGS)
             w(NO_TAGS)
         w(NO_TAGS)

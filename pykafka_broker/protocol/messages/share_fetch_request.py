@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -157,9 +159,7 @@ def _write_v1(m: ShareFetchRequest, w: Write) -> None:  # version 1, flexible
             for acknowledgement_batch in acknowledgement_batches:
                 acknowledge_types = acknowledgement_batch.acknowledge_types
                 count = len(acknowledge_types) + 1
-                w(_PACK_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset) + (UVARINT[count] if count < 128 else uvarint(count)))
-                if acknowledge_types:
-                    w(pack(f">{len(acknowledge_types)}b", *acknowledge_types))
+                w(_PACK_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset) + (UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(acknowledge_types)}b", *acknowledge_types))
                 w(NO_TAGS)
             w(NO_TAGS)
         w(NO_TAGS)
@@ -169,9 +169,7 @@ def _write_v1(m: ShareFetchRequest, w: Write) -> None:  # version 1, flexible
     for forgotten_topic in forgotten_topics_data:
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
-        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if forgotten_topic_partitions:
-            w(pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions))
+        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(forgotten_topic_partitions)](*forgotten_topic_partitions) if len(forgotten_topic_partitions) < 16 else pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions)))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -273,7 +271,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(unpack_from(f">{count}i", buffer, at))
+        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
@@ -308,9 +306,7 @@ def _write_v2(m: ShareFetchRequest, w: Write) -> None:  # version 2, flexible
             for acknowledgement_batch in acknowledgement_batches:
                 acknowledge_types = acknowledgement_batch.acknowledge_types
                 count = len(acknowledge_types) + 1
-                w(_PACK_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset) + (UVARINT[count] if count < 128 else uvarint(count)))
-                if acknowledge_types:
-                    w(pack(f">{len(acknowledge_types)}b", *acknowledge_types))
+                w(_PACK_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset) + (UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(acknowledge_types)}b", *acknowledge_types))
                 w(NO_TAGS)
             w(NO_TAGS)
         w(NO_TAGS)
@@ -320,9 +316,7 @@ def _write_v2(m: ShareFetchRequest, w: Write) -> None:  # version 2, flexible
     for forgotten_topic in forgotten_topics_data:
         forgotten_topic_partitions = forgotten_topic.partitions
         count = len(forgotten_topic_partitions) + 1
-        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if forgotten_topic_partitions:
-            w(pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions))
+        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(forgotten_topic_partitions)](*forgotten_topic_partitions) if len(forgotten_topic_partitions) < 16 else pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions)))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -424,7 +418,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(unpack_from(f">{count}i", buffer, at))
+        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -186,9 +188,7 @@ def _write_v1(m: ShareGroupDescribeResponse, w: Write) -> None:  # version 1, fl
                 w(_PACK_16s(assignment_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
                 partitions = assignment_topic_partitions.partitions
                 count = len(partitions) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if partitions:
-                    w(pack(f">{len(partitions)}i", *partitions))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
                 w(NO_TAGS)
             w(_PACK_xx())
         w(_PACK_ix(described_group.authorized_operations))
@@ -349,7 +349,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                partitions = list(unpack_from(f">{count}i", buffer, at))
+                partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -177,9 +179,7 @@ def _write_v1(m: StopReplicaRequest, w: Write) -> None:  # version 1
         raw = stop_replica_topic_v1.name.encode()
         w(_PACK_h(len(raw)) + raw)
         partition_indexes = stop_replica_topic_v1.partition_indexes
-        w(_PACK_i(len(partition_indexes)))
-        if partition_indexes:
-            w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+        w(_PACK_i(len(partition_indexes)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 1
@@ -201,7 +201,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partition_indexes', count, size - at)
-        partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+        partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         topics.append(StopReplicaTopicV1(name, partition_indexes))
     return StopReplicaRequest(controller_id, False, controller_epoch, broker_epoch, delete_partitions, [], topics, []), at
@@ -223,9 +223,7 @@ def _write_v2(m: StopReplicaRequest, w: Write) -> None:  # version 2, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_indexes = stop_replica_topic_v1.partition_indexes
         count = len(partition_indexes) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partition_indexes:
-            w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -258,7 +256,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partition_indexes', count, size - at)
-        partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+        partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -403,9 +405,7 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 partitions = task_ids.partitions
                 count = len(partitions) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if partitions:
-                    w(pack(f">{len(partitions)}i", *partitions))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
                 w(NO_TAGS)
             standby_tasks = assignment.standby_tasks
             count = len(standby_tasks) + 1
@@ -416,9 +416,7 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 assignment_task_ids_partitions = assignment_task_ids.partitions
                 count = len(assignment_task_ids_partitions) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if assignment_task_ids_partitions:
-                    w(pack(f">{len(assignment_task_ids_partitions)}i", *assignment_task_ids_partitions))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(assignment_task_ids_partitions)](*assignment_task_ids_partitions) if len(assignment_task_ids_partitions) < 16 else pack(f">{len(assignment_task_ids_partitions)}i", *assignment_task_ids_partitions)))
                 w(NO_TAGS)
             warmup_tasks = assignment.warmup_tasks
             count = len(warmup_tasks) + 1
@@ -429,9 +427,7 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 assignment_task_ids_2_partitions = assignment_task_ids_2.partitions
                 count = len(assignment_task_ids_2_partitions) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if assignment_task_ids_2_partitions:
-                    w(pack(f">{len(assignment_task_ids_2_partitions)}i", *assignment_task_ids_2_partitions))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(assignment_task_ids_2_partitions)](*assignment_task_ids_2_partitions) if len(assignment_task_ids_2_partitions) < 16 else pack(f">{len(assignment_task_ids_2_partitions)}i", *assignment_task_ids_2_partitions)))
                 w(NO_TAGS)
             target_assignment = member.target_assignment
             target_assignment_active_tasks = target_assignment.active_tasks
@@ -443,9 +439,7 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 target_assignment_task_ids_partitions = target_assignment_task_ids.partitions
                 count = len(target_assignment_task_ids_partitions) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if target_assignment_task_ids_partitions:
-                    w(pack(f">{len(target_assignment_task_ids_partitions)}i", *target_assignment_task_ids_partitions))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(target_assignment_task_ids_partitions)](*target_assignment_task_ids_partitions) if len(target_assignment_task_ids_partitions) < 16 else pack(f">{len(target_assignment_task_ids_partitions)}i", *target_assignment_task_ids_partitions)))
                 w(NO_TAGS)
             target_assignment_standby_tasks = target_assignment.standby_tasks
             count = len(target_assignment_standby_tasks) + 1
@@ -456,9 +450,7 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 target_assignment_task_ids_2_partitions = target_assignment_task_ids_2.partitions
                 count = len(target_assignment_task_ids_2_partitions) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if target_assignment_task_ids_2_partitions:
-                    w(pack(f">{len(target_assignment_task_ids_2_partitions)}i", *target_assignment_task_ids_2_partitions))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(target_assignment_task_ids_2_partitions)](*target_assignment_task_ids_2_partitions) if len(target_assignment_task_ids_2_partitions) < 16 else pack(f">{len(target_assignment_task_ids_2_partitions)}i", *target_assignment_task_ids_2_partitions)))
                 w(NO_TAGS)
             target_assignment_warmup_tasks = target_assignment.warmup_tasks
             count = len(target_assignment_warmup_tasks) + 1
@@ -469,9 +461,7 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
                 w((UVARINT[count] if count < 128 else string_length(count)) + raw)
                 target_assignment_task_ids_3_partitions = target_assignment_task_ids_3.partitions
                 count = len(target_assignment_task_ids_3_partitions) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if target_assignment_task_ids_3_partitions:
-                    w(pack(f">{len(target_assignment_task_ids_3_partitions)}i", *target_assignment_task_ids_3_partitions))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(target_assignment_task_ids_3_partitions)](*target_assignment_task_ids_3_partitions) if len(target_assignment_task_ids_3_partitions) < 16 else pack(f">{len(target_assignment_task_ids_3_partitions)}i", *target_assignment_task_ids_3_partitions)))
                 w(NO_TAGS)
             w(_PACK_xox(member.is_classic))
         w(_PACK_ix(described_group.authorized_operations))
@@ -924,7 +914,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                active_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+                active_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
@@ -957,7 +947,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                standby_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+                standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
@@ -990,7 +980,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                warmup_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+                warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
@@ -1028,7 +1018,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                target_assignment_active_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+                target_assignment_active_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
@@ -1061,7 +1051,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                target_assignment_standby_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+                target_assignment_standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
@@ -1094,7 +1084,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                target_assignment_warmup_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+                target_assignment_warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1

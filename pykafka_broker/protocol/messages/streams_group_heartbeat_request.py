@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -306,19 +308,13 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
             for copartition_group in copartition_groups:
                 copartition_group_source_topics = copartition_group.source_topics
                 count = len(copartition_group_source_topics) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if copartition_group_source_topics:
-                    w(pack(f">{len(copartition_group_source_topics)}h", *copartition_group_source_topics))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(copartition_group_source_topics)}h", *copartition_group_source_topics))
                 copartition_group_source_topic_regex = copartition_group.source_topic_regex
                 count = len(copartition_group_source_topic_regex) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if copartition_group_source_topic_regex:
-                    w(pack(f">{len(copartition_group_source_topic_regex)}h", *copartition_group_source_topic_regex))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(copartition_group_source_topic_regex)}h", *copartition_group_source_topic_regex))
                 copartition_group_repartition_source_topics = copartition_group.repartition_source_topics
                 count = len(copartition_group_repartition_source_topics) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                if copartition_group_repartition_source_topics:
-                    w(pack(f">{len(copartition_group_repartition_source_topics)}h", *copartition_group_repartition_source_topics))
+                w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(copartition_group_repartition_source_topics)}h", *copartition_group_repartition_source_topics))
                 w(NO_TAGS)
             w(NO_TAGS)
         w(NO_TAGS)
@@ -331,9 +327,7 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = task_ids.partitions
         count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         w(NO_TAGS)
     standby_tasks = m.standby_tasks
     count = (-1 if standby_tasks is None else len(standby_tasks)) + 1
@@ -344,9 +338,7 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         standby_tasks_task_ids_partitions = standby_tasks_task_ids.partitions
         count = len(standby_tasks_task_ids_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if standby_tasks_task_ids_partitions:
-            w(pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(standby_tasks_task_ids_partitions)](*standby_tasks_task_ids_partitions) if len(standby_tasks_task_ids_partitions) < 16 else pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions)))
         w(NO_TAGS)
     warmup_tasks = m.warmup_tasks
     count = (-1 if warmup_tasks is None else len(warmup_tasks)) + 1
@@ -357,9 +349,7 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         warmup_tasks_task_ids_partitions = warmup_tasks_task_ids.partitions
         count = len(warmup_tasks_task_ids_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if warmup_tasks_task_ids_partitions:
-            w(pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(warmup_tasks_task_ids_partitions)](*warmup_tasks_task_ids_partitions) if len(warmup_tasks_task_ids_partitions) < 16 else pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions)))
         w(NO_TAGS)
     process_id = m.process_id
     w(NULL if process_id is None else compact_string(process_id))
@@ -734,7 +724,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            active_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+            active_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -771,7 +761,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            standby_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+            standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -808,7 +798,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            warmup_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+            warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

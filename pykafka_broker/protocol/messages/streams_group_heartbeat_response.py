@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -176,9 +178,7 @@ def _write_v0(m: StreamsGroupHeartbeatResponse, w: Write) -> None:  # version 0,
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = task_ids.partitions
         count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         w(NO_TAGS)
     standby_tasks = m.standby_tasks
     count = (-1 if standby_tasks is None else len(standby_tasks)) + 1
@@ -189,9 +189,7 @@ def _write_v0(m: StreamsGroupHeartbeatResponse, w: Write) -> None:  # version 0,
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         standby_tasks_task_ids_partitions = standby_tasks_task_ids.partitions
         count = len(standby_tasks_task_ids_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if standby_tasks_task_ids_partitions:
-            w(pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(standby_tasks_task_ids_partitions)](*standby_tasks_task_ids_partitions) if len(standby_tasks_task_ids_partitions) < 16 else pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions)))
         w(NO_TAGS)
     warmup_tasks = m.warmup_tasks
     count = (-1 if warmup_tasks is None else len(warmup_tasks)) + 1
@@ -202,9 +200,7 @@ def _write_v0(m: StreamsGroupHeartbeatResponse, w: Write) -> None:  # version 0,
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         warmup_tasks_task_ids_partitions = warmup_tasks_task_ids.partitions
         count = len(warmup_tasks_task_ids_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if warmup_tasks_task_ids_partitions:
-            w(pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(warmup_tasks_task_ids_partitions)](*warmup_tasks_task_ids_partitions) if len(warmup_tasks_task_ids_partitions) < 16 else pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions)))
         w(NO_TAGS)
     partitions_by_user_endpoint = m.partitions_by_user_endpoint
     count = (-1 if partitions_by_user_endpoint is None else len(partitions_by_user_endpoint)) + 1
@@ -223,9 +219,7 @@ def _write_v0(m: StreamsGroupHeartbeatResponse, w: Write) -> None:  # version 0,
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             topic_partition_partitions = topic_partition.partitions
             count = len(topic_partition_partitions) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if topic_partition_partitions:
-                w(pack(f">{len(topic_partition_partitions)}i", *topic_partition_partitions))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(topic_partition_partitions)](*topic_partition_partitions) if len(topic_partition_partitions) < 16 else pack(f">{len(topic_partition_partitions)}i", *topic_partition_partitions)))
             w(NO_TAGS)
         standby_partitions = endpoint_to_partitions.standby_partitions
         count = len(standby_partitions) + 1
@@ -236,9 +230,7 @@ def _write_v0(m: StreamsGroupHeartbeatResponse, w: Write) -> None:  # version 0,
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             endpoint_to_partitions_topic_partition_partitions = endpoint_to_partitions_topic_partition.partitions
             count = len(endpoint_to_partitions_topic_partition_partitions) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if endpoint_to_partitions_topic_partition_partitions:
-                w(pack(f">{len(endpoint_to_partitions_topic_partition_partitions)}i", *endpoint_to_partitions_topic_partition_partitions))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(endpoint_to_partitions_topic_partition_partitions)](*endpoint_to_partitions_topic_partition_partitions) if len(endpoint_to_partitions_topic_partition_partitions) < 16 else pack(f">{len(endpoint_to_partitions_topic_partition_partitions)}i", *endpoint_to_partitions_topic_partition_partitions)))
             w(NO_TAGS)
         w(NO_TAGS)
     w(NO_TAGS)
@@ -328,7 +320,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(unpack_from(f">{count}i", buffer, at))
+            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -365,7 +357,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            standby_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+            standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -402,7 +394,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            warmup_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+            warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -463,7 +455,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                active_partitions_partitions = list(unpack_from(f">{count}i", buffer, at))
+                active_partitions_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
@@ -496,7 +488,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                standby_partitions_partitions = list(unpack_from(f">{count}i", buffer, at))
+                standby_partitions_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1

@@ -140,7 +140,7 @@ def _write_v3(m: SyncGroupRequest, w: Write) -> None:  # version 3
     w(_PACK_ih(m.generation_id, len(raw)) + raw)
     group_instance_id = m.group_instance_id
     raw = b"" if group_instance_id is None else group_instance_id.encode()
-    w(_PACK_h(-1 if group_instance_id is None else len(raw)) + raw)
+    w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
     assignments = m.assignments
     w(_PACK_i(len(assignments)))
     for sync_group_request_assignment in assignments:

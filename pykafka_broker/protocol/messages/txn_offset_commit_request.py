@@ -122,7 +122,7 @@ def _write_v0(m: TxnOffsetCommitRequest, w: Write) -> None:  # versions 0-1
         for txn_offset_commit_request_partition in partitions:
             committed_metadata = txn_offset_commit_request_partition.committed_metadata
             raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w(_PACK_iqh(txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, -1 if committed_metadata is None else len(raw)) + raw)
+            w((_PACK_iqh(txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, -1 if committed_metadata is None else len(raw))) + raw)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # versions 0-1
@@ -197,7 +197,7 @@ def _write_v2(m: TxnOffsetCommitRequest, w: Write) -> None:  # version 2
         for txn_offset_commit_request_partition in partitions:
             committed_metadata = txn_offset_commit_request_partition.committed_metadata
             raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w(_PACK_iqih(txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, txn_offset_commit_request_partition.committed_leader_epoch, -1 if committed_metadata is None else len(raw)) + raw)
+            w((_PACK_iqih(txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, txn_offset_commit_request_partition.committed_leader_epoch, -1 if committed_metadata is None else len(raw))) + raw)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # version 2

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     NULL,
@@ -184,13 +186,9 @@ def _write_v0(m: UpdateMetadataRequest, w: Write) -> None:  # version 0
         raw = update_metadata_partition_state.topic_name.encode()
         w(_PACK_h(len(raw)) + raw)
         isr = update_metadata_partition_state.isr
-        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)))
-        if isr:
-            w(pack(f">{len(isr)}i", *isr))
+        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
         replicas = update_metadata_partition_state.replicas
-        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)))
-        if replicas:
-            w(pack(f">{len(replicas)}i", *replicas))
+        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
     live_brokers = m.live_brokers
     w(_PACK_i(len(live_brokers)))
     for update_metadata_broker in live_brokers:
@@ -218,13 +216,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(unpack_from(f">{count}i", buffer, at))
+        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(unpack_from(f">{count}i", buffer, at))
+        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         ungrouped_partition_states.append(UpdateMetadataPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, []))
     (count,) = _UNPACK_i(buffer, at)
@@ -259,13 +257,9 @@ def _write_v1(m: UpdateMetadataRequest, w: Write) -> None:  # version 1
         raw = update_metadata_partition_state.topic_name.encode()
         w(_PACK_h(len(raw)) + raw)
         isr = update_metadata_partition_state.isr
-        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)))
-        if isr:
-            w(pack(f">{len(isr)}i", *isr))
+        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
         replicas = update_metadata_partition_state.replicas
-        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)))
-        if replicas:
-            w(pack(f">{len(replicas)}i", *replicas))
+        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
     live_brokers = m.live_brokers
     w(_PACK_i(len(live_brokers)))
     for update_metadata_broker in live_brokers:
@@ -296,13 +290,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(unpack_from(f">{count}i", buffer, at))
+        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(unpack_from(f">{count}i", buffer, at))
+        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         ungrouped_partition_states.append(UpdateMetadataPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, []))
     (count,) = _UNPACK_i(buffer, at)
@@ -344,13 +338,9 @@ def _write_v2(m: UpdateMetadataRequest, w: Write) -> None:  # version 2
         raw = update_metadata_partition_state.topic_name.encode()
         w(_PACK_h(len(raw)) + raw)
         isr = update_metadata_partition_state.isr
-        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)))
-        if isr:
-            w(pack(f">{len(isr)}i", *isr))
+        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
         replicas = update_metadata_partition_state.replicas
-        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)))
-        if replicas:
-            w(pack(f">{len(replicas)}i", *replicas))
+        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
     live_brokers = m.live_brokers
     w(_PACK_i(len(live_brokers)))
     for update_metadata_broker in live_brokers:
@@ -362,7 +352,7 @@ def _write_v2(m: UpdateMetadataRequest, w: Write) -> None:  # version 2
             w(_PACK_h(update_metadata_endpoint.security_protocol))
         rack = update_metadata_broker.rack
         raw = b"" if rack is None else rack.encode()
-        w(_PACK_h(-1 if rack is None else len(raw)) + raw)
+        w((_PACK_h(-1 if rack is None else len(raw))) + raw)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 2
@@ -384,13 +374,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(unpack_from(f">{count}i", buffer, at))
+        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(unpack_from(f">{count}i", buffer, at))
+        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         ungrouped_partition_states.append(UpdateMetadataPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, []))
     (count,) = _UNPACK_i(buffer, at)
@@ -443,13 +433,9 @@ def _write_v3(m: UpdateMetadataRequest, w: Write) -> None:  # version 3
         raw = update_metadata_partition_state.topic_name.encode()
         w(_PACK_h(len(raw)) + raw)
         isr = update_metadata_partition_state.isr
-        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)))
-        if isr:
-            w(pack(f">{len(isr)}i", *isr))
+        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
         replicas = update_metadata_partition_state.replicas
-        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)))
-        if replicas:
-            w(pack(f">{len(replicas)}i", *replicas))
+        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
     live_brokers = m.live_brokers
     w(_PACK_i(len(live_brokers)))
     for update_metadata_broker in live_brokers:
@@ -463,7 +449,7 @@ def _write_v3(m: UpdateMetadataRequest, w: Write) -> None:  # version 3
             w(_PACK_h(update_metadata_endpoint.security_protocol))
         rack = update_metadata_broker.rack
         raw = b"" if rack is None else rack.encode()
-        w(_PACK_h(-1 if rack is None else len(raw)) + raw)
+        w((_PACK_h(-1 if rack is None else len(raw))) + raw)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 3
@@ -485,13 +471,13 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(unpack_from(f">{count}i", buffer, at))
+        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(unpack_from(f">{count}i", buffer, at))
+        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         ungrouped_partition_states.append(UpdateMetadataPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, []))
     (count,) = _UNPACK_i(buffer, at)
@@ -551,17 +537,11 @@ def _write_v4(m: UpdateMetadataRequest, w: Write) -> None:  # version 4
         raw = update_metadata_partition_state.topic_name.encode()
         w(_PACK_h(len(raw)) + raw)
         isr = update_metadata_partition_state.isr
-        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)))
-        if isr:
-            w(pack(f">{len(isr)}i", *isr))
+        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
         replicas = update_metadata_partition_state.replicas
-        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)))
-        if replicas:
-            w(pack(f">{len(replicas)}i", *replicas))
+        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
         offline_replicas = update_metadata_partition_state.offline_replicas
-        w(_PACK_i(len(offline_replicas)))
-        if offline_replicas:
-            w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+        w(_PACK_i(len(offline_replicas)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
     live_brokers = m.live_brokers
     w(_PACK_i(len(live_brokers)))
     for update_metadata_broker in live_brokers:
@@ -575,7 +555,7 @@ def _write_v4(m: UpdateMetadataRequest, w: Write) -> None:  # version 4
             w(_PACK_h(update_metadata_endpoint.security_protocol))
         rack = update_metadata_broker.rack
         raw = b"" if rack is None else rack.encode()
-        w(_PACK_h(-1 if rack is None else len(raw)) + raw)
+        w((_PACK_h(-1 if rack is None else len(raw))) + raw)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 4
@@ -597,19 +577,19 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(unpack_from(f">{count}i", buffer, at))
+        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(unpack_from(f">{count}i", buffer, at))
+        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('offline_replicas', count, size - at)
-        offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+        offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         ungrouped_partition_states.append(UpdateMetadataPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, offline_replicas))
     (count,) = _UNPACK_i(buffer, at)
@@ -672,17 +652,11 @@ def _write_v5(m: UpdateMetadataRequest, w: Write) -> None:  # version 5
         w(_PACK_i(len(partition_states)))
         for update_metadata_partition_state in partition_states:
             isr = update_metadata_partition_state.isr
-            w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             replicas = update_metadata_partition_state.replicas
-            w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)))
-            if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+            w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
             offline_replicas = update_metadata_partition_state.offline_replicas
-            w(_PACK_i(len(offline_replicas)))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w(_PACK_i(len(offline_replicas)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
     live_brokers = m.live_brokers
     w(_PACK_i(len(live_brokers)))
     for update_metadata_broker in live_brokers:
@@ -696,7 +670,7 @@ def _write_v5(m: UpdateMetadataRequest, w: Write) -> None:  # version 5
             w(_PACK_h(update_metadata_endpoint.security_protocol))
         rack = update_metadata_broker.rack
         raw = b"" if rack is None else rack.encode()
-        w(_PACK_h(-1 if rack is None else len(raw)) + raw)
+        w((_PACK_h(-1 if rack is None else len(raw))) + raw)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 5
@@ -724,19 +698,19 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             at += 20
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             zk_version, count = _UNPACK_ii(buffer, at)
             at += 8
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(unpack_from(f">{count}i", buffer, at))
+            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_states.append(UpdateMetadataPartitionState('', partition_index, partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, offline_replicas))
         topic_states.append(UpdateMetadataTopicState(topic_name, ZERO_UUID, partition_states))
@@ -804,19 +778,13 @@ def _write_v6(m: UpdateMetadataRequest, w: Write) -> None:  # version 6, flexibl
         for update_metadata_partition_state in partition_states:
             isr = update_metadata_partition_state.isr
             count = len(isr) + 1
-            w(_PACK_iiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_iiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             replicas = update_metadata_partition_state.replicas
             count = len(replicas) + 1
-            w(_PACK_i(update_metadata_partition_state.zk_version) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+            w(_PACK_i(update_metadata_partition_state.zk_version) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
             offline_replicas = update_metadata_partition_state.offline_replicas
             count = len(offline_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
             w(NO_TAGS)
         w(NO_TAGS)
     live_brokers = m.live_brokers
@@ -877,7 +845,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             zk_version, count = _UNPACK_iB(buffer, at)
             at += 5
@@ -886,7 +854,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(unpack_from(f">{count}i", buffer, at))
+            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -895,7 +863,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -996,19 +964,13 @@ def _write_v7(m: UpdateMetadataRequest, w: Write) -> None:  # version 7, flexibl
         for update_metadata_partition_state in partition_states:
             isr = update_metadata_partition_state.isr
             count = len(isr) + 1
-            w(_PACK_iiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_iiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             replicas = update_metadata_partition_state.replicas
             count = len(replicas) + 1
-            w(_PACK_i(update_metadata_partition_state.zk_version) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+            w(_PACK_i(update_metadata_partition_state.zk_version) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
             offline_replicas = update_metadata_partition_state.offline_replicas
             count = len(offline_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
             w(NO_TAGS)
         w(NO_TAGS)
     live_brokers = m.live_brokers
@@ -1069,7 +1031,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             zk_version, count = _UNPACK_iB(buffer, at)
             at += 5
@@ -1078,7 +1040,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(unpack_from(f">{count}i", buffer, at))
+            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1087,7 +1049,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -1184,19 +1146,13 @@ def _write_v8(m: UpdateMetadataRequest, w: Write) -> None:  # version 8, flexibl
         for update_metadata_partition_state in partition_states:
             isr = update_metadata_partition_state.isr
             count = len(isr) + 1
-            w(_PACK_iiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if isr:
-                w(pack(f">{len(isr)}i", *isr))
+            w(_PACK_iiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
             replicas = update_metadata_partition_state.replicas
             count = len(replicas) + 1
-            w(_PACK_i(update_metadata_partition_state.zk_version) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replicas:
-                w(pack(f">{len(replicas)}i", *replicas))
+            w(_PACK_i(update_metadata_partition_state.zk_version) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
             offline_replicas = update_metadata_partition_state.offline_replicas
             count = len(offline_replicas) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if offline_replicas:
-                w(pack(f">{len(offline_replicas)}i", *offline_replicas))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
             w(NO_TAGS)
         w(NO_TAGS)
     live_brokers = m.live_brokers
@@ -1262,7 +1218,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(unpack_from(f">{count}i", buffer, at))
+            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             zk_version, count = _UNPACK_iB(buffer, at)
             at += 5
@@ -1271,7 +1227,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(unpack_from(f">{count}i", buffer, at))
+            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1280,7 +1236,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(unpack_from(f">{count}i", buffer, at))
+            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -97,9 +99,7 @@ def _write_v0(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 0
             raw = writable_txn_marker_topic.name.encode()
             w(_PACK_h(len(raw)) + raw)
             partition_indexes = writable_txn_marker_topic.partition_indexes
-            w(_PACK_i(len(partition_indexes)))
-            if partition_indexes:
-                w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+            w(_PACK_i(len(partition_indexes)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
         w(_PACK_i(writable_txn_marker.coordinator_epoch))
 
 
@@ -128,7 +128,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             topics.append(WritableTxnMarkerTopic(name, partition_indexes))
         (coordinator_epoch,) = _UNPACK_i(buffer, at)
@@ -151,9 +151,7 @@ def _write_v1(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 1, flexib
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partition_indexes = writable_txn_marker_topic.partition_indexes
             count = len(partition_indexes) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if partition_indexes:
-                w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
             w(NO_TAGS)
         w(_PACK_ix(writable_txn_marker.coordinator_epoch))
     w(NO_TAGS)
@@ -196,7 +194,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
@@ -229,9 +227,7 @@ def _write_v2(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 2, flexib
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
             partition_indexes = writable_txn_marker_topic.partition_indexes
             count = len(partition_indexes) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if partition_indexes:
-                w(pack(f">{len(partition_indexes)}i", *partition_indexes))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
             w(NO_TAGS)
         w(_PACK_ibx(writable_txn_marker.coordinator_epoch, writable_txn_marker.transaction_version))
     w(NO_TAGS)
@@ -274,7 +270,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(unpack_from(f">{count}i", buffer, at))
+            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     Pieces,
@@ -78,9 +80,7 @@ def _write_v0(m: ConsumerGroupCurrentMemberAssignmentValue, w: Write) -> None:  
     for topic_partitions in assigned_partitions:
         partitions = topic_partitions.partitions
         count = len(partitions) + 1
-        w(_PACK_16s(topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w(_PACK_16s(topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         tagged: TaggedPieces = []
         if topic_partitions.assignment_epochs is not None:
             assignment_epochs_pieces: Pieces = []
@@ -88,7 +88,7 @@ def _write_v0(m: ConsumerGroupCurrentMemberAssignmentValue, w: Write) -> None:  
             count = (-1 if assignment_epochs is None else len(assignment_epochs)) + 1
             assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if assignment_epochs:
-                assignment_epochs_pieces.append(pack(f">{len(assignment_epochs)}i", *assignment_epochs))
+                assignment_epochs_pieces.append(INT32_PACK[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 16 else pack(f">{len(assignment_epochs)}i", *assignment_epochs))
             tagged.append((0, assignment_epochs_pieces))
         write_tags(w, tagged)
     partitions_pending_revocation = m.partitions_pending_revocation
@@ -97,9 +97,7 @@ def _write_v0(m: ConsumerGroupCurrentMemberAssignmentValue, w: Write) -> None:  
     for partitions_pending_revocation_topic_partitions in partitions_pending_revocation:
         partitions_pending_revocation_topic_partitions_partitions = partitions_pending_revocation_topic_partitions.partitions
         count = len(partitions_pending_revocation_topic_partitions_partitions) + 1
-        w(_PACK_16s(partitions_pending_revocation_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if partitions_pending_revocation_topic_partitions_partitions:
-            w(pack(f">{len(partitions_pending_revocation_topic_partitions_partitions)}i", *partitions_pending_revocation_topic_partitions_partitions))
+        w(_PACK_16s(partitions_pending_revocation_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions_pending_revocation_topic_partitions_partitions)](*partitions_pending_revocation_topic_partitions_partitions) if len(partitions_pending_revocation_topic_partitions_partitions) < 16 else pack(f">{len(partitions_pending_revocation_topic_partitions_partitions)}i", *partitions_pending_revocation_topic_partitions_partitions)))
         partitions_pending_revocation_topic_partitions_tagged: TaggedPieces = []
         if partitions_pending_revocation_topic_partitions.assignment_epochs is not None:
             partitions_pending_revocation_topic_partitions_assignment_epochs_pieces: Pieces = []
@@ -107,7 +105,7 @@ def _write_v0(m: ConsumerGroupCurrentMemberAssignmentValue, w: Write) -> None:  
             count = (-1 if partitions_pending_revocation_topic_partitions_assignment_epochs is None else len(partitions_pending_revocation_topic_partitions_assignment_epochs)) + 1
             partitions_pending_revocation_topic_partitions_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if partitions_pending_revocation_topic_partitions_assignment_epochs:
-                partitions_pending_revocation_topic_partitions_assignment_epochs_pieces.append(pack(f">{len(partitions_pending_revocation_topic_partitions_assignment_epochs)}i", *partitions_pending_revocation_topic_partitions_assignment_epochs))
+                partitions_pending_revocation_topic_partitions_assignment_epochs_pieces.append(INT32_PACK[len(partitions_pending_revocation_topic_partitions_assignment_epochs)](*partitions_pending_revocation_topic_partitions_assignment_epochs) if len(partitions_pending_revocation_topic_partitions_assignment_epochs) < 16 else pack(f">{len(partitions_pending_revocation_topic_partitions_assignment_epochs)}i", *partitions_pending_revocation_topic_partitions_assignment_epochs))
             partitions_pending_revocation_topic_partitions_tagged.append((0, partitions_pending_revocation_topic_partitions_assignment_epochs_pieces))
         write_tags(w, partitions_pending_revocation_topic_partitions_tagged)
     w(NO_TAGS)
@@ -131,7 +129,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(unpack_from(f">{count}i", buffer, at))
+        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         assignment_epochs: list[int] | None = None
         tags = buffer[at]
@@ -150,7 +148,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        assignment_epochs = list(unpack_from(f">{count}i", buffer, at))
+                        assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
                     if at != end:
                         refuse_tag('assignment_epochs', at, end)
@@ -172,7 +170,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions_pending_revocation_partitions = list(unpack_from(f">{count}i", buffer, at))
+        partitions_pending_revocation_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         partitions_pending_revocation_assignment_epochs: list[int] | None = None
         tags = buffer[at]
@@ -191,7 +189,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        partitions_pending_revocation_assignment_epochs = list(unpack_from(f">{count}i", buffer, at))
+                        partitions_pending_revocation_assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
                     if at != partitions_pending_revocation_end:
                         refuse_tag('assignment_epochs', at, partitions_pending_revocation_end)

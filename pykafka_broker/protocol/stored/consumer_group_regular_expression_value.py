@@ -76,11 +76,11 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupRegularExpressionVal
         element = str(buffer[at:stop], "utf-8")
         at = stop
         topics.append(element)
-    _version, timestamp, tags = _UNPACK_qqB(buffer, at)
+    version, timestamp, tags = _UNPACK_qqB(buffer, at)
     at += 17
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ConsumerGroupRegularExpressionValue(topics, _version, timestamp), at
+    return ConsumerGroupRegularExpressionValue(topics, version, timestamp), at
 
 
 ConsumerGroupRegularExpressionValue._WRITERS = {0: _write_v0}

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -61,9 +63,7 @@ def _write_v0(m: ConsumerGroupTargetAssignmentMemberValue, w: Write) -> None:  #
     for topic_partition in topic_partitions:
         partitions = topic_partition.partitions
         count = len(partitions) + 1
-        w(_PACK_16s(topic_partition.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w(_PACK_16s(topic_partition.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -86,7 +86,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupTargetAssignmentMemb
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(unpack_from(f">{count}i", buffer, at))
+        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1

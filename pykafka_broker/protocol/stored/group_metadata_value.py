@@ -98,10 +98,10 @@ def _write_v0(m: GroupMetadataValue, w: Write) -> None:  # version 0
     w(_PACK_h(len(raw)) + raw)
     protocol = m.protocol
     raw = b"" if protocol is None else protocol.encode()
-    w(_PACK_ih(m.generation, -1 if protocol is None else len(raw)) + raw)
+    w((_PACK_ih(m.generation, -1 if protocol is None else len(raw))) + raw)
     leader = m.leader
     raw = b"" if leader is None else leader.encode()
-    w(_PACK_h(-1 if leader is None else len(raw)) + raw)
+    w((_PACK_h(-1 if leader is None else len(raw))) + raw)
     members = m.members
     w(_PACK_i(len(members)))
     for member_metadata in members:
@@ -202,10 +202,10 @@ def _write_v1(m: GroupMetadataValue, w: Write) -> None:  # version 1
     w(_PACK_h(len(raw)) + raw)
     protocol = m.protocol
     raw = b"" if protocol is None else protocol.encode()
-    w(_PACK_ih(m.generation, -1 if protocol is None else len(raw)) + raw)
+    w((_PACK_ih(m.generation, -1 if protocol is None else len(raw))) + raw)
     leader = m.leader
     raw = b"" if leader is None else leader.encode()
-    w(_PACK_h(-1 if leader is None else len(raw)) + raw)
+    w((_PACK_h(-1 if leader is None else len(raw))) + raw)
     members = m.members
     w(_PACK_i(len(members)))
     for member_metadata in members:
@@ -306,10 +306,10 @@ def _write_v2(m: GroupMetadataValue, w: Write) -> None:  # version 2
     w(_PACK_h(len(raw)) + raw)
     protocol = m.protocol
     raw = b"" if protocol is None else protocol.encode()
-    w(_PACK_ih(m.generation, -1 if protocol is None else len(raw)) + raw)
+    w((_PACK_ih(m.generation, -1 if protocol is None else len(raw))) + raw)
     leader = m.leader
     raw = b"" if leader is None else leader.encode()
-    w(_PACK_h(-1 if leader is None else len(raw)) + raw)
+    w((_PACK_h(-1 if leader is None else len(raw))) + raw)
     members = m.members
     w(_PACK_qi(m.current_state_timestamp, len(members)))
     for member_metadata in members:
@@ -410,10 +410,10 @@ def _write_v3(m: GroupMetadataValue, w: Write) -> None:  # version 3
     w(_PACK_h(len(raw)) + raw)
     protocol = m.protocol
     raw = b"" if protocol is None else protocol.encode()
-    w(_PACK_ih(m.generation, -1 if protocol is None else len(raw)) + raw)
+    w((_PACK_ih(m.generation, -1 if protocol is None else len(raw))) + raw)
     leader = m.leader
     raw = b"" if leader is None else leader.encode()
-    w(_PACK_h(-1 if leader is None else len(raw)) + raw)
+    w((_PACK_h(-1 if leader is None else len(raw))) + raw)
     members = m.members
     w(_PACK_qi(m.current_state_timestamp, len(members)))
     for member_metadata in members:
@@ -421,7 +421,7 @@ def _write_v3(m: GroupMetadataValue, w: Write) -> None:  # version 3
         w(_PACK_h(len(raw)) + raw)
         group_instance_id = member_metadata.group_instance_id
         raw = b"" if group_instance_id is None else group_instance_id.encode()
-        w(_PACK_h(-1 if group_instance_id is None else len(raw)) + raw)
+        w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
         raw = member_metadata.client_id.encode()
         w(_PACK_h(len(raw)) + raw)
         raw = member_metadata.client_host.encode()

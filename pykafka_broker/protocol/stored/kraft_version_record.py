@@ -38,11 +38,11 @@ def _write_v0(m: KRaftVersionRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[KRaftVersionRecord, int]:  # version 0, flexible
-    _version, kraft_version, tags = _UNPACK_hhB(buffer, at)
+    version, kraft_version, tags = _UNPACK_hhB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return KRaftVersionRecord(_version, kraft_version), at
+    return KRaftVersionRecord(version, kraft_version), at
 
 
 KRaftVersionRecord._WRITERS = {0: _write_v0}

@@ -84,7 +84,7 @@ def _write_v0(m: LeaderChangeMessage, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderChangeMessage, int]:  # version 0, flexible
     size = len(buffer)
-    _version, leader_id, count = _UNPACK_hiB(buffer, at)
+    version, leader_id, count = _UNPACK_hiB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -116,7 +116,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderChangeMessage, int]:  # ver
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaderChangeMessage(_version, leader_id, voters, granting_voters), at
+    return LeaderChangeMessage(version, leader_id, voters, granting_voters), at
 
 
 def _write_v1(m: LeaderChangeMessage, w: Write) -> None:  # version 1, flexible
@@ -135,7 +135,7 @@ def _write_v1(m: LeaderChangeMessage, w: Write) -> None:  # version 1, flexible
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderChangeMessage, int]:  # version 1, flexible
     size = len(buffer)
-    _version, leader_id, count = _UNPACK_hiB(buffer, at)
+    version, leader_id, count = _UNPACK_hiB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -167,7 +167,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderChangeMessage, int]:  # ver
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaderChangeMessage(_version, leader_id, voters, granting_voters), at
+    return LeaderChangeMessage(version, leader_id, voters, granting_voters), at
 
 
 LeaderChangeMessage._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -7,6 +7,8 @@ from struct import Struct, pack, unpack_from
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     Pieces,
     TaggedPieces,
@@ -82,7 +84,7 @@ def _write_v0(m: PartitionChangeRecord, w: Write) -> None:  # version 0, flexibl
         count = (-1 if isr is None else len(isr)) + 1
         isr_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if isr:
-            isr_pieces.append(pack(f">{len(isr)}i", *isr))
+            isr_pieces.append(INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr))
         tagged.append((0, isr_pieces))
     if m.leader != -2:
         leader_pieces: Pieces = []
@@ -94,7 +96,7 @@ def _write_v0(m: PartitionChangeRecord, w: Write) -> None:  # version 0, flexibl
         count = (-1 if replicas is None else len(replicas)) + 1
         replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if replicas:
-            replicas_pieces.append(pack(f">{len(replicas)}i", *replicas))
+            replicas_pieces.append(INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas))
         tagged.append((2, replicas_pieces))
     if m.removing_replicas is not None:
         removing_replicas_pieces: Pieces = []
@@ -102,7 +104,7 @@ def _write_v0(m: PartitionChangeRecord, w: Write) -> None:  # version 0, flexibl
         count = (-1 if removing_replicas is None else len(removing_replicas)) + 1
         removing_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if removing_replicas:
-            removing_replicas_pieces.append(pack(f">{len(removing_replicas)}i", *removing_replicas))
+            removing_replicas_pieces.append(INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas))
         tagged.append((3, removing_replicas_pieces))
     if m.adding_replicas is not None:
         adding_replicas_pieces: Pieces = []
@@ -110,7 +112,7 @@ def _write_v0(m: PartitionChangeRecord, w: Write) -> None:  # version 0, flexibl
         count = (-1 if adding_replicas is None else len(adding_replicas)) + 1
         adding_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if adding_replicas:
-            adding_replicas_pieces.append(pack(f">{len(adding_replicas)}i", *adding_replicas))
+            adding_replicas_pieces.append(INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas))
         tagged.append((4, adding_replicas_pieces))
     if m.leader_recovery_state != -1:
         leader_recovery_state_pieces: Pieces = []
@@ -145,7 +147,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('isr', count, size - at)
-                    isr = list(unpack_from(f">{count}i", buffer, at))
+                    isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('isr', at, end)
@@ -165,7 +167,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('replicas', count, size - at)
-                    replicas = list(unpack_from(f">{count}i", buffer, at))
+                    replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('replicas', at, end)
@@ -180,7 +182,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('removing_replicas', count, size - at)
-                    removing_replicas = list(unpack_from(f">{count}i", buffer, at))
+                    removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('removing_replicas', at, end)
@@ -195,7 +197,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('adding_replicas', count, size - at)
-                    adding_replicas = list(unpack_from(f">{count}i", buffer, at))
+                    adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('adding_replicas', at, end)
@@ -221,7 +223,7 @@ def _write_v1(m: PartitionChangeRecord, w: Write) -> None:  # version 1, flexibl
         count = (-1 if isr is None else len(isr)) + 1
         isr_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if isr:
-            isr_pieces.append(pack(f">{len(isr)}i", *isr))
+            isr_pieces.append(INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr))
         tagged.append((0, isr_pieces))
     if m.leader != -2:
         leader_pieces: Pieces = []
@@ -233,7 +235,7 @@ def _write_v1(m: PartitionChangeRecord, w: Write) -> None:  # version 1, flexibl
         count = (-1 if replicas is None else len(replicas)) + 1
         replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if replicas:
-            replicas_pieces.append(pack(f">{len(replicas)}i", *replicas))
+            replicas_pieces.append(INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas))
         tagged.append((2, replicas_pieces))
     if m.removing_replicas is not None:
         removing_replicas_pieces: Pieces = []
@@ -241,7 +243,7 @@ def _write_v1(m: PartitionChangeRecord, w: Write) -> None:  # version 1, flexibl
         count = (-1 if removing_replicas is None else len(removing_replicas)) + 1
         removing_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if removing_replicas:
-            removing_replicas_pieces.append(pack(f">{len(removing_replicas)}i", *removing_replicas))
+            removing_replicas_pieces.append(INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas))
         tagged.append((3, removing_replicas_pieces))
     if m.adding_replicas is not None:
         adding_replicas_pieces: Pieces = []
@@ -249,7 +251,7 @@ def _write_v1(m: PartitionChangeRecord, w: Write) -> None:  # version 1, flexibl
         count = (-1 if adding_replicas is None else len(adding_replicas)) + 1
         adding_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if adding_replicas:
-            adding_replicas_pieces.append(pack(f">{len(adding_replicas)}i", *adding_replicas))
+            adding_replicas_pieces.append(INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas))
         tagged.append((4, adding_replicas_pieces))
     if m.leader_recovery_state != -1:
         leader_recovery_state_pieces: Pieces = []
@@ -293,7 +295,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('isr', count, size - at)
-                    isr = list(unpack_from(f">{count}i", buffer, at))
+                    isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('isr', at, end)
@@ -313,7 +315,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('replicas', count, size - at)
-                    replicas = list(unpack_from(f">{count}i", buffer, at))
+                    replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('replicas', at, end)
@@ -328,7 +330,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('removing_replicas', count, size - at)
-                    removing_replicas = list(unpack_from(f">{count}i", buffer, at))
+                    removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('removing_replicas', at, end)
@@ -343,7 +345,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('adding_replicas', count, size - at)
-                    adding_replicas = list(unpack_from(f">{count}i", buffer, at))
+                    adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('adding_replicas', at, end)
@@ -380,7 +382,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         count = (-1 if isr is None else len(isr)) + 1
         isr_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if isr:
-            isr_pieces.append(pack(f">{len(isr)}i", *isr))
+            isr_pieces.append(INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr))
         tagged.append((0, isr_pieces))
     if m.leader != -2:
         leader_pieces: Pieces = []
@@ -392,7 +394,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         count = (-1 if replicas is None else len(replicas)) + 1
         replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if replicas:
-            replicas_pieces.append(pack(f">{len(replicas)}i", *replicas))
+            replicas_pieces.append(INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas))
         tagged.append((2, replicas_pieces))
     if m.removing_replicas is not None:
         removing_replicas_pieces: Pieces = []
@@ -400,7 +402,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         count = (-1 if removing_replicas is None else len(removing_replicas)) + 1
         removing_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if removing_replicas:
-            removing_replicas_pieces.append(pack(f">{len(removing_replicas)}i", *removing_replicas))
+            removing_replicas_pieces.append(INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas))
         tagged.append((3, removing_replicas_pieces))
     if m.adding_replicas is not None:
         adding_replicas_pieces: Pieces = []
@@ -408,7 +410,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         count = (-1 if adding_replicas is None else len(adding_replicas)) + 1
         adding_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if adding_replicas:
-            adding_replicas_pieces.append(pack(f">{len(adding_replicas)}i", *adding_replicas))
+            adding_replicas_pieces.append(INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas))
         tagged.append((4, adding_replicas_pieces))
     if m.leader_recovery_state != -1:
         leader_recovery_state_pieces: Pieces = []
@@ -420,7 +422,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         count = (-1 if eligible_leader_replicas is None else len(eligible_leader_replicas)) + 1
         eligible_leader_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if eligible_leader_replicas:
-            eligible_leader_replicas_pieces.append(pack(f">{len(eligible_leader_replicas)}i", *eligible_leader_replicas))
+            eligible_leader_replicas_pieces.append(INT32_PACK[len(eligible_leader_replicas)](*eligible_leader_replicas) if len(eligible_leader_replicas) < 16 else pack(f">{len(eligible_leader_replicas)}i", *eligible_leader_replicas))
         tagged.append((6, eligible_leader_replicas_pieces))
     if m.last_known_elr is not None:
         last_known_elr_pieces: Pieces = []
@@ -428,7 +430,7 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
         count = (-1 if last_known_elr is None else len(last_known_elr)) + 1
         last_known_elr_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if last_known_elr:
-            last_known_elr_pieces.append(pack(f">{len(last_known_elr)}i", *last_known_elr))
+            last_known_elr_pieces.append(INT32_PACK[len(last_known_elr)](*last_known_elr) if len(last_known_elr) < 16 else pack(f">{len(last_known_elr)}i", *last_known_elr))
         tagged.append((7, last_known_elr_pieces))
     if m.directories is not None:
         directories_pieces: Pieces = []
@@ -470,7 +472,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('isr', count, size - at)
-                    isr = list(unpack_from(f">{count}i", buffer, at))
+                    isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('isr', at, end)
@@ -490,7 +492,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('replicas', count, size - at)
-                    replicas = list(unpack_from(f">{count}i", buffer, at))
+                    replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('replicas', at, end)
@@ -505,7 +507,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('removing_replicas', count, size - at)
-                    removing_replicas = list(unpack_from(f">{count}i", buffer, at))
+                    removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('removing_replicas', at, end)
@@ -520,7 +522,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('adding_replicas', count, size - at)
-                    adding_replicas = list(unpack_from(f">{count}i", buffer, at))
+                    adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('adding_replicas', at, end)
@@ -540,7 +542,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('eligible_leader_replicas', count, size - at)
-                    eligible_leader_replicas = list(unpack_from(f">{count}i", buffer, at))
+                    eligible_leader_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('eligible_leader_replicas', at, end)
@@ -555,7 +557,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('last_known_elr', count, size - at)
-                    last_known_elr = list(unpack_from(f">{count}i", buffer, at))
+                    last_known_elr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('last_known_elr', at, end)

@@ -8,6 +8,8 @@ from struct import Struct, pack, unpack_from
 from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     Pieces,
     TaggedPieces,
@@ -82,24 +84,16 @@ def _write_v0(m: PartitionRecord, w: Write) -> None:  # version 0, flexible
         refuse_field('last_known_elr')
     replicas = m.replicas
     count = len(replicas) + 1
-    w(_PACK_i16s(m.partition_id, m.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-    if replicas:
-        w(pack(f">{len(replicas)}i", *replicas))
+    w(_PACK_i16s(m.partition_id, m.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
     isr = m.isr
     count = len(isr) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if isr:
-        w(pack(f">{len(isr)}i", *isr))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
     removing_replicas = m.removing_replicas
     count = len(removing_replicas) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if removing_replicas:
-        w(pack(f">{len(removing_replicas)}i", *removing_replicas))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
     adding_replicas = m.adding_replicas
     count = len(adding_replicas) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if adding_replicas:
-        w(pack(f">{len(adding_replicas)}i", *adding_replicas))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
     w(_PACK_iii(m.leader, m.leader_epoch, m.partition_epoch))
     tagged: TaggedPieces = []
     if m.leader_recovery_state != 0:
@@ -118,7 +112,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('replicas', count, size - at)
-    replicas = list(unpack_from(f">{count}i", buffer, at))
+    replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -127,7 +121,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('isr', count, size - at)
-    isr = list(unpack_from(f">{count}i", buffer, at))
+    isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -136,7 +130,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('removing_replicas', count, size - at)
-    removing_replicas = list(unpack_from(f">{count}i", buffer, at))
+    removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -145,7 +139,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('adding_replicas', count, size - at)
-    adding_replicas = list(unpack_from(f">{count}i", buffer, at))
+    adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     leader, leader_epoch, partition_epoch = _UNPACK_iii(buffer, at)
     at += 12
@@ -171,24 +165,16 @@ def _write_v1(m: PartitionRecord, w: Write) -> None:  # version 1, flexible
         refuse_field('last_known_elr')
     replicas = m.replicas
     count = len(replicas) + 1
-    w(_PACK_i16s(m.partition_id, m.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-    if replicas:
-        w(pack(f">{len(replicas)}i", *replicas))
+    w(_PACK_i16s(m.partition_id, m.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
     isr = m.isr
     count = len(isr) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if isr:
-        w(pack(f">{len(isr)}i", *isr))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
     removing_replicas = m.removing_replicas
     count = len(removing_replicas) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if removing_replicas:
-        w(pack(f">{len(removing_replicas)}i", *removing_replicas))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
     adding_replicas = m.adding_replicas
     count = len(adding_replicas) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if adding_replicas:
-        w(pack(f">{len(adding_replicas)}i", *adding_replicas))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
     directories = m.directories
     count = len(directories) + 1
     w(_PACK_iii(m.leader, m.leader_epoch, m.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -211,7 +197,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('replicas', count, size - at)
-    replicas = list(unpack_from(f">{count}i", buffer, at))
+    replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -220,7 +206,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('isr', count, size - at)
-    isr = list(unpack_from(f">{count}i", buffer, at))
+    isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -229,7 +215,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('removing_replicas', count, size - at)
-    removing_replicas = list(unpack_from(f">{count}i", buffer, at))
+    removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -238,7 +224,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('adding_replicas', count, size - at)
-    adding_replicas = list(unpack_from(f">{count}i", buffer, at))
+    adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     leader, leader_epoch, partition_epoch, count = _UNPACK_iiiB(buffer, at)
     at += 13
@@ -267,24 +253,16 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
 def _write_v2(m: PartitionRecord, w: Write) -> None:  # version 2, flexible
     replicas = m.replicas
     count = len(replicas) + 1
-    w(_PACK_i16s(m.partition_id, m.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-    if replicas:
-        w(pack(f">{len(replicas)}i", *replicas))
+    w(_PACK_i16s(m.partition_id, m.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
     isr = m.isr
     count = len(isr) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if isr:
-        w(pack(f">{len(isr)}i", *isr))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
     removing_replicas = m.removing_replicas
     count = len(removing_replicas) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if removing_replicas:
-        w(pack(f">{len(removing_replicas)}i", *removing_replicas))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
     adding_replicas = m.adding_replicas
     count = len(adding_replicas) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    if adding_replicas:
-        w(pack(f">{len(adding_replicas)}i", *adding_replicas))
+    w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
     directories = m.directories
     count = len(directories) + 1
     w(_PACK_iii(m.leader, m.leader_epoch, m.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
@@ -301,7 +279,7 @@ def _write_v2(m: PartitionRecord, w: Write) -> None:  # version 2, flexible
         count = (-1 if eligible_leader_replicas is None else len(eligible_leader_replicas)) + 1
         eligible_leader_replicas_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if eligible_leader_replicas:
-            eligible_leader_replicas_pieces.append(pack(f">{len(eligible_leader_replicas)}i", *eligible_leader_replicas))
+            eligible_leader_replicas_pieces.append(INT32_PACK[len(eligible_leader_replicas)](*eligible_leader_replicas) if len(eligible_leader_replicas) < 16 else pack(f">{len(eligible_leader_replicas)}i", *eligible_leader_replicas))
         tagged.append((1, eligible_leader_replicas_pieces))
     if m.last_known_elr is not None:
         last_known_elr_pieces: Pieces = []
@@ -309,7 +287,7 @@ def _write_v2(m: PartitionRecord, w: Write) -> None:  # version 2, flexible
         count = (-1 if last_known_elr is None else len(last_known_elr)) + 1
         last_known_elr_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
         if last_known_elr:
-            last_known_elr_pieces.append(pack(f">{len(last_known_elr)}i", *last_known_elr))
+            last_known_elr_pieces.append(INT32_PACK[len(last_known_elr)](*last_known_elr) if len(last_known_elr) < 16 else pack(f">{len(last_known_elr)}i", *last_known_elr))
         tagged.append((2, last_known_elr_pieces))
     write_tags(w, tagged)
 
@@ -323,7 +301,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('replicas', count, size - at)
-    replicas = list(unpack_from(f">{count}i", buffer, at))
+    replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -332,7 +310,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('isr', count, size - at)
-    isr = list(unpack_from(f">{count}i", buffer, at))
+    isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -341,7 +319,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('removing_replicas', count, size - at)
-    removing_replicas = list(unpack_from(f">{count}i", buffer, at))
+    removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -350,7 +328,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('adding_replicas', count, size - at)
-    adding_replicas = list(unpack_from(f">{count}i", buffer, at))
+    adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     leader, leader_epoch, partition_epoch, count = _UNPACK_iiiB(buffer, at)
     at += 13
@@ -385,7 +363,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('eligible_leader_replicas', count, size - at)
-                    eligible_leader_replicas = list(unpack_from(f">{count}i", buffer, at))
+                    eligible_leader_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('eligible_leader_replicas', at, end)
@@ -400,7 +378,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('last_known_elr', count, size - at)
-                    last_known_elr = list(unpack_from(f">{count}i", buffer, at))
+                    last_known_elr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('last_known_elr', at, end)

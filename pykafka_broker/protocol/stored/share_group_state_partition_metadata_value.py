@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -86,9 +88,7 @@ def _write_v0(m: ShareGroupStatePartitionMetadataValue, w: Write) -> None:  # ve
         w(_PACK_16s(topic_partitions_info.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = topic_partitions_info.partitions
         count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         w(NO_TAGS)
     initialized_topics = m.initialized_topics
     count = len(initialized_topics) + 1
@@ -99,9 +99,7 @@ def _write_v0(m: ShareGroupStatePartitionMetadataValue, w: Write) -> None:  # ve
         w(_PACK_16s(initialized_topics_topic_partitions_info.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
         initialized_topics_topic_partitions_info_partitions = initialized_topics_topic_partitions_info.partitions
         count = len(initialized_topics_topic_partitions_info_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if initialized_topics_topic_partitions_info_partitions:
-            w(pack(f">{len(initialized_topics_topic_partitions_info_partitions)}i", *initialized_topics_topic_partitions_info_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(initialized_topics_topic_partitions_info_partitions)](*initialized_topics_topic_partitions_info_partitions) if len(initialized_topics_topic_partitions_info_partitions) < 16 else pack(f">{len(initialized_topics_topic_partitions_info_partitions)}i", *initialized_topics_topic_partitions_info_partitions)))
         w(NO_TAGS)
     deleting_topics = m.deleting_topics
     count = len(deleting_topics) + 1
@@ -142,7 +140,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupStatePartitionMetadataV
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(unpack_from(f">{count}i", buffer, at))
+        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
@@ -175,7 +173,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupStatePartitionMetadataV
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        initialized_topics_partitions = list(unpack_from(f">{count}i", buffer, at))
+        initialized_topics_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1

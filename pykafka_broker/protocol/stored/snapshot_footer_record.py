@@ -36,11 +36,11 @@ def _write_v0(m: SnapshotFooterRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SnapshotFooterRecord, int]:  # version 0, flexible
-    _version, tags = _UNPACK_hB(buffer, at)
+    version, tags = _UNPACK_hB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return SnapshotFooterRecord(_version), at
+    return SnapshotFooterRecord(version), at
 
 
 SnapshotFooterRecord._WRITERS = {0: _write_v0}

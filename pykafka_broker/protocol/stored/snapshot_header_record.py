@@ -38,11 +38,11 @@ def _write_v0(m: SnapshotHeaderRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SnapshotHeaderRecord, int]:  # version 0, flexible
-    _version, last_contained_log_timestamp, tags = _UNPACK_hqB(buffer, at)
+    version, last_contained_log_timestamp, tags = _UNPACK_hqB(buffer, at)
     at += 11
     if tags:
         at = skip_tags(buffer, at - 1)
-    return SnapshotHeaderRecord(_version, last_contained_log_timestamp), at
+    return SnapshotHeaderRecord(version, last_contained_log_timestamp), at
 
 
 SnapshotHeaderRecord._WRITERS = {0: _write_v0}

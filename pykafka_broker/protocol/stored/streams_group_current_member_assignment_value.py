@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     Pieces,
@@ -88,9 +90,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = task_ids.partitions
         count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         tagged: TaggedPieces = []
         if task_ids.assignment_epochs is not None:
             assignment_epochs_pieces: Pieces = []
@@ -98,7 +98,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
             count = (-1 if assignment_epochs is None else len(assignment_epochs)) + 1
             assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if assignment_epochs:
-                assignment_epochs_pieces.append(pack(f">{len(assignment_epochs)}i", *assignment_epochs))
+                assignment_epochs_pieces.append(INT32_PACK[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 16 else pack(f">{len(assignment_epochs)}i", *assignment_epochs))
             tagged.append((0, assignment_epochs_pieces))
         write_tags(w, tagged)
     standby_tasks = m.standby_tasks
@@ -110,9 +110,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         standby_tasks_task_ids_partitions = standby_tasks_task_ids.partitions
         count = len(standby_tasks_task_ids_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if standby_tasks_task_ids_partitions:
-            w(pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(standby_tasks_task_ids_partitions)](*standby_tasks_task_ids_partitions) if len(standby_tasks_task_ids_partitions) < 16 else pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions)))
         standby_tasks_task_ids_tagged: TaggedPieces = []
         if standby_tasks_task_ids.assignment_epochs is not None:
             standby_tasks_task_ids_assignment_epochs_pieces: Pieces = []
@@ -120,7 +118,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
             count = (-1 if standby_tasks_task_ids_assignment_epochs is None else len(standby_tasks_task_ids_assignment_epochs)) + 1
             standby_tasks_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if standby_tasks_task_ids_assignment_epochs:
-                standby_tasks_task_ids_assignment_epochs_pieces.append(pack(f">{len(standby_tasks_task_ids_assignment_epochs)}i", *standby_tasks_task_ids_assignment_epochs))
+                standby_tasks_task_ids_assignment_epochs_pieces.append(INT32_PACK[len(standby_tasks_task_ids_assignment_epochs)](*standby_tasks_task_ids_assignment_epochs) if len(standby_tasks_task_ids_assignment_epochs) < 16 else pack(f">{len(standby_tasks_task_ids_assignment_epochs)}i", *standby_tasks_task_ids_assignment_epochs))
             standby_tasks_task_ids_tagged.append((0, standby_tasks_task_ids_assignment_epochs_pieces))
         write_tags(w, standby_tasks_task_ids_tagged)
     warmup_tasks = m.warmup_tasks
@@ -132,9 +130,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         warmup_tasks_task_ids_partitions = warmup_tasks_task_ids.partitions
         count = len(warmup_tasks_task_ids_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if warmup_tasks_task_ids_partitions:
-            w(pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(warmup_tasks_task_ids_partitions)](*warmup_tasks_task_ids_partitions) if len(warmup_tasks_task_ids_partitions) < 16 else pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions)))
         warmup_tasks_task_ids_tagged: TaggedPieces = []
         if warmup_tasks_task_ids.assignment_epochs is not None:
             warmup_tasks_task_ids_assignment_epochs_pieces: Pieces = []
@@ -142,7 +138,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
             count = (-1 if warmup_tasks_task_ids_assignment_epochs is None else len(warmup_tasks_task_ids_assignment_epochs)) + 1
             warmup_tasks_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if warmup_tasks_task_ids_assignment_epochs:
-                warmup_tasks_task_ids_assignment_epochs_pieces.append(pack(f">{len(warmup_tasks_task_ids_assignment_epochs)}i", *warmup_tasks_task_ids_assignment_epochs))
+                warmup_tasks_task_ids_assignment_epochs_pieces.append(INT32_PACK[len(warmup_tasks_task_ids_assignment_epochs)](*warmup_tasks_task_ids_assignment_epochs) if len(warmup_tasks_task_ids_assignment_epochs) < 16 else pack(f">{len(warmup_tasks_task_ids_assignment_epochs)}i", *warmup_tasks_task_ids_assignment_epochs))
             warmup_tasks_task_ids_tagged.append((0, warmup_tasks_task_ids_assignment_epochs_pieces))
         write_tags(w, warmup_tasks_task_ids_tagged)
     active_tasks_pending_revocation = m.active_tasks_pending_revocation
@@ -154,9 +150,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         active_tasks_pending_revocation_task_ids_partitions = active_tasks_pending_revocation_task_ids.partitions
         count = len(active_tasks_pending_revocation_task_ids_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if active_tasks_pending_revocation_task_ids_partitions:
-            w(pack(f">{len(active_tasks_pending_revocation_task_ids_partitions)}i", *active_tasks_pending_revocation_task_ids_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(active_tasks_pending_revocation_task_ids_partitions)](*active_tasks_pending_revocation_task_ids_partitions) if len(active_tasks_pending_revocation_task_ids_partitions) < 16 else pack(f">{len(active_tasks_pending_revocation_task_ids_partitions)}i", *active_tasks_pending_revocation_task_ids_partitions)))
         active_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
         if active_tasks_pending_revocation_task_ids.assignment_epochs is not None:
             active_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
@@ -164,7 +158,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
             count = (-1 if active_tasks_pending_revocation_task_ids_assignment_epochs is None else len(active_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
             active_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if active_tasks_pending_revocation_task_ids_assignment_epochs:
-                active_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(pack(f">{len(active_tasks_pending_revocation_task_ids_assignment_epochs)}i", *active_tasks_pending_revocation_task_ids_assignment_epochs))
+                active_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(INT32_PACK[len(active_tasks_pending_revocation_task_ids_assignment_epochs)](*active_tasks_pending_revocation_task_ids_assignment_epochs) if len(active_tasks_pending_revocation_task_ids_assignment_epochs) < 16 else pack(f">{len(active_tasks_pending_revocation_task_ids_assignment_epochs)}i", *active_tasks_pending_revocation_task_ids_assignment_epochs))
             active_tasks_pending_revocation_task_ids_tagged.append((0, active_tasks_pending_revocation_task_ids_assignment_epochs_pieces))
         write_tags(w, active_tasks_pending_revocation_task_ids_tagged)
     standby_tasks_pending_revocation = m.standby_tasks_pending_revocation
@@ -176,9 +170,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         standby_tasks_pending_revocation_task_ids_partitions = standby_tasks_pending_revocation_task_ids.partitions
         count = len(standby_tasks_pending_revocation_task_ids_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if standby_tasks_pending_revocation_task_ids_partitions:
-            w(pack(f">{len(standby_tasks_pending_revocation_task_ids_partitions)}i", *standby_tasks_pending_revocation_task_ids_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(standby_tasks_pending_revocation_task_ids_partitions)](*standby_tasks_pending_revocation_task_ids_partitions) if len(standby_tasks_pending_revocation_task_ids_partitions) < 16 else pack(f">{len(standby_tasks_pending_revocation_task_ids_partitions)}i", *standby_tasks_pending_revocation_task_ids_partitions)))
         standby_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
         if standby_tasks_pending_revocation_task_ids.assignment_epochs is not None:
             standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
@@ -186,7 +178,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
             count = (-1 if standby_tasks_pending_revocation_task_ids_assignment_epochs is None else len(standby_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
             standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if standby_tasks_pending_revocation_task_ids_assignment_epochs:
-                standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(pack(f">{len(standby_tasks_pending_revocation_task_ids_assignment_epochs)}i", *standby_tasks_pending_revocation_task_ids_assignment_epochs))
+                standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(INT32_PACK[len(standby_tasks_pending_revocation_task_ids_assignment_epochs)](*standby_tasks_pending_revocation_task_ids_assignment_epochs) if len(standby_tasks_pending_revocation_task_ids_assignment_epochs) < 16 else pack(f">{len(standby_tasks_pending_revocation_task_ids_assignment_epochs)}i", *standby_tasks_pending_revocation_task_ids_assignment_epochs))
             standby_tasks_pending_revocation_task_ids_tagged.append((0, standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces))
         write_tags(w, standby_tasks_pending_revocation_task_ids_tagged)
     warmup_tasks_pending_revocation = m.warmup_tasks_pending_revocation
@@ -198,9 +190,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         warmup_tasks_pending_revocation_task_ids_partitions = warmup_tasks_pending_revocation_task_ids.partitions
         count = len(warmup_tasks_pending_revocation_task_ids_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if warmup_tasks_pending_revocation_task_ids_partitions:
-            w(pack(f">{len(warmup_tasks_pending_revocation_task_ids_partitions)}i", *warmup_tasks_pending_revocation_task_ids_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(warmup_tasks_pending_revocation_task_ids_partitions)](*warmup_tasks_pending_revocation_task_ids_partitions) if len(warmup_tasks_pending_revocation_task_ids_partitions) < 16 else pack(f">{len(warmup_tasks_pending_revocation_task_ids_partitions)}i", *warmup_tasks_pending_revocation_task_ids_partitions)))
         warmup_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
         if warmup_tasks_pending_revocation_task_ids.assignment_epochs is not None:
             warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
@@ -208,7 +198,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
             count = (-1 if warmup_tasks_pending_revocation_task_ids_assignment_epochs is None else len(warmup_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
             warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
             if warmup_tasks_pending_revocation_task_ids_assignment_epochs:
-                warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(pack(f">{len(warmup_tasks_pending_revocation_task_ids_assignment_epochs)}i", *warmup_tasks_pending_revocation_task_ids_assignment_epochs))
+                warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(INT32_PACK[len(warmup_tasks_pending_revocation_task_ids_assignment_epochs)](*warmup_tasks_pending_revocation_task_ids_assignment_epochs) if len(warmup_tasks_pending_revocation_task_ids_assignment_epochs) < 16 else pack(f">{len(warmup_tasks_pending_revocation_task_ids_assignment_epochs)}i", *warmup_tasks_pending_revocation_task_ids_assignment_epochs))
             warmup_tasks_pending_revocation_task_ids_tagged.append((0, warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces))
         write_tags(w, warmup_tasks_pending_revocation_task_ids_tagged)
     w(NO_TAGS)
@@ -242,7 +232,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(unpack_from(f">{count}i", buffer, at))
+        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         assignment_epochs: list[int] | None = None
         tags = buffer[at]
@@ -261,7 +251,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        assignment_epochs = list(unpack_from(f">{count}i", buffer, at))
+                        assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
                     if at != end:
                         refuse_tag('assignment_epochs', at, end)
@@ -293,7 +283,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        standby_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+        standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         standby_tasks_assignment_epochs: list[int] | None = None
         tags = buffer[at]
@@ -312,7 +302,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        standby_tasks_assignment_epochs = list(unpack_from(f">{count}i", buffer, at))
+                        standby_tasks_assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
                     if at != standby_tasks_end:
                         refuse_tag('assignment_epochs', at, standby_tasks_end)
@@ -344,7 +334,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        warmup_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+        warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         warmup_tasks_assignment_epochs: list[int] | None = None
         tags = buffer[at]
@@ -363,7 +353,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        warmup_tasks_assignment_epochs = list(unpack_from(f">{count}i", buffer, at))
+                        warmup_tasks_assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
                     if at != warmup_tasks_end:
                         refuse_tag('assignment_epochs', at, warmup_tasks_end)
@@ -395,7 +385,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        active_tasks_pending_revocation_partitions = list(unpack_from(f">{count}i", buffer, at))
+        active_tasks_pending_revocation_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         active_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         tags = buffer[at]
@@ -414,7 +404,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        active_tasks_pending_revocation_assignment_epochs = list(unpack_from(f">{count}i", buffer, at))
+                        active_tasks_pending_revocation_assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
                     if at != active_tasks_pending_revocation_end:
                         refuse_tag('assignment_epochs', at, active_tasks_pending_revocation_end)
@@ -446,7 +436,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        standby_tasks_pending_revocation_partitions = list(unpack_from(f">{count}i", buffer, at))
+        standby_tasks_pending_revocation_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         standby_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         tags = buffer[at]
@@ -465,7 +455,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        standby_tasks_pending_revocation_assignment_epochs = list(unpack_from(f">{count}i", buffer, at))
+                        standby_tasks_pending_revocation_assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
                     if at != standby_tasks_pending_revocation_end:
                         refuse_tag('assignment_epochs', at, standby_tasks_pending_revocation_end)
@@ -497,7 +487,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        warmup_tasks_pending_revocation_partitions = list(unpack_from(f">{count}i", buffer, at))
+        warmup_tasks_pending_revocation_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         warmup_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         tags = buffer[at]
@@ -516,7 +506,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        warmup_tasks_pending_revocation_assignment_epochs = list(unpack_from(f">{count}i", buffer, at))
+                        warmup_tasks_pending_revocation_assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
                     if at != warmup_tasks_pending_revocation_end:
                         refuse_tag('assignment_epochs', at, warmup_tasks_pending_revocation_end)

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     UVARINT,
@@ -67,9 +69,7 @@ def _write_v0(m: StreamsGroupTargetAssignmentMemberValue, w: Write) -> None:  # 
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partitions = task_ids.partitions
         count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partitions:
-            w(pack(f">{len(partitions)}i", *partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         w(NO_TAGS)
     standby_tasks = m.standby_tasks
     count = len(standby_tasks) + 1
@@ -80,9 +80,7 @@ def _write_v0(m: StreamsGroupTargetAssignmentMemberValue, w: Write) -> None:  # 
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         standby_tasks_task_ids_partitions = standby_tasks_task_ids.partitions
         count = len(standby_tasks_task_ids_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if standby_tasks_task_ids_partitions:
-            w(pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(standby_tasks_task_ids_partitions)](*standby_tasks_task_ids_partitions) if len(standby_tasks_task_ids_partitions) < 16 else pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions)))
         w(NO_TAGS)
     warmup_tasks = m.warmup_tasks
     count = len(warmup_tasks) + 1
@@ -93,9 +91,7 @@ def _write_v0(m: StreamsGroupTargetAssignmentMemberValue, w: Write) -> None:  # 
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         warmup_tasks_task_ids_partitions = warmup_tasks_task_ids.partitions
         count = len(warmup_tasks_task_ids_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if warmup_tasks_task_ids_partitions:
-            w(pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(warmup_tasks_task_ids_partitions)](*warmup_tasks_task_ids_partitions) if len(warmup_tasks_task_ids_partitions) < 16 else pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions)))
         w(NO_TAGS)
     w(NO_TAGS)
 
@@ -128,7 +124,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMembe
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(unpack_from(f">{count}i", buffer, at))
+        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
@@ -161,7 +157,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMembe
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        standby_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+        standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
@@ -194,7 +190,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMembe
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        warmup_tasks_partitions = list(unpack_from(f">{count}i", buffer, at))
+        warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1

@@ -190,19 +190,13 @@ def _write_v0(m: StreamsGroupTopologyValue, w: Write) -> None:  # version 0, fle
         for copartition_group in copartition_groups:
             copartition_group_source_topics = copartition_group.source_topics
             count = len(copartition_group_source_topics) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if copartition_group_source_topics:
-                w(pack(f">{len(copartition_group_source_topics)}h", *copartition_group_source_topics))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(copartition_group_source_topics)}h", *copartition_group_source_topics))
             copartition_group_source_topic_regex = copartition_group.source_topic_regex
             count = len(copartition_group_source_topic_regex) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if copartition_group_source_topic_regex:
-                w(pack(f">{len(copartition_group_source_topic_regex)}h", *copartition_group_source_topic_regex))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(copartition_group_source_topic_regex)}h", *copartition_group_source_topic_regex))
             copartition_group_repartition_source_topics = copartition_group.repartition_source_topics
             count = len(copartition_group_repartition_source_topics) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if copartition_group_repartition_source_topics:
-                w(pack(f">{len(copartition_group_repartition_source_topics)}h", *copartition_group_repartition_source_topics))
+            w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(copartition_group_repartition_source_topics)}h", *copartition_group_repartition_source_topics))
             w(NO_TAGS)
         w(NO_TAGS)
     w(NO_TAGS)

@@ -9,6 +9,8 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    INT32_PACK,
+    INT32_UNPACK,
     Message,
     NO_TAGS,
     Pieces,
@@ -106,9 +108,7 @@ def _write_v0(m: TransactionLogValue, w: Write) -> None:  # version 0
         raw = partitions_schema.topic.encode()
         w(_PACK_h(len(raw)) + raw)
         partition_ids = partitions_schema.partition_ids
-        w(_PACK_i(len(partition_ids)))
-        if partition_ids:
-            w(pack(f">{len(partition_ids)}i", *partition_ids))
+        w(_PACK_i(len(partition_ids)) + (INT32_PACK[len(partition_ids)](*partition_ids) if len(partition_ids) < 16 else pack(f">{len(partition_ids)}i", *partition_ids)))
     w(_PACK_qq(m.transaction_last_update_timestamp_ms, m.transaction_start_timestamp_ms))
 
 
@@ -135,7 +135,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[TransactionLogValue, int]:  # ver
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_ids', count, size - at)
-            partition_ids = list(unpack_from(f">{count}i", buffer, at))
+            partition_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             transaction_partitions.append(PartitionsSchema(topic, partition_ids))
     transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _UNPACK_qq(buffer, at)
@@ -153,9 +153,7 @@ def _write_v1(m: TransactionLogValue, w: Write) -> None:  # version 1, flexible
         w((UVARINT[count] if count < 128 else string_length(count)) + raw)
         partition_ids = partitions_schema.partition_ids
         count = len(partition_ids) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if partition_ids:
-            w(pack(f">{len(partition_ids)}i", *partition_ids))
+        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_ids)](*partition_ids) if len(partition_ids) < 16 else pack(f">{len(partition_ids)}i", *partition_ids)))
         w(NO_TAGS)
     w(_PACK_qq(m.transaction_last_update_timestamp_ms, m.transaction_start_timestamp_ms))
     tagged: TaggedPieces = []
@@ -210,7 +208,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[TransactionLogValue, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_ids', count, size - at)
-            partition_ids = list(unpack_from(f">{count}i", buffer, at))
+            partition_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1

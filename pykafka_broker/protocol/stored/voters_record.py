@@ -124,7 +124,7 @@ def _write_v0(m: VotersRecord, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[VotersRecord, int]:  # version 0, flexible
     size = len(buffer)
-    _version, count = _UNPACK_hB(buffer, at)
+    version, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -181,7 +181,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[VotersRecord, int]:  # version 0,
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return VotersRecord(_version, voters), at
+    return VotersRecord(version, voters), at
 
 
 VotersRecord._WRITERS = {0: _write_v0}
