@@ -13,3 +13,7 @@ class TruncatedBatch(CorruptBatch):
 
 class UnsupportedCompression(ValueError):
     """The message format can't carry this codec: zstd needs format v2 (KIP-110). UNSUPPORTED_COMPRESSION_TYPE."""
+
+
+class InvalidRecord(CorruptBatch):
+    """The batch is as it was sent, but the records in it break the format's rules. Brokers say INVALID_RECORD."""

@@ -215,6 +215,11 @@ def check_crc(buffer: Buffer, header: BatchHeader, offset: int = 0) -> None:
         raise CorruptBatch(f"crc of the batch at byte {offset} is {found:#010x}, its header says {header.crc:#010x}")
 
 
+def write_crc(batch: bytearray | memoryview) -> None:
+    """Write the CRC of the one batch that fills the buffer."""
+    _UINT32.pack_into(batch, CRC_OFFSET, crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]))
+
+
 # Outside the CRC: what a broker assigns to every batch.
 
 
@@ -237,7 +242,7 @@ def set_max_timestamp(
     attributes = header.attributes & ~LOG_APPEND_TIME_BIT | (LOG_APPEND_TIME_BIT if log_append_time else 0)
     if attributes == header.attributes and max_timestamp == header.max_timestamp:
         return
-    require_whole(buffer, header, offset)
-    _INT16.pack_into(buffer, offset + ATTRIBUTES_OFFSET, attributes)
-    _INT64.pack_into(buffer, offset + MAX_TIMESTAMP_OFFSET, max_timestamp)
-    _UINT32.pack_into(buffer, offset + CRC_OFFSET, compute_crc(buffer, header, offset))
+    batch = memoryview(buffer)[offset : require_whole(buffer, header, offset)]
+    _INT16.pack_into(batch, ATTRIBUTES_OFFSET, attributes)
+    _INT64.pack_into(batch, MAX_TIMESTAMP_OFFSET, max_timestamp)
+    write_crc(batch)

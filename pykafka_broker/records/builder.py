@@ -1,0 +1,215 @@
+"""Writing v2 batches. Rule: the bytes are those that Kafka's own builder writes for the same records and fields.
+
+The base timestamp is the first record's, the max timestamp the greatest one, or with LogAppendTime the broker's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pykafka_broker.records.compression import NONE, compress
+from pykafka_broker.records.header import (
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME_BIT,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+    write_crc,
+)
+from pykafka_broker.records.record import Headers, Record, wrap_int64
+
+_NULL = b"\x01"  # the varint -1
+_MAX_DELTA = (1 << 31) - 1
+
+
+def _unsigned_varint(value: int) -> bytes:
+    pieces = bytearray()
+    while value > 0x7F:
+        pieces.append(value & 0x7F | 0x80)
+        value >>= 7
+    pieces.append(value)
+    return bytes(pieces)
+
+
+# the varints of 0 to 2047, then those of -2048 to -1, where Python's negative indexes find them
+_SMALL = [_unsigned_varint(value << 1 ^ value >> 63) for value in (*range(2048), *range(-2048, 0))]
+
+
+def varint(value: int) -> bytes:
+    """The zigzag varint of an int64."""
+    return _SMALL[value] if -2048 <= value < 2048 else _unsigned_varint(value << 1 ^ value >> 63)
+
+
+class BatchBuilder:
+    """Collects records and makes one batch of them; `build` may be called once."""
+
+    def __init__(
+        self,
+        *,
+        base_offset: int = 0,
+        codec: int = NONE,
+        level: int | None = None,
+        log_append_time: int | None = None,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+        base_sequence: int = NO_SEQUENCE,
+        transactional: bool = False,
+        control: bool = False,
+        partition_leader_epoch: int = -1,
+        delete_horizon_ms: int | None = None,
+    ) -> None:
+        self.base_offset = base_offset
+        self.codec = codec
+        self.level = level
+        self.log_append_time = log_append_time
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.partition_leader_epoch = partition_leader_epoch
+        self.attributes = (
+            (LOG_APPEND_TIME_BIT if log_append_time is not None else 0)
+            | (TRANSACTIONAL_BIT if transactional else 0)
+            | (CONTROL_BIT if control else 0)
+            | (DELETE_HORIZON_BIT if delete_horizon_ms is not None else 0)
+        )
+        self.count = 0
+        self.last_offset_delta = -1
+        self.max_timestamp = NO_TIMESTAMP
+        self._base_timestamp = delete_horizon_ms
+        self._buffer = bytearray(HEADER_SIZE)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch as it stands, before compression."""
+        return len(self._buffer)
+
+    def append(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        offset: int | None = None,
+    ) -> None:
+        """Add one record; without `offset` it takes the one after the last record's."""
+        if offset is None:
+            offset = self.base_offset + self.last_offset_delta + 1
+        self.extend((Record(offset, timestamp, key, value, headers),))
+
+    def extend(self, records: Iterable[Record]) -> None:
+        """Add records at their own offsets, which rise from the base offset on."""
+        buffer, small, join = self._buffer, _SMALL, b"".join
+        base_offset, last_delta, max_timestamp = self.base_offset, self.last_offset_delta, self.max_timestamp
+        base_timestamp = self._base_timestamp
+        count = self.count
+        for record in records:
+            timestamp, key, value, headers = record.timestamp, record.key, record.value, record.headers
+            offset_delta = record.offset - base_offset
+            if not last_delta < offset_delta <= _MAX_DELTA:
+                raise ValueError(f"offset {record.offset} in a batch of {base_offset} to {base_offset + last_delta}")
+            if base_timestamp is None:
+                base_timestamp = timestamp
+            if timestamp > max_timestamp:
+                max_timestamp = timestamp
+            delta = timestamp - base_timestamp
+            key_size = -1 if key is None else len(key)
+            value_size = -1 if value is None else len(value)
+            body = join(
+                (
+                    b"\0",
+                    small[delta] if -2048 <= delta < 2048 else varint(wrap_int64(delta)),
+                    small[offset_delta] if offset_delta < 2048 else varint(offset_delta),
+                    small[key_size] if key_size < 2048 else varint(key_size),
+                    key or b"",
+                    small[value_size] if value_size < 2048 else varint(value_size),
+                    value or b"",
+                    _encode_headers(headers) if headers else b"\0",
+                )
+            )
+            size = len(body)
+            buffer += small[size] if size < 2048 else varint(size)
+            buffer += body
+            last_delta = offset_delta
+            count += 1
+        self.last_offset_delta, self.max_timestamp, self.count = last_delta, max_timestamp, count
+        self._base_timestamp = base_timestamp
+
+    def build(self, *, last_offset_delta: int | None = None, max_timestamp: int | None = None) -> bytearray:
+        """The batch. Compaction passes the last offset and max timestamp of what it cuts down, even to nothing."""
+        batch = self._buffer
+        if self.codec != NONE and self.count:
+            batch = bytearray(HEADER_SIZE)
+            batch += compress(self.codec, memoryview(self._buffer)[HEADER_SIZE:], self.level)
+        if self.log_append_time is not None:
+            max_timestamp = self.log_append_time
+        HEADER.pack_into(
+            batch,
+            0,
+            self.base_offset,
+            len(batch) - LENGTH_OVERHEAD,
+            self.partition_leader_epoch,
+            2,
+            0,
+            self.attributes | (self.codec if self.count else NONE),
+            self.last_offset_delta if last_offset_delta is None else last_offset_delta,
+            NO_TIMESTAMP if self._base_timestamp is None else self._base_timestamp,
+            self.max_timestamp if max_timestamp is None else max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.count,
+        )
+        write_crc(batch)
+        return batch
+
+
+def build_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int | None = None,
+    codec: int = NONE,
+    level: int | None = None,
+    log_append_time: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    partition_leader_epoch: int = -1,
+    delete_horizon_ms: int | None = None,
+    last_offset_delta: int | None = None,
+    max_timestamp: int | None = None,
+) -> bytearray:
+    """One batch of `records`; without `base_offset` it is the first record's offset."""
+    if base_offset is None:
+        records = list(records)
+        base_offset = records[0].offset
+    builder = BatchBuilder(
+        base_offset=base_offset,
+        codec=codec,
+        level=level,
+        log_append_time=log_append_time,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+        control=control,
+        partition_leader_epoch=partition_leader_epoch,
+        delete_horizon_ms=delete_horizon_ms,
+    )
+    builder.extend(records)
+    return builder.build(last_offset_delta=last_offset_delta, max_timestamp=max_timestamp)
+
+
+def _encode_headers(headers: Headers) -> bytes:
+    pieces = [varint(len(headers))]
+    for key, value in headers:
+        name = key.encode("utf-8", "surrogateescape")
+        pieces += (varint(len(name)), name)
+        pieces += (_NULL,) if value is None else (varint(len(value)), value)
+    return b"".join(pieces)

@@ -1,0 +1,122 @@
+"""Control batches. Rule: a control batch tells about the log itself; its records are for brokers and never for users.
+
+Each takes one offset. A record's key is version int16 and type int16; the value is of the type's own schema. The marker
+that ends a transaction is transactional and carries its producer's id and epoch, and as value version int16 and the
+epoch of the transaction coordinator int32 (KIP-98). The types above it are those of KRaft logs (KIP-595, 630, 853);
+their values are among the stored messages of `protocol/stored`.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple
+
+from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.crc import Buffer
+from pykafka_broker.records.errors import InvalidRecord
+from pykafka_broker.records.header import NO_PRODUCER_ID, BatchHeader, read_header
+from pykafka_broker.records.record import Record, iter_records
+
+ABORT = 0
+COMMIT = 1
+LEADER_CHANGE = 2
+SNAPSHOT_HEADER = 3
+SNAPSHOT_FOOTER = 4
+KRAFT_VERSION = 5
+KRAFT_VOTERS = 6
+
+_KEY = Struct(">hh")
+_END_TRANSACTION = Struct(">hi")
+
+
+class EndTransactionMarker(NamedTuple):
+    offset: int
+    timestamp: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commit: bool
+
+
+def build_control_batch(
+    control_type: int,
+    value: bytes,
+    *,
+    offset: int,
+    timestamp: int,
+    partition_leader_epoch: int = -1,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    transactional: bool = False,
+) -> bytearray:
+    """A batch of one control record."""
+    return build_batch(
+        (Record(offset, timestamp, _KEY.pack(0, control_type), value),),
+        base_offset=offset,
+        control=True,
+        transactional=transactional,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        partition_leader_epoch=partition_leader_epoch,
+    )
+
+
+def build_end_transaction_marker(
+    *,
+    commit: bool,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp: int,
+    offset: int = 0,
+    partition_leader_epoch: int = -1,
+) -> bytearray:
+    return build_control_batch(
+        COMMIT if commit else ABORT,
+        _END_TRANSACTION.pack(0, coordinator_epoch),
+        offset=offset,
+        timestamp=timestamp,
+        partition_leader_epoch=partition_leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+    )
+
+
+def read_control_type(record: Record) -> int:
+    """The type that a control record's key names; it may be one that this module has no name for."""
+    try:
+        version, control_type = _KEY.unpack_from(record.key or b"")
+    except StructError:
+        raise InvalidRecord(f"a control record's key of {len(record.key or b'')} bytes") from None
+    if version < 0:
+        raise InvalidRecord(f"a control record's key of version {version}")
+    return int(control_type)
+
+
+def read_end_transaction_marker(batch: Buffer, header: BatchHeader | None = None) -> EndTransactionMarker | None:
+    """What the batch at the start of `batch` says about the end of a transaction; None where it says nothing."""
+    if header is None:
+        header = read_header(batch)
+    record = next(iter_records(batch, header), None)
+    if record is None or not header.is_control:  # compaction leaves control batches without a record
+        return None
+    control_type = read_control_type(record)
+    if control_type not in (ABORT, COMMIT):
+        return None
+    value = record.value or b""
+    try:
+        version, coordinator_epoch = _END_TRANSACTION.unpack_from(value)
+    except StructError:
+        raise InvalidRecord(f"an end transaction marker's value of {len(value)} bytes") from None
+    if version < 0:
+        raise InvalidRecord(f"an end transaction marker's value of version {version}")
+    return EndTransactionMarker(
+        record.offset,
+        record.timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        coordinator_epoch,
+        control_type == COMMIT,
+    )

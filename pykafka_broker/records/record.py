@@ -1,0 +1,210 @@
+"""Records inside v2 batches. Rule: reading yields what stands there, and whatever can't stand there is refused.
+
+Layout of a record (Kafka docs, "Record"): length varint, attributes int8 (unused), timestamp delta varlong, offset
+delta varint, key length varint (-1: null), key, value length varint (-1: null), value, header count varint, and for
+each header key length, key, value length, value. Varints are zigzag. Deltas count from the batch's base timestamp and
+base offset. Offsets may have gaps, which compaction leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from struct import error as StructError
+
+from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, decompress
+from pykafka_broker.records.crc import Buffer
+from pykafka_broker.records.errors import InvalidRecord
+from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header, require_whole
+
+Headers = list[tuple[str, bytes | None]]
+
+_SMALLEST_RECORD = 7
+_SMALLEST_BYTES = Struct("7B").unpack_from
+_SAFE_TIMESTAMP = 1 << 62  # a delta of one byte added to less than this stays an int64
+
+
+class Record:
+    """One record. A header key that isn't UTF-8 comes as lone surrogates (PEP 383) and is written as it was."""
+
+    __slots__ = ("headers", "key", "offset", "timestamp", "value")
+
+    def __init__(
+        self,
+        offset: int = 0,
+        timestamp: int = -1,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: Headers | None = None,
+    ) -> None:
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers: Headers = [] if headers is None else headers
+
+    def _fields(self) -> tuple[object, ...]:
+        return self.offset, self.timestamp, self.key, self.value, self.headers
+
+    def __eq__(self, other: object) -> bool:
+        return self._fields() == other._fields() if isinstance(other, Record) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it can be changed
+
+    def __repr__(self) -> str:
+        return f"Record{self._fields()}"
+
+
+def iter_records(
+    batch: Buffer, header: BatchHeader | None = None, *, max_bytes: int = MAX_DECOMPRESSED
+) -> Iterator[Record]:
+    """The records of the batch at the start of `batch`, in order; the CRC is not checked here.
+
+    A bad header or compressed block raises at the call, a bad record when its turn comes.
+    """
+    if header is None:
+        header = read_header(batch)
+    return _records(*records_data(batch, header, max_bytes), header)
+
+
+def records_data(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED) -> tuple[bytes, int, int]:
+    """Uncompressed bytes with a batch's records in them, where these begin and where they end."""
+    stop = require_whole(batch, header)
+    if header.codec != NONE:
+        data = decompress(header.codec, memoryview(batch)[HEADER_SIZE:stop], max_bytes)
+        position, stop = 0, len(data)
+    elif isinstance(batch, bytes):
+        data, position = batch, HEADER_SIZE
+    else:
+        data = bytes(memoryview(batch)[HEADER_SIZE:stop])
+        position, stop = 0, len(data)
+    if not 0 <= header.count * _SMALLEST_RECORD <= stop - position:
+        raise InvalidRecord(f"{header.count} records can't stand in {stop - position} bytes")
+    if header.base_offset + (1 << 31) >= 1 << 63:
+        raise InvalidRecord(f"base offset {header.base_offset} leaves no room for the records' offsets")
+    return data, position, stop
+
+
+def _records(data: bytes, position: int, stop: int, header: BatchHeader) -> Iterator[Record]:
+    """Every record. Those of the common form are decoded in the loop; the rest, and all errors, are `_read_record`'s.
+
+    The common form has one byte for the timestamp delta and the key's length, at most two for the record's length, the
+    offset delta and the value's length, and no headers. A call for each varint would take three times as long.
+    """
+    base_offset = header.base_offset
+    base_timestamp = header.base_timestamp
+    append_time = header.max_timestamp if header.log_append_time else None
+    max_delta = 127 if -_SAFE_TIMESTAMP < base_timestamp < _SAFE_TIMESTAMP else -1
+    new, cls, smallest_bytes = Record.__new__, Record, _SMALLEST_BYTES
+    try:
+        for _ in range(header.count):
+            start = position
+            size, second, third, fourth, fifth, sixth, seventh = smallest_bytes(data, start)
+            if size < 128:
+                end = start + 1 + (size >> 1)
+                delta, offset, size, after = third, fourth, fifth, sixth
+                position = start + 5
+            else:
+                end = start + 2 + ((size & 127 | second << 7) >> 1)
+                delta, offset, size, after = fourth, fifth, sixth, seventh
+                position = start + 6
+            if offset > 127:
+                offset += (size << 7) - 128
+                size = after
+                position += 1
+            if delta <= max_delta and offset < 16384 and not offset & 1 and size < 128 and end <= stop:
+                record = new(cls)
+                record.offset = base_offset + (offset >> 1)
+                record.timestamp = base_timestamp + (delta >> 1 ^ -(delta & 1)) if append_time is None else append_time
+                if size == 1:
+                    record.key = None
+                else:
+                    if size & 1:
+                        end = 0  # not of the common form
+                    record.key = data[position : (position := position + (size >> 1))]
+                size = data[position]
+                position += 1
+                if size == 1:
+                    record.value = None
+                else:
+                    if size > 127:
+                        size += (data[position] << 7) - 128
+                        position += 1
+                    if size & 1 or size > 16383:
+                        end = 0
+                    record.value = data[position : (position := position + (size >> 1))]
+                if position + 1 == end and not data[position]:
+                    record.headers = []
+                    position = end
+                    yield record
+                    continue
+            record, position = _read_record(data, start, stop, header)
+            yield record
+    except (IndexError, StructError):
+        raise InvalidRecord(f"the records are cut short at byte {stop}") from None
+    if position != stop:
+        raise InvalidRecord(f"{stop - position} bytes follow the {header.count} records")
+
+
+def _read_record(data: bytes, position: int, stop: int, header: BatchHeader) -> tuple[Record, int]:
+    """The record at `position`, whatever its form, and where it ends."""
+    size, position = read_varint(data, position)
+    end = position + size
+    if not 0 <= size <= stop - position:
+        raise InvalidRecord(f"a record of {size} bytes with {stop - position} left")
+    timestamp_delta, position = read_varint(data, position + 1, 64)  # after the attributes
+    offset_delta, position = read_varint(data, position)
+    if offset_delta < 0:
+        raise InvalidRecord(f"offset delta {offset_delta}")
+    key, position = _read_bytes(data, position, end)
+    value, position = _read_bytes(data, position, end)
+    headers, position = _read_headers(data, position, end)
+    if position != end:
+        raise InvalidRecord(f"a record that ends at byte {end} has fields up to byte {position}")
+    timestamp = header.max_timestamp if header.log_append_time else header.base_timestamp + timestamp_delta
+    return Record(header.base_offset + offset_delta, wrap_int64(timestamp), key, value, headers), end
+
+
+def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(data, position)
+    if size == -1:
+        return None, position
+    if not 0 <= size <= end - position:
+        raise InvalidRecord(f"a field of {size} bytes with {end - position} left in its record")
+    return data[position : position + size], position + size
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
+    count, position = read_varint(data, position)
+    if not 0 <= count <= max(end - position, 0) // 2:
+        raise InvalidRecord(f"{count} headers with {end - position} bytes left in their record")
+    headers: Headers = []
+    for _ in range(count):
+        key, position = _read_bytes(data, position, end)
+        if key is None:
+            raise InvalidRecord("a header's key is null")
+        value, position = _read_bytes(data, position, end)
+        headers.append((key.decode("utf-8", "surrogateescape"), value))
+    return headers, position
+
+
+def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
+    """A zigzag varint of up to `bits` bits and the position after it; IndexError at the end of the data."""
+    result = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift >= bits:
+            break
+    if byte > 0x7F or result >> bits:
+        raise InvalidRecord(f"a varint of more than {bits} bits ends at byte {position}")
+    return (result >> 1) ^ -(result & 1), position
+
+
+def wrap_int64(value: int) -> int:
+    """Timestamps that lie far apart have a delta that wraps around, as int64 arithmetic does."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
