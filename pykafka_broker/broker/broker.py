@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.transaction_host import TransactionHost
     from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
     from pykafka_broker.cluster.records import ApiMessageAndVersion
+    from pykafka_broker.protocol.messages.produce_request import ProduceRequest
+    from pykafka_broker.records.header import BatchHeader
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
@@ -48,8 +50,8 @@ class Broker:
         self.listeners: dict[str, Any] = {}  # by name; each has host, port and advertised
         self.purgatory = Purgatory()
         self.fetch_sessions = FetchSessionCache(
-            config["max.incremental.fetch.session.cache.slots"],
-            config["min.incremental.fetch.session.eviction.ms"],
+            config.max_incremental_fetch_session_cache_slots,
+            config.min_incremental_fetch_session_eviction_ms,
             new_session_id,
         )
         self._partitions: dict[
@@ -137,6 +139,20 @@ class Broker:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         log = self._partitions[topic, partition] = self.logs.get(topic, partition)
         return log
+
+    def verify_transactional_produce(
+        self, context: RequestContext, request: ProduceRequest, header: BatchHeader, topic: str, partition: int
+    ) -> bool:
+        """Whether the coordinator vouches for this partition being part of the producer's transaction (KIP-890)."""
+        return self.transactions.verify_produce(
+            request.transactional_id,
+            header.producer_id,
+            header.producer_epoch,
+            topic,
+            partition,
+            context.api_version,
+            context.now,
+        )
 
     def forget_partition(self, topic: str, partition: int) -> None:
         """The partition was deleted, moved or failed: whoever waits for it finds out."""

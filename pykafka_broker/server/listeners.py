@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from pykafka_broker.config import BrokerConfig, ConfigError
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.values import invalid
 
 _ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://\[?([^\[\]/]*?)\]?:(\d+)$")
 
@@ -29,7 +30,7 @@ def parse_endpoint(key: str, text: str) -> tuple[str, str, int]:
     """Name, host and port of `NAME://HOST:PORT`."""
     match = _ENDPOINT.match(text.strip())
     if match is None or int(match[3]) > 65535:
-        raise ConfigError(f"Invalid value {text} for configuration {key}: it must be NAME://HOST:PORT")
+        raise invalid(key, text, "it must be NAME://HOST:PORT")
     return match[1].upper(), match[2], int(match[3])
 
 
@@ -39,20 +40,17 @@ def listeners_of(config: BrokerConfig) -> list[Listener]:
     advertised = {
         name: (host, port)
         for name, host, port in (
-            parse_endpoint("advertised.listeners", text) for text in config["advertised.listeners"] or ()
+            parse_endpoint("advertised.listeners", text) for text in config.advertised_listeners or ()
         )
     }
     listeners: list[Listener] = []
-    for text in config["listeners"]:
+    for text in config.listeners:
         name, host, port = parse_endpoint("listeners", text)
         protocol = protocols.get(name, name)
-        if name in (config["controller.listener.names"] or ()):
+        if name in (config.controller_listener_names or ()):
             continue  # one process is broker and controller here: nobody dials a controller
         if protocol != "PLAINTEXT":
-            raise ConfigError(
-                f"Invalid value {text} for configuration listeners: "
-                f"security protocol {protocol} is not served, only PLAINTEXT"
-            )
+            raise invalid("listeners", text, f"security protocol {protocol} is not served, only PLAINTEXT")
         listeners.append(Listener(name, host or "0.0.0.0", port, advertised.get(name)))
     return listeners
 
@@ -60,6 +58,6 @@ def listeners_of(config: BrokerConfig) -> list[Listener]:
 def _security_protocols(config: BrokerConfig) -> dict[str, str]:
     """`listener.security.protocol.map`: "NAME:PROTOCOL,..."."""
     pairs = (
-        entry.strip().partition(":") for entry in config["listener.security.protocol.map"].split(",") if entry.strip()
+        entry.strip().partition(":") for entry in config.listener_security_protocol_map.split(",") if entry.strip()
     )
     return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}

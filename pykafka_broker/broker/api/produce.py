@@ -50,10 +50,9 @@ def produce(broker: Broker, context: RequestContext, request: ProduceRequest) ->
                 unknown = error
         answers = []
         for one in topic.partition_data:
-            error = refused or unknown
             try:
-                if error is not None:
-                    raise error
+                if refused or unknown:
+                    raise refused or unknown  # type: ignore[misc]
                 answer = _append(broker, context, request, name, one.index, one.records)
             except ApiError as error:
                 answer = _failure(one.index, error)
