@@ -1,0 +1,35 @@
+"""Record `answers.json` from a running Apache Kafka: python tests/scenarios/transactions/record.py PORT [scenario ...]
+
+The broker must look for timed-out transactions often: transaction.abort.timed.out.transaction.cleanup.interval.ms=500
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from script import SCENARIOS, Client
+from talk import SocketWire
+
+ANSWERS = Path(__file__).with_name("answers.json")
+
+
+def main(port: int, names: list[str]) -> None:
+    answers = json.loads(ANSWERS.read_text()) if ANSWERS.exists() else {}
+    for name in names or list(SCENARIOS):
+        client = Client(SocketWire(port), f"{name}-{secrets.token_hex(3)}")
+        client.await_transactions()
+        SCENARIOS[name](client)
+        answers[name] = client.lines
+        print(f"{name}: {len(client.lines)} answers")
+    ordered = {name: answers[name] for name in SCENARIOS if name in answers}
+    ANSWERS.write_text(json.dumps(ordered, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])
