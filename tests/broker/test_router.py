@@ -1,0 +1,146 @@
+"""From frames to answers: headers, versions, errors."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker import router as router_module
+from pykafka_broker.broker.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.purgatory import Parked, Purgatory
+from pykafka_broker.broker.router import PendingReply, Router, served_versions
+from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.errors import ApiError, FrameError
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from pykafka_broker.protocol.messages.list_offsets_request import ListOffsetsRequest
+from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsResponse
+
+CONNECTION = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
+
+
+class StubBroker:
+    def __init__(self) -> None:
+        self.purgatory = Purgatory()
+
+
+def frame(api_key: int, version: int, body: bytes, *, client_id: bytes | None = b"c", tags: bytes = b"") -> memoryview:
+    head = struct.pack(">hhi", api_key, version, 77)
+    head += struct.pack(">h", -1) if client_id is None else struct.pack(">h", len(client_id)) + client_id
+    return memoryview(bytearray(head + tags + body))
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Replace the handler of one API; returns the router and what the handler was called with."""
+
+    def install(api_key: ApiKey, outcome: Any) -> tuple[Router, list[tuple[RequestContext, Any]]]:
+        calls: list[tuple[RequestContext, Any]] = []
+
+        def handler(broker: Any, context: RequestContext, request: Any) -> Any:
+            calls.append((context, request))
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        router = Router(StubBroker())
+        endpoint = router._load(api_key)
+        endpoint.handler = handler
+        return router, calls
+
+    return install
+
+
+def joined(pieces: Any) -> bytes:
+    return b"".join(bytes(piece) for piece in pieces)
+
+
+def test_a_plain_header_and_its_answer(answering: Any) -> None:
+    router, calls = answering(ApiKey.LIST_OFFSETS, ListOffsetsResponse(throttle_time_ms=3))
+    body = ListOffsetsRequest(replica_id=-1).encode(2)
+    answer = joined(router.dispatch(CONNECTION, frame(2, 2, body), 1234))
+    context, request = calls[0]
+    assert (context.client_id, context.correlation_id, context.api_version, context.now) == ("c", 77, 2, 1234)
+    assert request == ListOffsetsRequest(replica_id=-1)
+    assert answer == struct.pack(">ii", len(answer) - 4, 77) + ListOffsetsResponse(throttle_time_ms=3).encode(2)
+
+
+def test_a_flexible_header_skips_its_tagged_fields(answering: Any) -> None:
+    router, calls = answering(ApiKey.LIST_OFFSETS, ListOffsetsResponse())
+    body = ListOffsetsRequest(replica_id=-1).encode(7)
+    answer = joined(router.dispatch(CONNECTION, frame(2, 7, body, client_id=None, tags=b"\x02\x00\x01x\x05\x02yz"), 0))
+    assert calls[0][0].client_id is None
+    assert answer[4:9] == struct.pack(">i", 77) + b"\x00"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"\x00\x02",
+        struct.pack(">hhih", 2, 2, 1, 500) + b"short",
+        struct.pack(">hhih", 2, 2, 1, -2),
+        struct.pack(">hhih", 2, 2, 1, 2) + b"\xff\xfe",
+        struct.pack(">hhih", 2, 7, 1, -1) + b"\x01\x00\x7f",
+        struct.pack(">hhih", 2, 7, 1, -1) + b"\xff\xff\xff\xff\xff\xff\xff",
+        struct.pack(">hhih", 999, 0, 1, -1),
+        struct.pack(">hhih", -1, 0, 1, -1),
+        struct.pack(">hhih", 2, 99, 1, -1),
+        struct.pack(">hhih", 2, -1, 1, -1),
+        struct.pack(">hhih", 2, 2, 1, -1) + b"\x00",
+    ],
+)
+def test_what_makes_no_sense_is_a_frame_error(bad: bytes, answering: Any) -> None:
+    router, calls = answering(ApiKey.LIST_OFFSETS, ListOffsetsResponse())
+    with pytest.raises(FrameError):
+        router.dispatch(CONNECTION, memoryview(bytearray(bad)), 0)
+    assert calls == []
+
+
+def test_an_api_error_becomes_the_answers_error(answering: Any) -> None:
+    router, _ = answering(ApiKey.INIT_PRODUCER_ID, ApiError(ErrorCode.NOT_COORDINATOR))
+    answer = joined(router.dispatch(CONNECTION, frame(22, 1, InitProducerIdRequest().encode(1)), 0))
+    assert InitProducerIdResponse.decode(answer[8:], 1).error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_defect_is_logged_and_answered(answering: Any, caplog: pytest.LogCaptureFixture) -> None:
+    router, _ = answering(ApiKey.INIT_PRODUCER_ID, ZeroDivisionError("oops"))
+    answer = joined(router.dispatch(CONNECTION, frame(22, 1, InitProducerIdRequest().encode(1)), 0))
+    assert InitProducerIdResponse.decode(answer[8:], 1).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "ZeroDivisionError: oops" in caplog.text
+    assert "correlation_id=77" in caplog.text
+
+
+def test_a_defect_that_the_answer_has_no_room_for_closes(answering: Any) -> None:
+    router, _ = answering(ApiKey.LIST_OFFSETS, ZeroDivisionError("oops"))
+    with pytest.raises(FrameError, match="UNKNOWN_SERVER_ERROR"):
+        router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0)
+
+
+def test_a_parked_request_waits_in_the_purgatory(answering: Any) -> None:
+    parked = Parked(100, expire=lambda now: ListOffsetsResponse(throttle_time_ms=now))
+    router, _ = answering(ApiKey.LIST_OFFSETS, parked)
+    pending = router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0)
+    assert isinstance(pending, PendingReply)
+    answers: list[Any] = []
+    parked.on_reply = answers.append
+    router.broker.purgatory.on_deadline(100)
+    assert joined(pending.pieces(answers[0]))[8:] == ListOffsetsResponse(throttle_time_ms=100).encode(2)
+
+
+def test_no_answer_where_the_protocol_has_none(answering: Any) -> None:
+    router, _ = answering(ApiKey.LIST_OFFSETS, None)
+    assert router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0) is None
+
+
+def test_every_route_names_a_module_that_handles_it() -> None:
+    for api_key in ROUTES:
+        endpoint = router_module.Endpoint(api_key)
+        lowest, highest = served_versions(api_key)
+        spec = SPECS[api_key]
+        assert spec.min_version <= lowest <= highest <= spec.max_version
+        assert endpoint.handler.__module__.rpartition(".")[2] == ROUTES[api_key].module
