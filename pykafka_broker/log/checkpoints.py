@@ -1,0 +1,91 @@
+"""The small text files of a log directory and of a partition's folder.
+
+Rule: each is replaced whole (write aside, sync, rename). A checkpoint is a version line, a count line and that many
+lines of words.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+
+from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+
+_VERSION = "0"
+
+
+def read_lines(fs: FileSystem, path: str) -> list[list[str]]:
+    """The words of each entry; `ValueError` if the file is not a whole checkpoint."""
+    lines = read_file(fs, path).decode("ascii").splitlines()
+    if len(lines) < 2 or lines[0] != _VERSION:
+        raise ValueError(f"{path} is not a checkpoint of version {_VERSION}")
+    if int(lines[1]) != len(lines) - 2:
+        raise ValueError(f"{path} says {lines[1]} entries and has {len(lines) - 2}")
+    return [line.split() for line in lines[2:]]
+
+
+def write_lines(fs: FileSystem, path: str, entries: Iterable[Iterable[str]], *, sync: bool = True) -> None:
+    rows = [" ".join(entry) for entry in entries]
+    text = "\n".join((_VERSION, str(len(rows)), *rows, ""))
+    write_file(fs, path, text.encode("ascii"), sync=sync)
+
+
+def read_offsets(fs: FileSystem, path: str) -> dict[tuple[str, int], int]:
+    """An offset for each partition; a file that is missing or damaged says nothing, which costs a longer recovery and
+    no data.
+    """
+    try:
+        return {(topic, int(partition)): int(offset) for topic, partition, offset in read_lines(fs, path)}
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def write_offsets(fs: FileSystem, path: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    write_lines(fs, path, ((topic, str(partition), str(offset)) for (topic, partition), offset in offsets.items()))
+
+
+def id_text(uuid: bytes) -> str:
+    """Kafka's form of an id: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")
+
+
+def id_bytes(text: str) -> bytes:
+    raw = base64.urlsafe_b64decode(text + "==")
+    if len(raw) != 16:
+        raise ValueError(f"{text!r} is not an id")
+    return raw
+
+
+def write_partition_metadata(fs: FileSystem, path: str, topic_id: bytes) -> None:
+    write_file(fs, path, f"version: 0\ntopic_id: {id_text(topic_id)}\n".encode("ascii"))
+
+
+def read_partition_metadata(fs: FileSystem, path: str) -> bytes | None:
+    """The topic id, None if the file is missing or says none."""
+    try:
+        lines = read_file(fs, path).decode("ascii").splitlines()
+        fields = dict(line.split(": ", 1) for line in lines if line)
+        return id_bytes(fields["topic_id"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
+
+
+def read_properties(fs: FileSystem, path: str) -> dict[str, str]:
+    """A Java properties file of plain `key=value` lines."""
+    lines = read_file(fs, path).decode("utf-8").splitlines()
+    pairs = (line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def write_properties(fs: FileSystem, path: str, properties: Mapping[str, str]) -> None:
+    text = "#\n" + "".join(f"{key}={value}\n" for key, value in sorted(properties.items()))
+    write_file(fs, path, text.encode("utf-8"))

@@ -1,0 +1,193 @@
+"""The door to the disk.
+
+Rule: nothing in `log/` touches a file except through a `FileSystem`. Tests put one in its place that fails, runs
+full, or forgets what was not synced. A call either does all of its work or raises `OSError`; a short write never goes
+unnoticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+from typing import NamedTuple, Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class FileStat(NamedTuple):
+    size: int
+    modified_ms: int
+
+
+class DiskUsage(NamedTuple):
+    total_bytes: int
+    usable_bytes: int
+
+
+class FileHandle(Protocol):
+    """An open file; it is closed when the last reference to it goes, so whoever holds it can use it."""
+
+    def fileno(self) -> int: ...
+
+    def read_at(self, length: int, position: int) -> bytes:
+        """Up to `length` bytes; fewer only at the end of the file."""
+
+    def write_at(self, data: Buffer, position: int) -> None: ...
+
+    def size(self) -> int: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None: ...
+
+
+class FileLock(Protocol):
+    def release(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle: ...
+
+    def stat(self, path: str) -> FileStat: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Replaces `target` in one step if it exists."""
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def make_directory(self, path: str) -> None: ...
+
+    def list_directory(self, path: str) -> list[str]: ...
+
+    def sync_directory(self, path: str) -> None:
+        """Makes creations, renames and removals in this directory outlive a power cut."""
+
+    def disk_usage(self, path: str) -> DiskUsage: ...
+
+    def lock(self, path: str) -> FileLock:
+        """An exclusive lock until it is released or the process ends; `BlockingIOError` if another one holds it."""
+
+
+def read_file(fs: FileSystem, path: str) -> bytes:
+    handle = fs.open(path, writable=False)
+    return handle.read_at(handle.size(), 0)
+
+
+def write_file(fs: FileSystem, path: str, data: bytes, *, sync: bool = True) -> None:
+    """Replace a small file so that a crash leaves the old or the new content, never a mixture."""
+    temporary = path + ".tmp"
+    handle = fs.open(temporary, create=True)
+    handle.truncate(0)
+    handle.write_at(data, 0)
+    if sync:
+        handle.sync()
+    fs.rename(temporary, path)
+    if sync:
+        fs.sync_directory(os.path.dirname(path))
+
+
+class OsFile:
+    """A descriptor that closes itself with its last reference."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def read_at(self, length: int, position: int) -> bytes:
+        data = os.pread(self._fd, length, position)
+        if len(data) == length or not data:
+            return data
+        pieces = [data]
+        missing = length - len(data)
+        while missing:
+            data = os.pread(self._fd, missing, position + length - missing)
+            if not data:
+                break
+            pieces.append(data)
+            missing -= len(data)
+        return b"".join(pieces)
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        written = os.pwrite(self._fd, data, position)
+        view = memoryview(data)
+        while written != view.nbytes:
+            written += os.pwrite(self._fd, view[written:], position + written)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+
+class OsFileLock:
+    __slots__ = ("_file",)
+
+    def __init__(self, file: OsFile) -> None:
+        self._file = file
+
+    def release(self) -> None:
+        fcntl.lockf(self._file.fileno(), fcntl.LOCK_UN)
+
+
+class OsFileSystem:
+    """The operating system's files."""
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        return OsFile(os.open(path, flags | os.O_CLOEXEC, 0o644))
+
+    def stat(self, path: str) -> FileStat:
+        status = os.stat(path)
+        return FileStat(status.st_size, status.st_mtime_ns // 1_000_000)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def list_directory(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def sync_directory(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        status = os.statvfs(path)
+        return DiskUsage(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
+
+    def lock(self, path: str) -> FileLock:
+        file = OsFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return OsFileLock(file)

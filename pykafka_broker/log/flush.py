@@ -1,0 +1,108 @@
+"""Syncing a log to disk.
+
+Rule: what lies below `recovery_point` outlives a power cut: the batches, and for segments that are complete also their
+indexes and the producer snapshot after them. One sync runs at a time for a log; everybody who asks meanwhile shares the
+next one (group commit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykafka_broker.log.filesystem import FileHandle
+from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.producer_snapshot import snapshot_name
+
+Waiter = Callable[[OSError | None], None]
+
+
+class FlushJob:
+    """Syncs one log up to where it ends now."""
+
+    def __init__(self, flusher: Flusher, now: int) -> None:
+        log = flusher.log
+        self._flusher = flusher
+        self._now = now
+        self._fs = log.files.fs
+        self._directory = log.directory
+        self.offset = log.log_end_offset
+        self._handles, self._snapshots = _unsynced_files(log)
+        self._sync_directory = log.directory_dirty
+        log.directory_dirty = False
+
+    def run(self) -> None:
+        for handle in self._handles:
+            handle.sync()
+        for path in self._snapshots:
+            self._fs.open(path).sync()
+        if self._sync_directory:
+            self._fs.sync_directory(self._directory)
+
+    def apply(self) -> None:
+        self._flusher.done(self.offset, self._now)
+
+    def failed(self, error: OSError) -> None:
+        self._flusher.failed(error)
+
+
+def _unsynced_files(log: PartitionLog) -> tuple[list[FileHandle], list[str]]:
+    handles, snapshots = [], []
+    segments = log.segments.starting_from(log.recovery_point)
+    for segment in segments:
+        handles.append(segment.log.handle())
+        if segment is not log.segments.active:
+            for file in segment.files()[1:]:
+                if file.exists():
+                    handles.append(file.handle())
+        snapshot = f"{log.directory}/{snapshot_name(segment.base_offset)}"
+        if segment.base_offset > log.recovery_point and log.files.fs.exists(snapshot):
+            snapshots.append(snapshot)
+    return handles, snapshots
+
+
+class Flusher:
+    """The syncs of one log."""
+
+    __slots__ = ("_running", "_submit", "_waiting", "log")
+
+    def __init__(self, log: PartitionLog, submit: Submit) -> None:
+        self.log = log
+        self._submit = submit
+        self._running = False
+        self._waiting: list[tuple[int, Waiter]] = []
+
+    def request(self, now: int, waiter: Waiter | None = None) -> None:
+        """Sync what is in the log by now; `waiter` hears when that is done, or that it failed."""
+        if waiter is not None:
+            self._waiting.append((self.log.log_end_offset, waiter))
+        if not self._running:
+            self._start(now)
+
+    def _start(self, now: int) -> None:
+        self._running = True
+        try:
+            job = FlushJob(self, now)
+        except OSError as error:
+            self.failed(error)
+        else:
+            self._submit(job)
+
+    def done(self, offset: int, now: int) -> None:
+        self._running = False
+        log = self.log
+        log.recovery_point = max(log.recovery_point, min(offset, log.log_end_offset))
+        log.last_flush_ms = now
+        ready = [waiter for wanted, waiter in self._waiting if wanted <= offset]
+        self._waiting = [(wanted, waiter) for wanted, waiter in self._waiting if wanted > offset]
+        if self._waiting:
+            self._start(now)
+        for waiter in ready:
+            waiter(None)
+
+    def failed(self, error: OSError) -> None:
+        self._running = False
+        waiting, self._waiting = self._waiting, []
+        self.log.listener.storage_failed(self.log, error)
+        for _, waiter in waiting:
+            waiter(error)

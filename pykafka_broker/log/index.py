@@ -1,0 +1,191 @@
+"""The sparse indexes of a segment: from an offset to a place in the file, and from a timestamp to an offset.
+
+Rule: an index only speeds things up. What it says is checked against the batch found there, and it can always be
+rebuilt from the log. Entries are appended in memory and written a page at a time, when the segment is flushed, rolled
+or closed; an idle index holds no bytes. Formats (Kafka's): offset index, 8 bytes: relative offset of a batch's last
+record, position of the batch. Time index, 12 bytes: the greatest timestamp so far, relative offset of the batch that
+brought it.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from pykafka_broker.log.files import CachedFile
+
+_PAGE_BYTES = 4096
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_OFFSET_ENTRY = struct.Struct(">ii")
+_TIME_ENTRY = struct.Struct(">qi")
+
+NO_TIMESTAMP = -1
+
+
+class SparseIndex:
+    """Fixed-size entries in ascending order: those before `_written` are in the file, the rest in `_tail`."""
+
+    __slots__ = ("_last", "_tail", "_written", "base_offset", "file")
+    ENTRY: struct.Struct
+
+    def __init__(self, file: CachedFile, base_offset: int, *, fresh: bool) -> None:
+        self.file = file
+        self.base_offset = base_offset
+        self._tail = bytearray()
+        self._written = 0 if fresh else -1  # -1: the file was not looked at yet
+        self._last: tuple[int, int] | None = None
+
+    @property
+    def count(self) -> int:
+        if self._written < 0:
+            self._written = self.file.size() // self.ENTRY.size  # a torn last entry is written over
+        return self._written + len(self._tail) // self.ENTRY.size
+
+    def is_full(self, index_bytes: int, spare: int = 0) -> bool:
+        return self.count >= index_bytes // self.ENTRY.size - spare
+
+    def _append(self, first: int, second: int) -> None:
+        if self._written < 0:
+            self._written = self.count
+        self._tail += self.ENTRY.pack(first, second)
+        self._last = first, second
+        if len(self._tail) >= _PAGE_BYTES:
+            self.write_out()
+
+    def write_out(self) -> None:
+        """Bring the file up to date, and into being."""
+        written = self.count - len(self._tail) // self.ENTRY.size
+        if self._tail:
+            self.file.create().write_at(self._tail, written * self.ENTRY.size)
+            self._written = self.count
+            self._tail = bytearray()
+        elif not written and not self.file.exists():
+            self.file.create()
+
+    def sync(self) -> None:
+        self.write_out()
+        self.file.handle().sync()
+
+    def truncate_entries(self, count: int) -> None:
+        """Keep the first `count` entries."""
+        self.write_out()
+        if count < self._written:
+            self.file.handle().truncate(count * self.ENTRY.size)
+            self._written = count
+            self._last = None
+
+    def clear(self) -> None:
+        self._tail = bytearray()
+        self._last = None
+        self._written = 0
+        if self.file.exists():
+            self.file.handle().truncate(0)
+
+    def last_entry(self) -> tuple[int, int] | None:
+        """The last entry as stored (the offset relative), or None."""
+        if self._last is None and self.count:
+            self._last = self.entry(self.count - 1)
+        return self._last
+
+    def entry(self, number: int) -> tuple[int, int]:
+        size = self.ENTRY.size
+        total = self.count
+        if number >= self._written:
+            values = self.ENTRY.unpack_from(self._tail, (number - self._written) * size)
+        elif number < total:
+            values = self.ENTRY.unpack(self.file.handle().read_at(size, number * size))
+        else:
+            raise IndexError(number)
+        return values[0], values[1]
+
+    def entries(self) -> Iterator[tuple[int, ...]]:
+        """Every entry as stored."""
+        self.write_out()
+        if self._written:
+            data = self.file.handle().read_at(self._written * self.ENTRY.size, 0)
+            yield from self.ENTRY.iter_unpack(data)
+
+    def _floor(self, target: int, key: struct.Struct, shift: int) -> int:
+        """Number of the last entry whose field `key` at `shift` is at most `target`, or -1."""
+        size = self.ENTRY.size
+        total = self.count
+        written = self._written
+        if total > written:
+            tail = self._tail
+            if not written or key.unpack_from(tail, shift)[0] <= target:
+                return written - 1 + _floor_in(tail, total - written, size, target, key, shift) + 1
+        if not written:
+            return -1
+        page_entries = _PAGE_BYTES // size
+        pages = (written + page_entries - 1) // page_entries
+        handle = self.file.handle()
+        page = 0
+        if pages > 1:
+            step = page_entries * size
+
+            def first_of(number: int) -> int:
+                return int(key.unpack(handle.read_at(key.size, number * step + shift))[0])
+
+            page = max(0, bisect_right(range(pages), target, key=first_of) - 1)
+        start = page * page_entries
+        here = min(page_entries, written - start)
+        return start + _floor_in(handle.read_at(here * size, start * size), here, size, target, key, shift)
+
+    def rename(self, path: str) -> None:
+        self.file.rename(path)
+
+    def close(self) -> None:
+        self.write_out()
+        self.file.close()
+
+
+def _floor_in(data: bytes | bytearray, count: int, size: int, target: int, key: struct.Struct, shift: int) -> int:
+    unpack = key.unpack_from
+    return bisect_right(range(count), target, key=lambda number: unpack(data, number * size + shift)[0]) - 1
+
+
+class OffsetIndex(SparseIndex):
+    __slots__ = ()
+    ENTRY = _OFFSET_ENTRY
+
+    def append(self, offset: int, position: int) -> None:
+        self._append(offset - self.base_offset, position)
+
+    def position_for(self, offset: int) -> int:
+        """Where to start looking for `offset`."""
+        number = self._floor(offset - self.base_offset, _INT32, 0)
+        return self.entry(number)[1] if number >= 0 else 0
+
+    def position_before(self, position: int) -> int:
+        """The last indexed batch that starts at or before `position`."""
+        number = self._floor(position, _INT32, 4)
+        return self.entry(number)[1] if number >= 0 else 0
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget entries at or above `offset`."""
+        self.truncate_entries(self._floor(offset - self.base_offset - 1, _INT32, 0) + 1)
+
+
+class TimeIndex(SparseIndex):
+    __slots__ = ()
+    ENTRY = _TIME_ENTRY
+
+    def last(self) -> tuple[int, int]:
+        """The greatest timestamp and its offset; (-1, base offset) when empty."""
+        last = self.last_entry()
+        return (last[0], self.base_offset + last[1]) if last is not None else (NO_TIMESTAMP, self.base_offset)
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        if timestamp > self.last()[0]:
+            self._append(timestamp, offset - self.base_offset)
+
+    def offset_for(self, timestamp: int) -> int:
+        """An offset at or before the first batch that has a timestamp as great as this."""
+        number = self._floor(timestamp, _INT64, 0)
+        return self.base_offset + (self.entry(number)[1] if number >= 0 else 0)
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget entries whose offset is at or above `offset`."""
+        self.truncate_entries(self._floor(offset - self.base_offset - 1, _INT32, 8) + 1)

@@ -1,0 +1,89 @@
+"""Which leader epoch wrote which offsets (`leader-epoch-checkpoint`).
+
+Rule: entries (epoch, start offset) rise in both. The file is rewritten whole whenever they change. (KIP-101, KIP-279,
+KIP-320)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from pykafka_broker.log.checkpoints import read_lines, write_lines
+from pykafka_broker.log.filesystem import FileSystem
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+FILE_NAME = "leader-epoch-checkpoint"
+
+
+class LeaderEpochs:
+    __slots__ = ("_fs", "_path", "entries")
+
+    def __init__(self, fs: FileSystem, path: str, entries: list[tuple[int, int]]) -> None:
+        self._fs = fs
+        self._path = path
+        self.entries = entries
+
+    @classmethod
+    def load(cls, fs: FileSystem, path: str) -> LeaderEpochs:
+        """What the file says; a file that is missing or can't be read is an empty one, recovery fills it from the
+        batches.
+        """
+        try:
+            entries = [(int(epoch), int(offset)) for epoch, offset in read_lines(fs, path)]
+        except (FileNotFoundError, ValueError):
+            entries = []
+        return cls(fs, path, entries)
+
+    @property
+    def latest(self) -> int:
+        return self.entries[-1][0] if self.entries else UNDEFINED_EPOCH
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Batches from `start_offset` on carry `epoch`; True if that is news."""
+        if self.entries and epoch <= self.entries[-1][0]:
+            return False
+        while self.entries and self.entries[-1][1] >= start_offset:
+            self.entries.pop()
+        self.entries.append((epoch, start_offset))
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest epoch at or below `epoch` and where it ends; (-1, -1) if there is none."""
+        entries = self.entries
+        if epoch == UNDEFINED_EPOCH or not entries:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if epoch == entries[-1][0]:
+            return epoch, log_end_offset
+        if epoch > entries[-1][0]:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        higher = bisect_right(entries, epoch, key=lambda entry: entry[0])
+        if higher == 0:
+            # KIP-279: an epoch older than all that is left ends where the oldest one starts
+            return epoch, entries[0][1]
+        return entries[higher - 1][0], entries[higher][1]
+
+    def epoch_at(self, offset: int) -> int:
+        number = bisect_right(self.entries, offset, key=lambda entry: entry[1])
+        return self.entries[number - 1][0] if number else UNDEFINED_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Forget epochs that start at or after `end_offset`."""
+        kept = [entry for entry in self.entries if entry[1] < end_offset]
+        changed = len(kept) < len(self.entries)
+        self.entries = kept
+        return changed
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Forget epochs that end at or before `start_offset`; the one that covers it now starts there."""
+        number = bisect_right(self.entries, start_offset, key=lambda entry: entry[1])
+        if number == 0 or (number == 1 and self.entries[0][1] == start_offset):
+            return False
+        self.entries = [(self.entries[number - 1][0], start_offset), *self.entries[number:]]
+        return True
+
+    def write(self, *, sync: bool = True) -> None:
+        write_lines(self._fs, self._path, [(str(epoch), str(offset)) for epoch, offset in self.entries], sync=sync)
+
+    def rename(self, path: str) -> None:
+        self._path = path

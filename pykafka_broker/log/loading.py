@@ -1,0 +1,126 @@
+"""From a folder to a `PartitionLog`, and the folder of a new one.
+
+Rule: after a clean shutdown only the end of the last segment is read. Everything else a log needs it reads when it is
+asked for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykafka_broker.config.topic import TopicConfig
+from pykafka_broker.log.checkpoints import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from pykafka_broker.log.leader_epochs import LeaderEpochs
+from pykafka_broker.log.partition_log import LogListener, PartitionLog
+from pykafka_broker.log.producer_loading import restore_producers
+from pykafka_broker.log.producer_state import ProducerState
+from pykafka_broker.log.segment import LogSegment
+from pykafka_broker.log.segments import Segments
+
+ZERO_ID = bytes(16)
+_LOG_SUFFIX = ".log"
+
+
+class Offsets(NamedTuple):
+    """What the checkpoint files of a log directory say of a partition."""
+
+    log_start_offset: int = 0
+    recovery_point: int = 0
+
+
+def create_log(
+    files: FileCache,
+    directory: str,
+    topic: str,
+    partition: int,
+    topic_id: bytes,
+    config: TopicConfig,
+    now: int,
+    listener: LogListener,
+) -> PartitionLog:
+    """A new, empty log in a folder of its own."""
+    fs = files.fs
+    fs.make_directory(directory)
+    if topic_id != ZERO_ID:
+        write_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}", topic_id)
+    segment = LogSegment(files, directory, 0, size=0, now=now, fresh=True)
+    segment.log.create()
+    epochs = LeaderEpochs(fs, f"{directory}/{EPOCHS_FILE}", [])
+    epochs.write(sync=False)
+    return PartitionLog(
+        topic,
+        partition,
+        topic_id=topic_id,
+        directory=directory,
+        config=config,
+        files=files,
+        segments=Segments([segment]),
+        producers=ProducerState(f"{topic}-{partition}"),
+        epochs=epochs,
+        log_start_offset=0,
+        log_end_offset=0,
+        recovery_point=0,
+        now=now,
+        listener=listener,
+    )
+
+
+def load_log(
+    files: FileCache,
+    directory: str,
+    topic: str,
+    partition: int,
+    config: TopicConfig,
+    offsets: Offsets,
+    now: int,
+    listener: LogListener,
+) -> PartitionLog:
+    """A log that was closed cleanly."""
+    fs = files.fs
+    names = fs.list_directory(directory)
+    segments = open_segments(files, directory, names, offsets.log_start_offset, now)
+    log_start_offset = max(offsets.log_start_offset, segments.first.base_offset)
+    log_end_offset = end_of(segments.active)
+    producers = ProducerState(f"{topic}-{partition}")
+    restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
+    return PartitionLog(
+        topic,
+        partition,
+        topic_id=read_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}") or ZERO_ID,
+        directory=directory,
+        config=config,
+        files=files,
+        segments=segments,
+        producers=producers,
+        epochs=LeaderEpochs.load(fs, f"{directory}/{EPOCHS_FILE}"),
+        log_start_offset=min(log_start_offset, log_end_offset),
+        log_end_offset=log_end_offset,
+        recovery_point=min(offsets.recovery_point, log_end_offset),
+        now=now,
+        listener=listener,
+    )
+
+
+def open_segments(files: FileCache, directory: str, names: list[str], log_start_offset: int, now: int) -> Segments:
+    """Every segment in the folder; a new one if there is none."""
+    bases = sorted(int(name[: -len(_LOG_SUFFIX)]) for name in names if name.endswith(_LOG_SUFFIX))
+    if not bases:
+        segment = LogSegment(files, directory, log_start_offset, size=0, now=now, fresh=True)
+        segment.log.create()
+        return Segments([segment])
+    segments = []
+    for base in bases:
+        status = files.fs.stat(f"{directory}/{base:020d}{_LOG_SUFFIX}")
+        segments.append(LogSegment(files, directory, base, size=status.size, now=status.modified_ms, fresh=False))
+    return Segments(segments)
+
+
+def end_of(segment: LogSegment) -> int:
+    """The offset after the last batch."""
+    end = segment.base_offset
+    if segment.size:
+        for place in segment.batches(segment.offset_index.position_before(segment.size)):
+            end = place.last_offset + 1
+    return end

@@ -1,0 +1,317 @@
+"""All logs of this broker.
+
+Rule: a start after a clean shutdown lists folders and opens nothing; a log is loaded when it is first asked for.
+After a crash every log is looked at before the first request, and what was not synced is checked. One directory that
+fails goes offline alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+
+from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.topic import TopicConfig
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.checkpoints import id_text
+from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.flush import Flusher, Waiter
+from pykafka_broker.log.jobs import Submit, run_inline
+from pykafka_broker.log.loading import ZERO_ID, create_log, load_log
+from pykafka_broker.log.log_directory import (
+    METADATA_TOPIC,
+    LogDirectory,
+    LogDirectoryError,
+    TopicPartition,
+    deleted_name,
+)
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.recovery import FolderRecovery
+from pykafka_broker.log.removal import Remover
+from pykafka_broker.log.scan import DamagedLog
+from pykafka_broker.log.segment import LogSegment
+from pykafka_broker.log.upkeep import Upkeep
+from pykafka_broker.protocol.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
+OPEN_FILES = 1024
+# The disk is well, there is only no room (or no descriptor) at the moment: appends fail, reads go on.
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+class LogManager:
+    """The one that keeps `log.dirs`; also the listener of its logs."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: BrokerConfig,
+        *,
+        new_uuid: Callable[[], bytes],
+        topic_config: Callable[[str], TopicConfig] | None = None,
+        submit: Submit = run_inline,
+        executor: Executor | None = None,
+    ) -> None:
+        self.fs = fs
+        self.config = config
+        self.new_uuid = new_uuid
+        self.topic_config = topic_config or (lambda topic: config.topic_defaults)
+        self.submit = submit
+        self.executor = executor
+        self.files = FileCache(fs, OPEN_FILES)
+        self.directories: list[LogDirectory] = []
+        self.cluster_id = ""
+        self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] | None = None
+        self.loaded: dict[TopicPartition, PartitionLog] = {}
+        self._where: dict[TopicPartition, LogDirectory] = {}
+        self._flushers: dict[TopicPartition, Flusher] = {}
+        self._remover = Remover(fs, submit, self._removal_failed)
+        self._upkeep = Upkeep(self)
+        self._now = 0
+
+    # -- life
+
+    def start(self, now: int) -> None:
+        """Take the directories and put what is in them in order; `LogDirectoryError` if none of them can be used."""
+        self._now = now
+        for path in self.config.data_dirs:
+            directory = LogDirectory(self.fs, path)
+            self.directories.append(directory)
+            self._attempt(directory, directory.take)
+        found = [directory.read_cluster_id() for directory in self._online()]
+        self.cluster_id = next(filter(None, found), "") or id_text(self.new_uuid())
+        for directory in self._online():
+            self._attempt(directory, self._open, directory, now)
+        if not self._online():
+            reasons = "; ".join(f"{directory.path}: {directory.error}" for directory in self.directories)
+            raise LogDirectoryError(f"None of the log directories can be used: {reasons}")
+        self._upkeep.start(now)
+
+    def _open(self, directory: LogDirectory, now: int) -> None:
+        directory.identify(self.config.node, self.cluster_id, self.new_uuid)
+        directory.read_state()
+        partitions, deleted = directory.list_folders()
+        for name in deleted:
+            self._remover.folder_later(now + self.config.topic_defaults.file_delete_delay_ms, directory.file(name))
+        if not directory.clean:
+            self._recover(directory, partitions, now)
+        for partition in partitions:
+            other = self._where.setdefault(partition, directory)
+            if other is not directory:
+                raise LogDirectoryError(f"{partition[0]}-{partition[1]} is in {other.path} and in {directory.path}")
+
+    def _recover(self, directory: LogDirectory, partitions: list[TopicPartition], now: int) -> None:
+        """Recover every partition, several at a time if there are threads for it."""
+
+        def recover(partition: TopicPartition) -> None:
+            topic, number = partition
+            path, offsets = directory.partition_path(partition), directory.offsets(partition)
+            FolderRecovery(self.files, path, f"{topic}-{number}", self._config_of(topic), offsets, now).run()
+
+        for _ in map(recover, partitions) if self.executor is None else self.executor.map(recover, partitions):
+            pass
+
+    def _attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
+        """A directory that can't be used is offline; the others go on. A lock that another broker holds ends the
+        start.
+        """
+        try:
+            action(*arguments)
+        except (OSError, DamagedLog) as error:
+            self.take_offline(directory, error)
+
+    def shutdown(self, now: int) -> None:
+        """Sync and close every log, write the checkpoints and, last of all, the marker."""
+        for directory in self._online():
+            self._attempt(directory, self._close, directory, now)
+        for directory in self.directories:
+            directory.release()
+
+    def _close(self, directory: LogDirectory, now: int) -> None:
+        logs = [log for partition, log in self.loaded.items() if self._where[partition] is directory]
+        for log in logs:
+            if log.recovery_point < log.log_end_offset:
+                self.flush(log, now)
+            log.close()
+        if directory.online:
+            self._upkeep.write_checkpoints(directory)
+            directory.write_clean_marker()
+
+    def _online(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if directory.online]
+
+    # -- logs
+
+    def get(self, topic: str, partition: int) -> PartitionLog:
+        """The log of a partition, loaded now if it was not asked for before."""
+        key = topic, partition
+        log = self.loaded.get(key)
+        return log if log is not None else self._load(key)
+
+    def _load(self, key: TopicPartition) -> PartitionLog:
+        topic, partition = key
+        directory = self._where.get(key)
+        if directory is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no log of {topic}-{partition} here")
+        if directory.error is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path} is offline: {directory.error}")
+        path, offsets = directory.partition_path(key), directory.offsets(key)
+        try:
+            log = load_log(self.files, path, topic, partition, self._config_of(topic), offsets, self._now, self)
+        except OSError as error:
+            self.take_offline(directory, error)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error}") from error
+        self.loaded[key] = log
+        return log
+
+    def exists(self, topic: str, partition: int) -> bool:
+        return (topic, partition) in self._where
+
+    def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
+        return self._where.get(partition)
+
+    def partitions(self) -> Iterable[TopicPartition]:
+        """All partitions that have a folder here."""
+        return self._where.keys()
+
+    def create(
+        self, topic: str, partition: int, topic_id: bytes, now: int, *, directory_id: bytes = ZERO_ID
+    ) -> PartitionLog:
+        """A new log, in the directory of that id, else in the one that holds the fewest; one that exists is returned."""
+        key = topic, partition
+        if key in self._where:
+            log = self.get(topic, partition)
+            if topic_id in (log.topic_id, ZERO_ID):
+                return log
+            self.delete(topic, partition, now)  # what an earlier topic of that name left behind
+        directory = self._place(directory_id)
+        try:
+            if key in directory.recovery_points or key in directory.log_start_offsets:
+                self._upkeep.forget(directory, key)  # or a crash would take a deleted log's offsets for this one's
+            path = directory.partition_path(key)
+            log = create_log(self.files, path, topic, partition, topic_id, self._config_of(topic), now, self)
+        except OSError as error:
+            raise self.directory_failed(directory, error) from error
+        self._where[key] = directory
+        self.loaded[key] = log
+        return log
+
+    def _place(self, directory_id: bytes) -> LogDirectory:
+        online = self._online()
+        for directory in online:
+            if directory.id == directory_id:
+                return directory
+        if not online:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is online")
+        if len(online) == 1:
+            return online[0]
+        counts = dict.fromkeys(map(id, online), 0)
+        for directory in self._where.values():
+            if id(directory) in counts:
+                counts[id(directory)] += 1
+        return min(online, key=lambda directory: counts[id(directory)])
+
+    def metadata_log(self, now: int) -> PartitionLog:
+        """`__cluster_metadata-0`, in `metadata.log.dir` or else the first directory; made if there is none."""
+        wanted = self.config.metadata_log_dir or self.directories[0].path
+        directory = next(directory for directory in self.directories if directory.path == wanted)
+        return self.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, now, directory_id=directory.id)
+
+    def _config_of(self, topic: str) -> TopicConfig:
+        if topic != METADATA_TOPIC:
+            return self.topic_config(topic)
+        config = self.config
+        overrides = {
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "segment.bytes": str(config.metadata_log_segment_bytes),
+            "segment.ms": str(config.metadata_log_segment_ms),
+        }
+        return TopicConfig.resolve(config, overrides)
+
+    def reconfigure(self, topic: str, config: TopicConfig) -> None:
+        """A topic's settings have changed."""
+        for (name, _), log in self.loaded.items():
+            if name == topic:
+                log.config = config
+
+    def delete(self, topic: str, partition: int, now: int) -> None:
+        """Take the partition away: its folder gets another name now and is removed after `file.delete.delay.ms`."""
+        key = topic, partition
+        directory = self._where.pop(key, None)
+        log = self.loaded.pop(key, None)
+        self._flushers.pop(key, None)
+        if directory is None or not directory.online:
+            return
+        delay_ms = (log.config if log is not None else self._config_of(topic)).file_delete_delay_ms
+        target = directory.file(deleted_name(key, self.new_uuid()))
+        try:
+            self.fs.rename(directory.partition_path(key), target)
+        except OSError as error:
+            raise self.directory_failed(directory, error) from error
+        if log is not None:
+            log.move_to(target)
+            self._remover.later(now + delay_ms, log.retire)
+        self._remover.folder_later(now + delay_ms, target)
+
+    # -- what logs tell their keeper
+
+    def storage_failed(self, log: PartitionLog, error: OSError) -> None:
+        directory = self._where.get((log.topic, log.partition))
+        if directory is not None:
+            self.directory_failed(directory, error)
+
+    def rolled(self, log: PartitionLog) -> None:
+        self.flush(log, self._now)
+
+    def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
+        due = self._now + log.config.file_delete_delay_ms
+        for segment in segments:
+            self._remover.later(due, segment.remove)
+
+    def flush(self, log: PartitionLog, now: int, waiter: Waiter | None = None) -> None:
+        """Sync what is in the log by now, off the event loop; `waiter` hears of the end."""
+        key = log.topic, log.partition
+        flusher = self._flushers.get(key)
+        if flusher is None:
+            flusher = self._flushers[key] = Flusher(log, self.submit)
+        flusher.request(now, waiter)
+
+    # -- failure
+
+    def directory_failed(self, directory: LogDirectory, error: OSError) -> ApiError:
+        if error.errno not in _PASSING:
+            self.take_offline(directory, error)
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}")
+
+    def _removal_failed(self, error: OSError) -> None:
+        logger.warning("Could not remove what was deleted, the next start tries again: %s", error)
+
+    def take_offline(self, directory: LogDirectory, error: Exception) -> None:
+        """Serve nothing from this directory any more."""
+        if not directory.online:
+            return
+        directory.error = error
+        lost = [partition for partition, where in self._where.items() if where is directory]
+        logger.error("Log directory %s is offline with %d partitions: %s", directory.path, len(lost), error)
+        for partition in lost:
+            self.loaded.pop(partition, None)
+            self._flushers.pop(partition, None)
+        if self.on_offline is not None:
+            self.on_offline(directory, lost)
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        deadlines = (self._upkeep.next_deadline(), self._remover.next_deadline())
+        return min((due for due in deadlines if due is not None), default=None)
+
+    def on_deadline(self, now: int) -> None:
+        self._now = now
+        self._upkeep.on_deadline(now)
+        self._remover.on_deadline(now)

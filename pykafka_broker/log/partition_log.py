@@ -1,0 +1,444 @@
+"""The log of one partition.
+
+Rule: an append checks everything first, then writes once, then changes what is known. If the write fails nothing has
+happened. Readers never see past the offset they name, which the caller takes from `high_watermark` or
+`last_stable_offset`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import zlib
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+from pykafka_broker.config.topic import TopicConfig
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log import timestamps, trimming
+from pykafka_broker.log.files import FileCache, FileSlice
+from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from pykafka_broker.log.leader_epochs import LeaderEpochs
+from pykafka_broker.log.markers import Marker, read_marker
+from pykafka_broker.log.producer_loading import restore_producers
+from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
+from pykafka_broker.log.producer_state import BatchMetadata, ProducerEntry, ProducerState
+from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET, LogSegment
+from pykafka_broker.log.segments import Segments
+from pykafka_broker.log.timestamps import TimestampOffset
+from pykafka_broker.log.transaction_index import AbortedTransaction
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.header import BatchHeader, read_header
+
+_BASE_OFFSET = struct.Struct(">q").pack_into
+_LEADER_EPOCH = struct.Struct(">i").pack_into
+_LEADER_EPOCH_AT = 12
+
+
+class Origin(IntEnum):
+    """Who appends: only clients are held to their sequence numbers, only a follower's batches keep their offsets."""
+
+    CLIENT = 0
+    COORDINATOR = 1
+    RAFT_LEADER = 2
+    REPLICATION = 3
+
+
+class AppendInfo(NamedTuple):
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+class LogRead:
+    """What a read found: whole batches, at least one."""
+
+    __slots__ = ("_end_offset", "records")
+
+    def __init__(self, records: FileSlice, end_offset: int) -> None:
+        self.records = records
+        self._end_offset = end_offset
+
+    def end_offset(self) -> int:
+        """The offset to read from next."""
+        return self._end_offset
+
+
+class LogListener(Protocol):
+    """Whoever keeps the logs of a directory."""
+
+    def storage_failed(self, log: PartitionLog, error: OSError) -> None:
+        """The disk refused a read or a write."""
+
+    def rolled(self, log: PartitionLog) -> None:
+        """A segment is complete and can be synced."""
+
+    def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
+        """These segments are renamed; their files are to be removed later."""
+
+
+class PartitionLog:
+    """One partition's log; `loading.create_log` and `loading.load_log` make them."""
+
+    # invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset, and recovery_point <=
+    # log_end_offset
+    __slots__ = (
+        "config",
+        "directory",
+        "directory_dirty",
+        "epochs",
+        "files",
+        "high_watermark",
+        "last_flush_ms",
+        "leader_epoch",
+        "listener",
+        "log_end_offset",
+        "log_start_offset",
+        "partition",
+        "producers",
+        "recovery_point",
+        "segments",
+        "sole_replica",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        topic_id: bytes,
+        directory: str,
+        config: TopicConfig,
+        files: FileCache,
+        segments: Segments,
+        producers: ProducerState,
+        epochs: LeaderEpochs,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        now: int,
+        listener: LogListener,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.config = config
+        self.files = files
+        self.segments = segments
+        self.producers = producers
+        self.epochs = epochs
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = self.high_watermark = log_end_offset
+        self.recovery_point = recovery_point  # what lies below is synced
+        self.sole_replica = True  # then what is appended is committed; replication moves the high watermark itself
+        self.last_flush_ms = now
+        self.directory_dirty = True  # files came or went since the folder was synced
+        self.leader_epoch = max(0, epochs.latest)
+        self.listener = listener
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.topic}-{self.partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it no transaction is undecided (KIP-98)."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return unstable if unstable > self.log_start_offset else self.log_start_offset
+
+    def append(
+        self,
+        batch: bytearray | memoryview,
+        now: int,
+        *,
+        header: BatchHeader | None = None,
+        leader_epoch: int | None = None,
+        origin: Origin = Origin.CLIENT,
+        verified: bool = True,
+        transaction_version: int = 0,
+    ) -> AppendInfo:
+        """Append one v2 batch whose size, CRC and timestamps the caller has checked; base offset and leader epoch are
+        written into it.
+
+        `verified` False: the transaction coordinator was not asked whether this partition is part of the producer's
+        transaction, so the batch is only taken if one is open here (KIP-890). `transaction_version` concerns markers
+        only.
+        """
+        if header is None:
+            header = read_header(batch)
+        if origin is Origin.REPLICATION:
+            base_offset, leader_epoch = self._check_replicated(header), header.partition_leader_epoch
+        else:
+            base_offset = self.log_end_offset
+            if leader_epoch is None:
+                leader_epoch = self.leader_epoch
+            _BASE_OFFSET(batch, 0, base_offset)
+            _LEADER_EPOCH(batch, _LEADER_EPOCH_AT, leader_epoch)
+        marker = None
+        if header.producer_id >= 0:
+            if header.is_control:
+                marker = read_marker(batch, header, base_offset)
+                if marker is not None and origin is not Origin.REPLICATION:
+                    self.producers.check_marker(marker, transaction_version)
+            elif origin is not Origin.REPLICATION:
+                duplicate = self._check_producer(header, base_offset, origin, verified)
+                if duplicate is not None:
+                    first = duplicate.first_offset
+                    return AppendInfo(first, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True)
+        return self._write(batch, header, base_offset, leader_epoch, marker, now)
+
+    def _check_replicated(self, header: BatchHeader) -> int:
+        if header.base_offset < self.log_end_offset:
+            raise ApiError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"offset {header.base_offset} comes after {self.log_end_offset - 1} in {self}",
+            )
+        return header.base_offset
+
+    def _check_producer(
+        self, header: BatchHeader, base_offset: int, origin: Origin, verified: bool
+    ) -> BatchMetadata | None:
+        if origin is Origin.CLIENT:
+            duplicate = self.producers.find_duplicate(header)
+            if duplicate is not None:
+                return duplicate
+        if not verified and header.is_transactional and not self.has_open_transaction(header):
+            raise ApiError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+        self.producers.check(header, base_offset, check_sequence=origin is Origin.CLIENT)
+        return None
+
+    def _write(
+        self,
+        batch: bytearray | memoryview,
+        header: BatchHeader,
+        base_offset: int,
+        leader_epoch: int,
+        marker: Marker | None,
+        now: int,
+    ) -> AppendInfo:
+        last_offset = base_offset + header.last_offset_delta
+        timestamp = header.max_timestamp
+        try:
+            segment = self.segments.active
+            if self._must_roll(segment, len(batch), timestamp, last_offset, now):
+                segment = self.roll(now, base_offset)
+            if leader_epoch > self.epochs.latest:
+                self.assign_epoch(leader_epoch, base_offset)
+            if marker is not None:
+                self._index_abort(marker, segment)
+            segment.append(batch, last_offset, timestamp, self.config)
+        except OSError as error:
+            raise self.storage_error(error) from error
+        if marker is not None:
+            self.producers.apply_marker(marker)
+        elif header.producer_id >= 0:
+            self.producers.apply(header, base_offset)
+        self.log_end_offset = last_offset + 1
+        if self.sole_replica:
+            self.advance_high_watermark(last_offset + 1)
+        return AppendInfo(base_offset, last_offset, timestamp, self.log_start_offset)
+
+    def _index_abort(self, marker: Marker, segment: LogSegment) -> None:
+        """Before the marker itself, since it must not be in the log without this; an entry left by a failed write
+        goes first.
+        """
+        segment.transactions.truncate_to(marker.offset)
+        aborted = self.producers.aborted_by(marker)
+        if aborted is not None:
+            segment.transactions.append(aborted)
+
+    def _must_roll(self, segment: LogSegment, size: int, timestamp: int, last_offset: int, now: int) -> bool:
+        config = self.config
+        if segment.size > config.segment_bytes - size:
+            if size > config.segment_bytes:
+                raise ApiError(
+                    ErrorCode.RECORD_LIST_TOO_LARGE,
+                    f"Message batch size is {size} bytes in append to partition {self.topic}-{self.partition}, "
+                    f"which exceeds the maximum configured segment size of {config.segment_bytes}.",
+                )
+            return True
+        if segment.index_full or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if not segment.size:
+            return False
+        first = segment.first_timestamp
+        # KIP-33: age is counted in record time where there is one
+        age_ms = timestamp - first if first >= 0 else now - segment.created_ms
+        return age_ms > config.segment_ms - self._jitter_ms(segment)
+
+    def _jitter_ms(self, segment: LogSegment) -> int:
+        """Spreads the rolls of many partitions; the same for a segment every time it is asked."""
+        limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return zlib.crc32(segment.log.path.encode()) % limit if limit > 0 else 0
+
+    def roll(self, now: int, next_offset: int = 0) -> LogSegment:
+        """Start a new segment at the log's end, or at `next_offset` if that lies beyond; an empty one is used as it
+        is.
+        """
+        active = self.segments.active
+        base_offset = max(self.log_end_offset, next_offset)
+        if not active.size and active.base_offset == base_offset:
+            return active
+        active.seal()
+        segment = LogSegment(self.files, self.directory, base_offset, size=0, now=now, fresh=True)
+        segment.log.create()
+        self.directory_dirty = True
+        self.take_snapshot(base_offset)
+        self.segments.add(segment)
+        self.listener.rolled(self)
+        return segment
+
+    def take_snapshot(self, offset: int, *, sync: bool = False) -> None:
+        """Write the producers' state as of `offset`, which is where the log ends."""
+        if offset > self.producers.snapshot_offset:
+            write_snapshot(self.files.fs, f"{self.directory}/{snapshot_name(offset)}", self.producers, sync=sync)
+            self.producers.snapshot_offset = offset
+
+    def forget_snapshot(self, offset: int) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self.files.fs.remove(f"{self.directory}/{snapshot_name(offset)}")
+
+    def reload_producers(self) -> None:
+        """The producers' state from disk, after the log's end has moved back."""
+        fs = self.files.fs
+        names = fs.list_directory(self.directory)
+        restore_producers(
+            fs, self.directory, names, self.producers, self.segments, self.log_start_offset, self.log_end_offset
+        )
+
+    def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        if self.epochs.assign(leader_epoch, start_offset):
+            self.epochs.write(sync=False)
+
+    def advance_high_watermark(self, offset: int) -> None:
+        self.high_watermark = offset
+        self.producers.on_high_watermark(offset)
+
+    def storage_error(self, error: OSError) -> ApiError:
+        """What a request is told when the disk failed it."""
+        self.listener.storage_failed(self, error)
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition}: {error}")
+
+    def read(self, offset: int, max_bytes: int, upper_offset: int, *, min_one: bool = True) -> LogRead | None:
+        """Whole batches of one segment, from the one that holds `offset` on, all of whose offsets are below
+        `upper_offset`; None if there are none to give.
+
+        With `min_one` the first batch comes whole even if it is larger than `max_bytes` (KIP-74).
+        """
+        if offset >= self.log_end_offset or offset < self.log_start_offset:
+            if offset == self.log_end_offset:
+                return None
+            raise self._out_of_range(offset)
+        if offset >= upper_offset:
+            return None
+        try:
+            return self._read(offset, max_bytes, upper_offset, min_one)
+        except OSError as error:
+            raise self.storage_error(error) from error
+
+    def _read(self, offset: int, max_bytes: int, upper_offset: int, min_one: bool) -> LogRead | None:
+        segments = self.segments
+        number = segments.number_of(offset)
+        while number < len(segments):
+            segment = segments[number]
+            segment_end = segments.upper_offset(number, self.log_end_offset)
+            inside = upper_offset < segment_end
+            end = segment.position_of(upper_offset) if inside else segment.size
+            records, next_offset = segment.read(offset, max_bytes, end, min_one=min_one)
+            if next_offset is None:
+                next_offset = upper_offset if inside else segment_end
+                segment.remember(next_offset, end)
+            if len(records):
+                return LogRead(records, next_offset)
+            if inside or next_offset < segment_end:
+                return None
+            number += 1  # compaction took what there was of this segment from `offset` on
+        return None
+
+    def _out_of_range(self, offset: int) -> ApiError:
+        return ApiError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"Received request for offset {offset} for partition {self.topic}-{self.partition}, "
+            f"but we only have log segments upto {self.log_end_offset}.",
+        )
+
+    def aborted_transactions(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that have records in [first_offset, upper_offset) (KIP-98)."""
+        found: list[AbortedTransaction] = []
+        for segment in self.segments.starting_from(first_offset):
+            here, complete = segment.transactions.collect(first_offset, upper_offset)
+            found += here
+            if complete:
+                break
+        return found
+
+    def has_open_transaction(self, header: BatchHeader) -> bool:
+        """Whether this batch continues a transaction of its producer; if not, the coordinator must vouch for it."""
+        return self.producers.has_open_transaction(header.producer_id, header.producer_epoch)
+
+    def active_producers(self) -> list[ProducerEntry]:
+        """What DescribeProducers tells (KIP-664)."""
+        return list(self.producers.entries.values())
+
+    def leader_epoch_end(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch at or below `epoch` and its end offset; (-1, -1) if that is unknown (KIP-101, KIP-279)."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch of the batch that holds `offset`, -1 if there was none."""
+        return self.epochs.epoch_at(offset)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record at or after `timestamp`."""
+        return timestamps.offset_for_timestamp(self, timestamp)
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """The record with the greatest timestamp (KIP-734)."""
+        return timestamps.offset_of_max_timestamp(self)
+
+    def segment_starts(self) -> list[tuple[int, int]]:
+        """Base offset of each segment, and when it was last written to as far as its records tell."""
+        return [(segment.base_offset, max(segment.max_timestamp, segment.created_ms)) for segment in self.segments]
+
+    def delete_records_before(self, offset: int, now: int) -> None:
+        """Move the log's start (DeleteRecords, KIP-107); files go when `retain` comes by."""
+        if offset > self.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is above the high watermark {self.high_watermark}")
+        trimming.raise_log_start(self, offset)
+        trimming.retain(self, now)
+
+    def retain(self, now: int) -> None:
+        """Delete the segments that retention by time, size or log start offset lets go."""
+        trimming.retain(self, now)
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget what lies at or above `offset`."""
+        trimming.truncate_to(self, offset)
+
+    def move_to(self, directory: str) -> None:
+        """The folder has got another name."""
+        self.directory = directory
+        self.epochs.rename(f"{directory}/{EPOCHS_FILE}")
+        for segment in self.segments:
+            segment.move_to(directory)
+
+    def retire(self) -> None:
+        """Remove the files, which readers may still have in hand."""
+        for segment in self.segments:
+            segment.remove()
+
+    def close(self) -> None:
+        """Leave the files as a clean shutdown leaves them; the caller has synced, or wants no more of this log."""
+        self.take_snapshot(self.log_end_offset)
+        for segment in self.segments:
+            segment.close()

@@ -1,0 +1,76 @@
+"""The producers' state when a log is opened: the newest sound snapshot and the batches after it.
+
+Rule: a snapshot that lies beyond the log's end or can't be read is not used; reading more of the log gives the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.markers import read_marker
+from pykafka_broker.log.producer_snapshot import SUFFIX, CorruptSnapshot, read_snapshot, snapshot_name
+from pykafka_broker.log.producer_state import ProducerState
+from pykafka_broker.log.scan import ScannedBatch, scan
+from pykafka_broker.log.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+
+def snapshot_offsets(names: list[str]) -> list[int]:
+    return sorted(int(name[: -len(SUFFIX)]) for name in names if name.endswith(SUFFIX))
+
+
+def restore_producers(
+    fs: FileSystem,
+    directory: str,
+    names: list[str],
+    producers: ProducerState,
+    segments: Segments,
+    log_start_offset: int,
+    end_offset: int,
+) -> None:
+    """Make `producers` what they were as of `end_offset`, from the newest sound snapshot and the batches after it."""
+    start = log_start_offset
+    producers.clear(0)
+    for offset in reversed(snapshot_offsets(names)):
+        path = f"{directory}/{snapshot_name(offset)}"
+        try:
+            if offset > end_offset:
+                raise CorruptSnapshot(f"it is newer than the log, which ends at {end_offset}")
+            entries = read_snapshot(fs, path)
+        except CorruptSnapshot as error:
+            logger.warning("Not using %s: %s", path, error)
+            with contextlib.suppress(FileNotFoundError):
+                fs.remove(path)
+            continue
+        producers.restore(entries)
+        producers.snapshot_offset = start = offset
+        break
+    if start < end_offset:
+        replay_producers(producers, segments, start, end_offset)
+
+
+def replay_producers(producers: ProducerState, segments: Segments, start: int, end_offset: int) -> None:
+    """Bring `producers` from `start` to `end_offset` by what the log holds."""
+    for segment in segments.starting_from(start):
+        handle = segment.log.handle()
+        position = segment.position_of(start) if start > segment.base_offset else 0
+        for batch in scan(handle, segment.log.path, position, segment.size, verify=False):
+            if batch.header.base_offset >= end_offset:
+                return
+            if batch.header.base_offset >= start:
+                replay_batch(producers, batch)
+
+
+def replay_batch(producers: ProducerState, batch: ScannedBatch) -> None:
+    header = batch.header
+    if header.producer_id < 0:
+        return
+    if not header.is_control:
+        producers.apply(header, header.base_offset)
+        return
+    marker = read_marker(batch.data, header, header.base_offset)
+    if marker is not None:
+        producers.apply_marker(marker)

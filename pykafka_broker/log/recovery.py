@@ -1,0 +1,145 @@
+"""Bringing a partition's folder back into order after a crash.
+
+Rule: afterwards the folder looks as a clean shutdown could have left it. What was synced (below the recovery point)
+must be whole: if it is not, recovery refuses, since cutting there would lose what was promised. Beyond it the log
+ends at the first batch that is not whole: what follows was never promised to anybody, and is cut off, with the number
+of bytes logged. Indexes, transaction index, producer snapshot and leader epochs are rebuilt from the batches.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from pykafka_broker.config.topic import TopicConfig
+from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from pykafka_broker.log.leader_epochs import LeaderEpochs
+from pykafka_broker.log.loading import Offsets, open_segments
+from pykafka_broker.log.markers import read_marker
+from pykafka_broker.log.producer_loading import restore_producers
+from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
+from pykafka_broker.log.producer_state import ProducerState
+from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
+from pykafka_broker.log.segment import DELETED, LogSegment
+from pykafka_broker.log.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+_LEFTOVERS = (DELETED, ".cleaned", ".tmp")
+
+
+class Recovered(NamedTuple):
+    log_end_offset: int
+    read_bytes: int
+    cut_bytes: int
+
+
+class FolderRecovery:
+    """The recovery of one partition's folder."""
+
+    def __init__(
+        self, files: FileCache, directory: str, name: str, config: TopicConfig, offsets: Offsets, now: int
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._config = config
+        self._offsets = offsets
+        self._now = now
+        self._producers = ProducerState(name)
+        self._epochs = LeaderEpochs.load(files.fs, f"{directory}/{EPOCHS_FILE}")
+        self._epochs_on_disk = list(self._epochs.entries)
+        self._read_bytes = self._cut_bytes = 0
+
+    def run(self) -> Recovered:
+        """`DamagedLog` if what was synced is not whole."""
+        fs = self._files.fs
+        names = remove_leftovers(self._files, self._directory)
+        segments = open_segments(self._files, self._directory, names, self._offsets.log_start_offset, self._now)
+        unflushed = segments.starting_from(self._offsets.recovery_point)
+        start = unflushed[0].base_offset
+        restore_producers(fs, self._directory, names, self._producers, segments, self._offsets.log_start_offset, start)
+        end = start
+        for number, segment in enumerate(unflushed):
+            if segment.base_offset < end:
+                raise DamagedLog(segment.log.path, 0, f"it begins before the segment ahead of it ends, at {end}")
+            end, whole = self._recover_segment(segment)
+            self._take_snapshot(end)
+            if not whole:
+                self._drop(segments, unflushed[number + 1 :])
+                break
+        self._check_synced(segments, end)
+        self._finish(segments, end)
+        return Recovered(end, self._read_bytes, self._cut_bytes)
+
+    def _recover_segment(self, segment: LogSegment) -> tuple[int, bool]:
+        """Where the segment ends, and whether it was whole."""
+        size = segment.size
+        self._read_bytes += size
+        segment.clear_indexes()
+        segment.transactions.clear()
+        end = segment.base_offset
+        try:
+            for batch in scan(segment.log.handle(), segment.log.path, 0, size, verify=True):
+                header = batch.header
+                if header.base_offset < end or not segment.fits(header.last_offset):
+                    raise DamagedLog(segment.log.path, batch.position, f"offset {header.base_offset} after {end - 1}")
+                self._learn(segment, batch)
+                end = header.next_offset
+        except DamagedLog as damage:
+            if end < self._offsets.recovery_point:
+                raise
+            self._cut_bytes += size - segment.size
+            logger.warning("Cut %d bytes at the end of %s: %s", size - segment.size, segment.log.path, damage.reason)
+            segment.log.handle().truncate(segment.size)
+            return end, False
+        return end, True
+
+    def _learn(self, segment: LogSegment, batch: ScannedBatch) -> None:
+        header = batch.header
+        if header.partition_leader_epoch > self._epochs.latest:
+            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            if not header.is_control:
+                self._producers.apply(header, header.base_offset)
+            elif (marker := read_marker(batch.data, header, header.base_offset)) is not None:
+                aborted = self._producers.aborted_by(marker)
+                if aborted is not None:
+                    segment.transactions.append(aborted)
+                self._producers.apply_marker(marker)
+        segment.index(header.size, header.last_offset, header.max_timestamp, self._config)
+
+    def _drop(self, segments: Segments, later: list[LogSegment]) -> None:
+        for segment in later:
+            self._cut_bytes += segment.size
+            logger.warning("Removed %s (%d bytes), which came after the cut", segment.log.path, segment.size)
+            segment.remove()
+        if later:
+            segments.replace(later, [])
+
+    def _check_synced(self, segments: Segments, end: int) -> None:
+        if end < self._offsets.recovery_point:
+            reason = f"it ends at offset {end}, but had been synced up to {self._offsets.recovery_point}"
+            raise DamagedLog(segments.active.log.path, segments.active.size, reason)
+
+    def _finish(self, segments: Segments, end: int) -> None:
+        self._epochs.truncate_from_end(end)
+        if self._epochs.entries != self._epochs_on_disk:
+            self._epochs.write(sync=False)
+        for segment in segments.starting_from(self._offsets.recovery_point):
+            segment.close()
+
+    def _take_snapshot(self, offset: int) -> None:
+        if offset > self._producers.snapshot_offset:
+            path = f"{self._directory}/{snapshot_name(offset)}"
+            write_snapshot(self._files.fs, path, self._producers, sync=False)
+            self._producers.snapshot_offset = offset
+
+
+def remove_leftovers(files: FileCache, directory: str) -> list[str]:
+    """Remove what an unfinished deletion, cleaning or checkpoint left; the names that remain."""
+    names = files.fs.list_directory(directory)
+    for name in names:
+        if name.endswith(_LEFTOVERS):
+            files.fs.remove(f"{directory}/{name}")
+    return [name for name in names if not name.endswith(_LEFTOVERS)]

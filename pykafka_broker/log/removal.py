@@ -1,0 +1,61 @@
+"""Removing files and folders some time after they went out of use (`file.delete.delay.ms`).
+
+Rule: what waits here has a name that says so on disk (`.deleted`, `-delete`), so that after a crash the next start
+removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+from collections.abc import Callable
+
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.jobs import Submit
+
+Removal = Callable[[], None]
+
+
+class RemovalJob:
+    def __init__(self, removals: list[Removal], on_error: Callable[[OSError], None]) -> None:
+        self._removals = removals
+        self._on_error = on_error
+
+    def run(self) -> None:
+        for removal in self._removals:
+            with contextlib.suppress(FileNotFoundError):
+                removal()
+
+    def apply(self) -> None:
+        self._removals.clear()
+
+    def failed(self, error: OSError) -> None:
+        self._on_error(error)
+
+
+class Remover:
+    """A queue of things to remove, each at its time."""
+
+    def __init__(self, fs: FileSystem, submit: Submit, on_error: Callable[[OSError], None]) -> None:
+        self._fs = fs
+        self._submit = submit
+        self._on_error = on_error
+        self._queue: list[tuple[int, int, Removal]] = []
+        self._count = 0  # keeps the order of what is due at the same time
+
+    def later(self, due: int, removal: Removal) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (due, self._count, removal))
+
+    def folder_later(self, due: int, path: str) -> None:
+        self.later(due, lambda: self._fs.remove_tree(path))
+
+    def next_deadline(self) -> int | None:
+        return self._queue[0][0] if self._queue else None
+
+    def on_deadline(self, now: int) -> None:
+        removals = []
+        while self._queue and self._queue[0][0] <= now:
+            removals.append(heapq.heappop(self._queue)[2])
+        if removals:
+            self._submit(RemovalJob(removals, self._on_error))

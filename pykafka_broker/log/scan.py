@@ -1,0 +1,56 @@
+"""Reading a segment file from front to back, in large pieces.
+
+Rule: what comes out is whole batches whose header makes sense and, where asked, whose CRC is right. The first place
+where that fails ends the scan with `DamagedLog`, which says how far the file is sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pykafka_broker.log.filesystem import FileHandle
+from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, check_crc, read_header
+
+_PIECE_BYTES = 1 << 20
+
+
+class DamagedLog(Exception):
+    """A batch is not what it should be; everything before `position` is sound."""
+
+    def __init__(self, path: str, position: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged at byte {position}: {reason}")
+        self.path = path
+        self.position = position
+        self.reason = reason
+
+
+class ScannedBatch(NamedTuple):
+    position: int
+    header: BatchHeader
+    data: memoryview
+
+
+def scan(handle: FileHandle, path: str, position: int, end: int, *, verify: bool) -> Iterator[ScannedBatch]:
+    """Every batch in [position, end); `verify` checks each CRC."""
+    piece, start = memoryview(b""), position
+    while position < end:
+        at = position - start
+        try:
+            if at + HEADER_SIZE > len(piece):
+                piece, start, at = memoryview(handle.read_at(min(_PIECE_BYTES, end - position), position)), position, 0
+            header = read_header(piece, at)
+            size = header.size
+            if at + size > len(piece):
+                if position + size > end:
+                    raise CorruptBatch(f"a batch of {size} bytes, but only {end - position} are left")
+                piece, start, at = memoryview(handle.read_at(max(_PIECE_BYTES, size), position)), position, 0
+            if header.last_offset_delta < 0:
+                raise CorruptBatch(f"last offset delta {header.last_offset_delta}")
+            if verify:
+                check_crc(piece, header, at)
+        except CorruptBatch as error:
+            raise DamagedLog(path, position, str(error)) from error
+        yield ScannedBatch(position, header, piece[at : at + size])
+        position += size

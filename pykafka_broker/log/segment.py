@@ -1,0 +1,265 @@
+"""One segment of a log: the file of batches and its indexes.
+
+Rule: bytes below `size` never change. A failed append leaves `size` as it was, so what it may have written is
+overwritten by the next one. Positions that readers stopped at are remembered, because the next read starts there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pykafka_broker.config.topic import TopicConfig
+from pykafka_broker.log.files import CachedFile, FileCache, FileSlice
+from pykafka_broker.log.filesystem import Buffer
+from pykafka_broker.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
+from pykafka_broker.log.scan import DamagedLog, scan
+from pykafka_broker.log.transaction_index import TransactionIndex
+from pykafka_broker.records.header import HEADER_SIZE, LENGTH_OVERHEAD, read_header
+
+_HEAD = struct.Struct(">qi")  # base offset, length of what follows
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_LAST_OFFSET_DELTA_AT = 23
+_SCAN_BYTES = 16384
+_REMEMBERED = 16
+DELETED = ".deleted"
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+
+
+class BatchPlace(NamedTuple):
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
+
+
+def segment_name(base_offset: int) -> str:
+    return f"{base_offset:020d}"
+
+
+class LogSegment:
+    __slots__ = (
+        "_bytes_since_index",
+        "_first_timestamp",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "_positions",
+        "_sealed",
+        "base_offset",
+        "created_ms",
+        "index_full",
+        "log",
+        "offset_index",
+        "size",
+        "time_index",
+        "transactions",
+    )
+
+    def __init__(self, cache: FileCache, directory: str, base_offset: int, *, size: int, now: int, fresh: bool) -> None:
+        stem = f"{directory}/{segment_name(base_offset)}"
+        self.base_offset = base_offset
+        self.log = CachedFile(cache, stem + ".log")
+        self.offset_index = OffsetIndex(CachedFile(cache, stem + ".index"), base_offset, fresh=fresh)
+        self.time_index = TimeIndex(CachedFile(cache, stem + ".timeindex"), base_offset, fresh=fresh)
+        self.transactions = TransactionIndex(CachedFile(cache, stem + ".txnindex"), fresh=fresh)
+        self.size = size
+        self.created_ms = now
+        self.index_full = False  # then the next append needs a new segment
+        self._sealed = not fresh  # the index files are complete
+        self._first_timestamp = NO_TIMESTAMP
+        self._max_timestamp: int | None = NO_TIMESTAMP if fresh else None  # None: not yet read from the time index
+        self._max_timestamp_offset = base_offset
+        self._bytes_since_index = 0
+        self._positions: dict[int, int] = {base_offset: 0}
+
+    @property
+    def max_timestamp(self) -> int:
+        if self._max_timestamp is None:
+            self._max_timestamp, self._max_timestamp_offset = self.time_index.last()
+        return self._max_timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The greatest timestamp, or if the records have none, when the file was made or, at load, last changed."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.created_ms
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the first batch that has the greatest timestamp."""
+        return self._max_timestamp_offset if self.max_timestamp != NO_TIMESTAMP else self.base_offset
+
+    def append(self, batch: Buffer, last_offset: int, timestamp: int, config: TopicConfig) -> None:
+        """Write one batch, whose greatest timestamp is `timestamp`, at the end."""
+        handle = self.log.handle()
+        try:
+            handle.write_at(batch, self.size)
+        except OSError:
+            with contextlib.suppress(OSError):
+                handle.truncate(self.size)  # what was written of it is not part of the log
+            raise
+        self.index(len(batch), last_offset, timestamp, config)
+
+    def index(self, size: int, last_offset: int, timestamp: int, config: TopicConfig) -> None:
+        """Take account of the batch that now stands at the end."""
+        position = self.size
+        greatest = self._max_timestamp
+        if greatest is None:
+            greatest = self.max_timestamp
+        if timestamp > greatest:
+            self._max_timestamp = timestamp
+            self._max_timestamp_offset = last_offset
+        if self._bytes_since_index > config.index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
+            self._bytes_since_index = 0
+            self.note_index_size(config)
+        self._bytes_since_index += size
+        self._sealed = False
+        self.size = position + size
+
+    def note_index_size(self, config: TopicConfig) -> None:
+        limit = config.segment_index_bytes
+        # the time index keeps room for the entry that sealing adds
+        self.index_full = self.offset_index.is_full(limit) or self.time_index.is_full(limit, spare=1)
+
+    @property
+    def first_timestamp(self) -> int:
+        """The greatest timestamp of the first batch, which the age for rolling counts from; -1 if there is none."""
+        if self._first_timestamp == NO_TIMESTAMP and self.size:
+            self._first_timestamp = read_header(self.log.handle().read_at(HEADER_SIZE, 0)).max_timestamp
+        return self._first_timestamp
+
+    def seal(self) -> None:
+        """Nothing more will be appended, at least not by this process: complete the index files."""
+        if self._sealed:
+            return
+        if self.max_timestamp != NO_TIMESTAMP:
+            self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
+        self.offset_index.write_out()
+        self.time_index.write_out()
+        self._sealed = True
+
+    def clear_indexes(self) -> None:
+        """Know nothing of the batches in the file, to be told of them again."""
+        self.size = 0
+        self._first_timestamp = self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset
+        self._bytes_since_index = 0
+        self._positions = {self.base_offset: 0}
+        self._sealed = self.index_full = False
+        self.offset_index.clear()
+        self.time_index.clear()
+
+    def close(self) -> None:
+        self.seal()
+        for file in self.files():
+            file.close()
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget what lies at or above `offset`; the batch that holds it goes whole."""
+        size = self.position_of(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transactions.truncate_to(offset)
+        self.log.handle().truncate(size)
+        self.size = size
+        self.index_full = False
+        self._first_timestamp = NO_TIMESTAMP
+        self._bytes_since_index = 0
+        self._positions = {self.base_offset: 0}
+        self._max_timestamp, self._max_timestamp_offset = self._greatest_timestamp()
+
+    def _greatest_timestamp(self) -> tuple[int, int]:
+        """From the time index and the batches after its last entry."""
+        timestamp, offset = self.time_index.last()
+        position = self.offset_index.position_for(offset)
+        for batch in scan(self.log.handle(), self.log.path, position, self.size, verify=False):
+            if batch.header.max_timestamp > timestamp:
+                timestamp, offset = batch.header.max_timestamp, batch.header.last_offset
+        return timestamp, offset
+
+    def mark_deleted(self) -> None:
+        """Take the files out of the folder's set of segments; they are removed later."""
+        for file in self.files():
+            file.rename(file.path + DELETED)
+
+    def move_to(self, directory: str) -> None:
+        """The folder has got another name."""
+        for file in self.files():
+            file.path = f"{directory}/{file.path.rpartition('/')[2]}"
+
+    def remove(self) -> None:
+        for file in self.files():
+            file.remove()
+
+    def files(self) -> tuple[CachedFile, ...]:
+        return self.log, self.offset_index.file, self.time_index.file, self.transactions.file
+
+    def fits(self, last_offset: int) -> bool:
+        return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+
+    def batches(self, position: int = 0, end: int | None = None) -> Iterator[BatchPlace]:
+        """Where the batches are that start in [position, end), by their headers alone."""
+        limit = self.size if end is None else end
+        handle = self.log.handle()
+        chunk, start = b"", 0
+        while position < limit:
+            at = position - start
+            if at < 0 or at + HEADER_SIZE > len(chunk):
+                chunk, start, at = handle.read_at(_SCAN_BYTES, position), position, 0
+                if len(chunk) < HEADER_SIZE:
+                    raise DamagedLog(self.log.path, position, "no whole batch header")
+            base_offset, length = _HEAD.unpack_from(chunk, at)
+            delta = _LAST_OFFSET_DELTA.unpack_from(chunk, at + _LAST_OFFSET_DELTA_AT)[0]
+            if length < HEADER_SIZE - LENGTH_OVERHEAD or delta < 0 or base_offset < self.base_offset:
+                raise DamagedLog(self.log.path, position, "a broken batch header")
+            yield BatchPlace(position, length + LENGTH_OVERHEAD, base_offset, base_offset + delta)
+            position += length + LENGTH_OVERHEAD
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch starts that ends at or above `offset`; the size if there is none."""
+        known = self._positions.get(offset)
+        if known is not None:
+            return known
+        for place in self.batches(self.offset_index.position_for(offset)):
+            if place.last_offset >= offset:
+                self.remember(offset, place.position)
+                return place.position
+        return self.size
+
+    def remember(self, offset: int, position: int) -> None:
+        positions = self._positions
+        if offset in positions:
+            return
+        if len(positions) >= _REMEMBERED:
+            del positions[next(iter(positions))]
+        positions[offset] = position
+
+    def read(self, offset: int, max_bytes: int, end: int, *, min_one: bool) -> tuple[FileSlice, int | None]:
+        """Whole batches from the one that holds `offset` on, none that starts at `end` or after; with the offset
+        after the last of them, None when that is where the readable part of the segment ends.
+        """
+        start = self.position_of(offset)
+        if end - start <= max_bytes:
+            return FileSlice(self.log, start, max(0, end - start)), None
+        return self._read_limited(start, start + max_bytes, end, min_one)
+
+    def _read_limited(self, start: int, limit: int, end: int, min_one: bool) -> tuple[FileSlice, int | None]:
+        # an indexed batch starts inside the limit, so all that lies before it is whole
+        stop = max(start, self.offset_index.position_before(limit))
+        next_offset = None
+        for place in self.batches(stop, end):
+            if place.end > limit and not (min_one and place.position == start):
+                next_offset = next_offset or place.base_offset
+                break
+            stop = place.end
+            next_offset = place.last_offset + 1
+        if next_offset is not None:
+            self.remember(next_offset, stop)
+        return FileSlice(self.log, start, stop - start), next_offset

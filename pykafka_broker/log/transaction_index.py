@@ -1,0 +1,79 @@
+"""The aborted transactions of a segment (`.txnindex`).
+
+Rule: one entry for each transaction whose ABORT marker lies in this segment, in the order of the markers. A reader of
+committed data asks for those that touch what it was given; `last_stable_offset` of an entry says from where on the
+search may stop.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from pykafka_broker.log.files import CachedFile
+
+_ENTRY = struct.Struct(">hqqqq")
+_VERSION = 0
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    __slots__ = ("_entries", "file")
+
+    def __init__(self, file: CachedFile, *, fresh: bool) -> None:
+        self.file = file
+        self._entries: list[AbortedTransaction] | None = [] if fresh else None
+
+    @property
+    def entries(self) -> list[AbortedTransaction]:
+        if self._entries is None:
+            self._entries = self._load()
+        return self._entries
+
+    def _load(self) -> list[AbortedTransaction]:
+        size = self.file.size()
+        if not size:
+            return []
+        data = self.file.handle().read_at(size - size % _ENTRY.size, 0)
+        rows = list(_ENTRY.iter_unpack(data))
+        if any(row[0] != _VERSION for row in rows):
+            raise ValueError(f"unknown version in {self.file.path}")
+        return [AbortedTransaction(*row[1:]) for row in rows]
+
+    def append(self, transaction: AbortedTransaction) -> None:
+        entries = self.entries
+        self.file.create().write_at(_ENTRY.pack(_VERSION, *transaction), len(entries) * _ENTRY.size)
+        entries.append(transaction)
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget transactions that end at or after `offset`."""
+        entries = self.entries
+        if entries and entries[-1].last_offset >= offset:
+            kept = [entry for entry in entries if entry.last_offset < offset]
+            self.file.handle().truncate(len(kept) * _ENTRY.size)
+            self._entries = kept
+
+    def clear(self) -> None:
+        if self.file.exists():
+            self.file.handle().truncate(0)
+        self._entries = []
+
+    def collect(self, first_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """Those that touch [first_offset, upper_offset), and whether later segments can't hold any more of them."""
+        found = []
+        for entry in self.entries:
+            if entry.last_offset >= first_offset and entry.first_offset < upper_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= upper_offset:
+                return found, True
+        return found, False
+
+    def sync(self) -> None:
+        if self.entries:
+            self.file.handle().sync()

@@ -1,0 +1,93 @@
+"""Taking away from a log's start (retention, DeleteRecords) and from its end (truncation).
+
+Rule: what goes is first taken out of the log, then renamed, and only after `file.delete.delay.ms` removed, so that
+readers that have it in hand can finish. The active segment is never deleted; if all that it holds may go, it is rolled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from pykafka_broker.log.segment import LogSegment
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.partition_log import PartitionLog
+
+_UNLIMITED = -1
+
+
+def raise_log_start(log: PartitionLog, offset: int) -> bool:
+    """Move the log's start up to `offset`, never down."""
+    if offset <= log.log_start_offset:
+        return False
+    log.log_start_offset = offset
+    if log.epochs.truncate_from_start(offset):
+        log.epochs.write(sync=False)
+    return True
+
+
+def retain(log: PartitionLog, now: int) -> list[LogSegment]:
+    """Delete what retention lets go, oldest first; the deleted segments."""
+    deletable = list(_deletable(log, now))
+    if not deletable:
+        return []
+    if deletable[-1] is log.segments.active:
+        log.roll(now)
+    delete_segments(log, deletable)
+    raise_log_start(log, log.segments.first.base_offset)
+    return deletable
+
+
+def _deletable(log: PartitionLog, now: int) -> Iterator[LogSegment]:
+    expired = _expired(log, now)
+    for number, segment in enumerate(log.segments):
+        upper = log.segments.upper_offset(number, log.log_end_offset)
+        is_last = number == len(log.segments) - 1
+        if upper > log.high_watermark or (is_last and not segment.size) or not expired(segment, upper, is_last):
+            return
+        yield segment
+
+
+def _expired(log: PartitionLog, now: int) -> Callable[[LogSegment, int, bool], bool]:
+    config = log.config
+    by_policy = "delete" in config.cleanup_policy
+    excess = log.size_bytes - config.retention_bytes if by_policy and config.retention_bytes != _UNLIMITED else -1
+    retention_ms = config.retention_ms if by_policy else _UNLIMITED
+
+    def expired(segment: LogSegment, upper: int, is_last: bool) -> bool:
+        nonlocal excess
+        too_old = 0 <= retention_ms < now - segment.largest_timestamp
+        too_much = excess >= segment.size
+        if too_much:
+            excess -= segment.size
+        return too_old or too_much or (upper <= log.log_start_offset and not is_last)
+
+    return expired
+
+
+def delete_segments(log: PartitionLog, segments: list[LogSegment]) -> None:
+    log.segments.replace(segments, [])
+    for segment in segments:
+        segment.mark_deleted()
+        log.forget_snapshot(segment.base_offset)
+    log.listener.segments_deleted(log, segments)
+
+
+def truncate_to(log: PartitionLog, offset: int) -> None:
+    """Forget what lies at or above `offset` (a follower whose history differs, or a torn tail)."""
+    if offset >= log.log_end_offset:
+        return
+    later = [segment for segment in log.segments if segment.base_offset >= offset]
+    if len(later) == len(log.segments):
+        later.pop(0)
+    if later:
+        delete_segments(log, later)
+    log.segments.active.truncate_to(offset)
+    log.log_end_offset = max(offset, log.segments.active.base_offset)
+    log.recovery_point = min(log.recovery_point, log.log_end_offset)
+    log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
+    if log.epochs.truncate_from_end(log.log_end_offset):
+        log.epochs.write(sync=False)
+    log.reload_producers()
+    log.advance_high_watermark(min(log.high_watermark, log.log_end_offset))

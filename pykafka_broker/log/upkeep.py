@@ -1,0 +1,175 @@
+"""What is done to logs from time to time: syncing, checkpoints, retention, forgetting idle producers.
+
+Rule: each task has its interval from the broker's configuration. A task looks at what is in memory and gives what may
+block to a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pykafka_broker.log import checkpoints
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, TopicPartition
+from pykafka_broker.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.manager import LogManager
+
+_NEVER = 0x7FFFFFFFFFFFFFFF
+
+
+class _Task:
+    __slots__ = ("due", "interval_ms", "run")
+
+    def __init__(self, interval_ms: int, run: Callable[[int], None]) -> None:
+        self.interval_ms = interval_ms
+        self.run = run
+        self.due = _NEVER
+
+
+class CheckpointJob:
+    """Writes one checkpoint file."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: str,
+        offsets: Mapping[TopicPartition, int],
+        on_error: Callable[[OSError], object],
+    ) -> None:
+        self._fs = fs
+        self._path = path
+        self._offsets = offsets
+        self._on_error = on_error
+
+    def run(self) -> None:
+        checkpoints.write_offsets(self._fs, self._path, self._offsets)
+
+    def apply(self) -> None:
+        """Nothing waits for it."""
+
+    def failed(self, error: OSError) -> None:
+        self._on_error(error)
+
+
+class Upkeep:
+    def __init__(self, manager: LogManager) -> None:
+        config = manager.config
+        self._manager = manager
+        self._written: dict[str, dict[TopicPartition, int]] = {}  # by path: what the file says
+        self._tasks = [
+            _Task(config.log_flush_scheduler_interval_ms, self._flush_due),
+            _Task(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
+            _Task(config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_starts),
+            _Task(config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
+            _Task(config.log_retention_check_interval_ms, self._retain),
+            _Task(config.producer_id_expiration_check_interval_ms, self._expire_producers),
+        ]
+
+    def start(self, now: int) -> None:
+        for task in self._tasks:
+            task.due = min(now + task.interval_ms, _NEVER)
+
+    def next_deadline(self) -> int | None:
+        due = min(task.due for task in self._tasks)
+        return due if due < _NEVER else None
+
+    def on_deadline(self, now: int) -> None:
+        for task in self._tasks:
+            if task.due <= now:
+                task.due = min(now + task.interval_ms, _NEVER)
+                task.run(now)
+
+    # -- tasks
+
+    def _flush_due(self, now: int) -> None:
+        for log in list(self._manager.loaded.values()):
+            if log.recovery_point < log.log_end_offset and now - log.last_flush_ms >= log.config.flush_ms:
+                self._manager.flush(log, now)
+
+    def _retain(self, now: int) -> None:
+        for log in list(self._manager.loaded.values()):
+            if log.topic != METADATA_TOPIC:
+                try:
+                    log.retain(now)
+                except OSError as error:
+                    log.storage_error(error)
+
+    def _expire_producers(self, now: int) -> None:
+        expiration_ms = self._manager.config.producer_id_expiration_ms
+        for log in self._manager.loaded.values():
+            log.producers.expire(now, expiration_ms)
+
+    def _checkpoint_recovery_points(self, now: int) -> None:
+        for directory in self._manager.directories:
+            if directory.online:
+                self._submit(directory, checkpoints.RECOVERY_POINTS, self.recovery_points(directory))
+
+    def _checkpoint_log_starts(self, now: int) -> None:
+        for directory in self._manager.directories:
+            if directory.online:
+                self._submit(directory, checkpoints.LOG_START_OFFSETS, self.log_start_offsets(directory))
+
+    def _checkpoint_high_watermarks(self, now: int) -> None:
+        for directory in self._manager.directories:
+            if directory.online:
+                self._submit(directory, checkpoints.HIGH_WATERMARKS, self.high_watermarks(directory))
+
+    # -- checkpoints
+
+    def _logs(self, directory: LogDirectory) -> list[tuple[TopicPartition, PartitionLog]]:
+        manager = self._manager
+        return [(key, log) for key, log in manager.loaded.items() if manager.directory_of(key) is directory]
+
+    def recovery_points(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        for key, log in self._logs(directory):
+            directory.recovery_points[key] = log.recovery_point
+        return dict(directory.recovery_points)
+
+    def log_start_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        """Only those that the first segment doesn't tell."""
+        for key, log in self._logs(directory):
+            if log.log_start_offset > log.segments.first.base_offset:
+                directory.log_start_offsets[key] = log.log_start_offset
+            else:
+                directory.log_start_offsets.pop(key, None)
+        return dict(directory.log_start_offsets)
+
+    def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        for key, log in self._logs(directory):
+            if key[0] != METADATA_TOPIC:
+                directory.high_watermarks[key] = log.high_watermark
+        return dict(directory.high_watermarks)
+
+    def _submit(self, directory: LogDirectory, name: str, offsets: dict[TopicPartition, int]) -> None:
+        path = directory.file(name)
+        if self._written.get(path) == offsets:
+            return
+        self._written[path] = offsets
+        manager = self._manager
+        manager.submit(
+            CheckpointJob(manager.fs, path, offsets, lambda error: manager.directory_failed(directory, error))
+        )
+
+    def write_checkpoints(self, directory: LogDirectory) -> None:
+        """All of them, now."""
+        for name, offsets in (
+            (checkpoints.RECOVERY_POINTS, self.recovery_points(directory)),
+            (checkpoints.LOG_START_OFFSETS, self.log_start_offsets(directory)),
+            (checkpoints.HIGH_WATERMARKS, self.high_watermarks(directory)),
+            (checkpoints.CLEANER_OFFSETS, directory.cleaner_offsets),
+        ):
+            checkpoints.write_offsets(self._manager.fs, directory.file(name), offsets)
+
+    def forget(self, directory: LogDirectory, key: TopicPartition) -> None:
+        """A partition is gone for good; say so on disk before another of that name is made."""
+        for offsets in (
+            directory.recovery_points,
+            directory.log_start_offsets,
+            directory.high_watermarks,
+            directory.cleaner_offsets,
+        ):
+            offsets.pop(key, None)
+        self.write_checkpoints(directory)
