@@ -17,6 +17,7 @@ from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.config import BrokerConfig, TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
+from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
@@ -41,11 +42,13 @@ class Broker:
         *,
         new_uuid: Callable[[], bytes],
         new_session_id: Callable[[], int],
+        submit: Submit = run_inline,
         fs: FileSystem | None = None,
     ) -> None:
         self.config = config
         self.node_id: int = config.node
         self.new_uuid = new_uuid
+        self.submit = submit
         self.fs: FileSystem = OsFileSystem() if fs is None else fs
         self.listeners: dict[str, Any] = {}  # by name; each has host, port and advertised
         self.purgatory = Purgatory()
@@ -64,7 +67,9 @@ class Broker:
         """Read what is on disk; afterwards requests can be served."""
         from pykafka_broker.broker.metadata_publisher import MetadataPublisher
 
-        self.logs = LogManager(self.fs, self.config, new_uuid=self.new_uuid)
+        self.logs = LogManager(
+            self.fs, self.config, new_uuid=self.new_uuid, topic_config=self.topic_config, submit=self.submit
+        )
         self.logs.start(now)
         self.metadata = MetadataPublisher(self)
         self.metadata.start(now)

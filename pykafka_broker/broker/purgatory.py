@@ -23,7 +23,7 @@ class Parked:
     cancelled: called once if the connection goes away first.
     """
 
-    __slots__ = ("cancelled", "deadline", "done", "expire", "keys", "on_reply", "poll", "yields")
+    __slots__ = ("cancelled", "deadline", "done", "expire", "keys", "on_reply", "poll", "reply", "yields")
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class Parked:
         self.cancelled = cancelled
         self.done = False
         self.on_reply: Callable[[Any], None] | None = None  # set by the connection that waits for the answer
+        self.reply: Any = None  # an answer that came before anybody waited for it
 
     def complete(self, reply: Any) -> None:
         """Answer now; a second answer and one to a closed connection are dropped."""
@@ -51,6 +52,8 @@ class Parked:
         self.done = True
         if self.on_reply is not None:
             self.on_reply(reply)
+        else:
+            self.reply = reply
 
 
 class Purgatory:

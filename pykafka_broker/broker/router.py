@@ -169,6 +169,8 @@ class Router:
         if reply is None:
             return None
         if isinstance(reply, Parked):
+            if reply.done:
+                return encode_response(endpoint, context, reply.reply)
             self.broker.purgatory.park(reply)
             return PendingReply(reply, endpoint, context)
         return encode_response(endpoint, context, reply)

@@ -18,11 +18,13 @@ from collections.abc import Callable
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.server.jobs import JobRunner
 from pykafka_broker.server.listeners import listeners_of
 from pykafka_broker.server.server import Server, now_ms
 
 log = logging.getLogger(__name__)
 
+_DISK_THREADS = 2
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -37,7 +39,8 @@ def run_process(config: BrokerConfig, on_ready: Callable[[str, int], None]) -> i
 
 async def _serve(config: BrokerConfig, loop: asyncio.AbstractEventLoop, on_ready: Callable[[str, int], None]) -> int:
     listeners = listeners_of(config)
-    broker = Broker(config, new_uuid=new_uuid, new_session_id=lambda: random.randint(1, 0x7FFFFFFF))
+    jobs = JobRunner(loop, _DISK_THREADS, lambda: server.settle(now_ms()))
+    broker = Broker(config, new_uuid=new_uuid, new_session_id=lambda: random.randint(1, 0x7FFFFFFF), submit=jobs.submit)
     server = Server(broker, loop)
     server.listen(listeners)
     broker.listeners = {listener.name: listener for listener in listeners}
@@ -53,6 +56,7 @@ async def _serve(config: BrokerConfig, loop: asyncio.AbstractEventLoop, on_ready
         log.info("stopping")
     finally:
         await server.stop()
+        await jobs.drain()
         with contextlib.suppress(ValueError):
             for number in _STOP_SIGNALS:
                 loop.remove_signal_handler(number)

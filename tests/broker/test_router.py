@@ -132,6 +132,14 @@ def test_a_parked_request_waits_in_the_purgatory(answering: Any) -> None:
     assert joined(pending.pieces(answers[0]))[8:] == ListOffsetsResponse(throttle_time_ms=100).encode(2)
 
 
+def test_one_that_was_answered_before_it_was_parked(answering: Any) -> None:
+    parked = Parked(None)
+    parked.complete(ListOffsetsResponse(throttle_time_ms=5))
+    router, _ = answering(ApiKey.LIST_OFFSETS, parked)
+    answer = joined(router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0))
+    assert answer[8:] == ListOffsetsResponse(throttle_time_ms=5).encode(2)
+
+
 def test_no_answer_where_the_protocol_has_none(answering: Any) -> None:
     router, _ = answering(ApiKey.LIST_OFFSETS, None)
     assert router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0) is None

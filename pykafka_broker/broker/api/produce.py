@@ -10,6 +10,7 @@ add partitions by producing (KIP-890), 13 topic ids (KIP-516).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
@@ -17,6 +18,7 @@ from pykafka_broker.broker.produce_checks import Buffer, RecordErrors, prepare
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import handles
 from pykafka_broker.errors import ApiError, FrameError
+from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import ProduceRequest
@@ -40,6 +42,7 @@ _ATTRIBUTES_LOW_BYTE = 22
 def produce(broker: Broker, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Parked | None:
     refused = _refused(request)
     uses_ids = context.api_version >= TOPIC_IDS_FROM
+    unflushed: list[tuple[PartitionLog, PartitionProduceResponse]] = []
     responses = []
     for topic in request.topic_data:
         name, unknown = topic.name, None
@@ -53,7 +56,7 @@ def produce(broker: Broker, context: RequestContext, request: ProduceRequest) ->
             try:
                 if refused or unknown:
                     raise refused or unknown  # type: ignore[misc]
-                answer = _append(broker, context, request, name, one.index, one.records)
+                answer = _append(broker, context, request, name, one.index, one.records, unflushed)
             except ApiError as error:
                 answer = _failure(one.index, error)
             except OSError as error:
@@ -63,11 +66,18 @@ def produce(broker: Broker, context: RequestContext, request: ProduceRequest) ->
     if request.acks == 0:
         _close_on_failure(responses)
         return None
-    return ProduceResponse(responses=responses)
+    response = ProduceResponse(responses=responses)
+    return _answered_when_flushed(broker, context, response, unflushed) if unflushed else response
 
 
 def _append(
-    broker: Broker, context: RequestContext, request: ProduceRequest, topic: str, partition: int, records: Buffer | None
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    topic: str,
+    partition: int,
+    records: Buffer | None,
+    unflushed: list[tuple[PartitionLog, PartitionProduceResponse]],
 ) -> PartitionProduceResponse:
     log = broker.partition_log(topic, partition)
     if broker.is_internal(topic) and context.client_id != INTERNAL_TOPICS_CLIENT:
@@ -77,15 +87,45 @@ def _append(
         broker.require_insync_replicas(topic, partition, config.min_insync_replicas)
     batch, header, log_append_time = prepare(records, context.api_version, config, context.now)
     if header.attributes & TRANSACTIONAL_BIT:
-        broker.verify_transactional_produce(context, request, header, topic, partition)
-    appended = log.append(batch, context.now, header=header)
+        verified = broker.verify_transactional_produce(context, request, header, topic, partition)
+        appended = log.append(batch, context.now, header=header, verified=verified)
+    else:
+        appended = log.append(batch, context.now, header=header)
     broker.purgatory.touch(log)
-    return PartitionProduceResponse(
+    answer = PartitionProduceResponse(
         index=partition,
         base_offset=appended.base_offset,
         log_append_time_ms=log_append_time,
         log_start_offset=appended.log_start_offset,
     )
+    if log.log_end_offset - log.recovery_point >= config.flush_messages:
+        unflushed.append((log, answer))
+    return answer
+
+
+def _answered_when_flushed(
+    broker: Broker,
+    context: RequestContext,
+    response: ProduceResponse,
+    unflushed: list[tuple[PartitionLog, PartitionProduceResponse]],
+) -> Parked:
+    """The answer waits until these logs are synced; producers that ask meanwhile share the next sync."""
+    parked = Parked(None)
+    waiting = len(unflushed)
+
+    def flushed(answer: PartitionProduceResponse, error: OSError | None) -> None:
+        nonlocal waiting
+        if error is not None:
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            answer.error_message = error.strerror
+            answer.base_offset = -1
+        waiting -= 1
+        if not waiting:
+            parked.complete(response)
+
+    for log, answer in unflushed:
+        broker.logs.flush(log, context.now, partial(flushed, answer))
+    return parked
 
 
 def _refused(request: ProduceRequest) -> ApiError | None:

@@ -1,0 +1,68 @@
+"""Jobs run beside the loop and end on it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from pykafka_broker.server.jobs import JobRunner
+
+
+class Recorded:
+    """Notes in which thread each part was called."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.calls: list[tuple[str, bool]] = []
+        self.failure: OSError | None = None
+
+    def _note(self, name: str) -> None:
+        self.calls.append((name, threading.current_thread() is threading.main_thread()))
+
+    def run(self) -> None:
+        self._note("run")
+        if self.error is not None:
+            raise self.error
+
+    def apply(self) -> None:
+        self._note("apply")
+
+    def failed(self, error: OSError) -> None:
+        self.failure = error
+        self._note("failed")
+
+
+def outcome_of(job: Recorded) -> list[str]:
+    after: list[str] = []
+
+    async def scenario() -> None:
+        runner = JobRunner(asyncio.get_running_loop(), 1, lambda: after.append("after"))
+        runner.submit(job)
+        await runner.drain()
+
+    asyncio.run(scenario())
+    return after
+
+
+def test_it_runs_in_a_thread_and_is_applied_on_the_loop() -> None:
+    job = Recorded()
+    assert outcome_of(job) == ["after"]
+    assert job.calls == [("run", False), ("apply", True)]
+
+
+def test_an_error_of_the_disk_is_the_jobs_own() -> None:
+    error = OSError(28, "No space left on device")
+    job = Recorded(error)
+    assert outcome_of(job) == ["after"]
+    assert job.calls == [("run", False), ("failed", True)]
+    assert job.failure is error
+
+
+def test_a_defect_is_logged_and_fails_the_job(caplog: pytest.LogCaptureFixture) -> None:
+    job = Recorded(ZeroDivisionError("oops"))
+    outcome_of(job)
+    assert job.calls[-1] == ("failed", True)
+    assert "oops" in str(job.failure)
+    assert "ZeroDivisionError" in caplog.text
