@@ -64,7 +64,7 @@ def iter_records(
     """
     if header is None:
         header = read_header(batch)
-    return _records(*records_data(batch, header, max_bytes), header)
+    return decode_records(*records_data(batch, header, max_bytes), header)
 
 
 def records_data(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED) -> tuple[bytes, int, int]:
@@ -85,7 +85,7 @@ def records_data(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMP
     return data, position, stop
 
 
-def _records(data: bytes, position: int, stop: int, header: BatchHeader) -> Iterator[Record]:
+def decode_records(data: bytes, position: int, stop: int, header: BatchHeader) -> Iterator[Record]:
     """Every record. Those of the common form are decoded in the loop; the rest, and all errors, are `_read_record`'s.
 
     The common form has one byte for the timestamp delta and the key's length, at most two for the record's length, the

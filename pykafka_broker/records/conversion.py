@@ -1,0 +1,127 @@
+"""From one form of records to another. Rule: offsets, keys, values and timestamps stay; only their wrapping changes.
+
+Kafka converted up on Produce v0-v2 and down on Fetch v0-v3 until 3.9 (KIP-896 took both away), and did it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, ZSTD, compress
+from pykafka_broker.records.crc import Buffer
+from pykafka_broker.records.errors import InvalidRecord, TruncatedBatch, UnsupportedCompression
+from pykafka_broker.records.header import (
+    CODEC_MASK,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME_BIT,
+    BatchHeader,
+    iter_batches,
+    read_header,
+    write_crc,
+)
+from pykafka_broker.records.message_set import build_message_set, iter_entries, iter_messages
+from pykafka_broker.records.record import Record, decode_records, iter_records, records_data
+from pykafka_broker.records.validation import validate_decoded
+
+
+class UnsupportedConversion(UnsupportedCompression):
+    """zstd batches can't go to a client that reads message formats v0 or v1 (KIP-110)."""
+
+
+def to_v2(
+    message_set: Buffer,
+    *,
+    codec: int | None = None,
+    level: int | None = None,
+    log_append_time: int | None = None,
+    base_offset: int = 0,
+    max_bytes: int = MAX_DECOMPRESSED,
+) -> bytearray:
+    """One v2 batch of all messages in a set of format v0 or v1, their offsets counted from `base_offset`.
+
+    `codec` None keeps the first entry's own, as `compression.type=producer` does. Messages of v0 keep having no timestamp,
+    unless `log_append_time` gives them one.
+    """
+    records = list(iter_messages(message_set, max_bytes=max_bytes))
+    if not records:
+        raise InvalidRecord("a message set without a message")
+    for offset, record in enumerate(records, base_offset):
+        record.offset = offset
+    if codec is None:
+        codec = next(iter_entries(message_set)).codec
+    return build_batch(records, base_offset=base_offset, codec=codec, level=level, log_append_time=log_append_time)
+
+
+def from_v2(batches: Buffer, magic: int, *, first_offset: int = -1, max_bytes: int = MAX_DECOMPRESSED) -> bytes:
+    """The message set of format v0 or v1 that holds the records of v2 batches, without headers and control records.
+
+    A batch cut short at the end is left out, as it would be by the client. zstd ends the set, or where it would come
+    first raises `UnsupportedConversion`. Records below `first_offset` are left out where nothing is compressed.
+    """
+    pieces: list[bytes] = []
+    for header, batch in _whole_batches(batches):
+        if header.is_control:
+            continue
+        if header.codec == ZSTD:
+            if pieces:
+                break
+            raise UnsupportedConversion(f"the batch at offset {header.base_offset} is compressed with zstd")
+        records: Iterator[Record] = iter_records(batch, header, max_bytes=max_bytes)
+        if header.codec == NONE:
+            records = (record for record in records if record.offset >= first_offset)
+        append_time = header.max_timestamp if header.log_append_time else None
+        pieces.append(build_message_set(records, magic, codec=header.codec, log_append_time=append_time))
+    return b"".join(pieces)
+
+
+def _whole_batches(batches: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    try:
+        yield from iter_batches(batches)
+    except TruncatedBatch:
+        return
+
+
+def recompress(
+    batch: Buffer,
+    codec: int,
+    *,
+    level: int | None = None,
+    log_append_time: int | None = None,
+    max_bytes: int = MAX_DECOMPRESSED,
+) -> bytearray:
+    """The batch at the start of `batch` under another codec; all else in its header stays, but for LogAppendTime.
+
+    The records are checked as `validate_records` does: they can't be recognised as damaged any more afterwards.
+    """
+    header = read_header(batch)
+    data, start, stop = records_data(batch, header, max_bytes)
+    validate_decoded(decode_records(data, start, stop, header), header)
+    attributes = header.attributes & ~CODEC_MASK | codec
+    max_timestamp = header.max_timestamp
+    if log_append_time is not None:
+        attributes |= LOG_APPEND_TIME_BIT
+        max_timestamp = log_append_time
+    result = bytearray(HEADER_SIZE)
+    result += compress(codec, memoryview(data)[start:stop], level)
+    HEADER.pack_into(
+        result,
+        0,
+        header.base_offset,
+        len(result) - LENGTH_OVERHEAD,
+        header.partition_leader_epoch,
+        2,
+        0,
+        attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.count,
+    )
+    write_crc(result)
+    return result

@@ -1,0 +1,181 @@
+"""Message sets of formats v0 and v1. Rule: they are read strictly and written as Kafka 0.8 to 0.10 wrote them.
+
+An entry (Kafka docs, "Old Message Format"): offset int64, size int32, crc uint32 (CRC-32 of all that follows it), magic
+int8, attributes int8, in v1 timestamp int64, key and value with int32 lengths (-1: null). A compressed set is the value
+of a wrapper entry. Inner offsets are absolute in v0; in v1 they count from 0 and the wrapper's offset is the last
+record's (KIP-31). A v1 wrapper of type LogAppendTime gives its timestamp to all that is inside (KIP-32).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, ZSTD, compress, decompress
+from pykafka_broker.records.crc import Buffer
+from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
+from pykafka_broker.records.header import CODEC_MASK, LOG_APPEND_TIME_BIT, NO_TIMESTAMP
+from pykafka_broker.records.record import Record
+
+ENTRY_OVERHEAD = 12  # offset and size
+_OFFSET_AND_SIZE = Struct(">qi")
+_CRC_MAGIC_ATTRIBUTES = Struct(">Ibb")
+_MAGIC_ATTRIBUTES = Struct(">bb")
+_INT64 = Struct(">q")
+_INT32 = Struct(">i")
+_SMALLEST = {0: 14, 1: 22}
+_CRC_SIZE = 4
+
+
+class Entry(NamedTuple):
+    """One message, or a wrapper around a compressed set."""
+
+    offset: int
+    magic: int
+    attributes: int
+    timestamp: int  # NO_TIMESTAMP in v0
+    key: bytes | None
+    value: bytes | None
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def log_append_time(self) -> bool:
+        return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME_BIT)
+
+
+def iter_entries(buffer: Buffer) -> Iterator[Entry]:
+    """The entries of a set, wrappers unopened, each with its CRC checked. One cut short raises `TruncatedBatch`."""
+    view = memoryview(buffer)
+    position, stop = 0, len(view)
+    while position < stop:
+        if stop - position < ENTRY_OVERHEAD:
+            raise TruncatedBatch(f"{stop - position} bytes at byte {position}, an entry begins with {ENTRY_OVERHEAD}")
+        offset, size = _OFFSET_AND_SIZE.unpack_from(view, position)
+        position += ENTRY_OVERHEAD
+        if size < _SMALLEST[0]:
+            raise CorruptBatch(f"message size {size} at byte {position}")
+        if size > stop - position:
+            raise TruncatedBatch(f"{stop - position} bytes at byte {position} of a message of {size}")
+        yield _read_message(offset, view[position : position + size])
+        position += size
+
+
+def _read_message(offset: int, message: memoryview) -> Entry:
+    crc, magic, attributes = _CRC_MAGIC_ATTRIBUTES.unpack_from(message)
+    if magic not in _SMALLEST:
+        raise CorruptBatch(f"magic {magic} of the message at offset {offset}")
+    if len(message) < _SMALLEST[magic]:
+        raise CorruptBatch(f"message size {len(message)} at offset {offset}")
+    found = zlib.crc32(message[_CRC_SIZE:])
+    if found != crc:
+        raise CorruptBatch(f"crc of the message at offset {offset} is {found:#010x}, it says {crc:#010x}")
+    position = _CRC_MAGIC_ATTRIBUTES.size
+    timestamp = NO_TIMESTAMP
+    if magic:
+        timestamp = _INT64.unpack_from(message, position)[0]
+        position += _INT64.size
+    key, position = _read_bytes(message, position)
+    value, position = _read_bytes(message, position)
+    if position != len(message):
+        raise InvalidRecord(f"{len(message) - position} bytes follow the value of the message at offset {offset}")
+    return Entry(offset, magic, attributes, timestamp, key, value)
+
+
+def _read_bytes(message: memoryview, position: int) -> tuple[bytes | None, int]:
+    start = position + _INT32.size
+    if start > len(message):
+        raise InvalidRecord("a message's value is missing")
+    size: int = _INT32.unpack_from(message, position)[0]
+    if size == -1:
+        return None, start
+    if not 0 <= size <= len(message) - start:
+        raise InvalidRecord(f"a field of {size} bytes with {len(message) - start} left in its message")
+    return bytes(message[start : start + size]), start + size
+
+
+def iter_messages(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[Record]:
+    """Every message of a set, compressed or not, at its absolute offset. `max_bytes` bounds what all wrappers hold."""
+    for entry in iter_entries(buffer):
+        if entry.codec == NONE:
+            yield Record(entry.offset, entry.timestamp, entry.key, entry.value)
+        else:
+            inner = _open_wrapper(entry, max_bytes)
+            max_bytes -= len(inner)
+            yield from _inner_messages(entry, inner)
+
+
+def _open_wrapper(wrapper: Entry, max_bytes: int) -> bytes:
+    if wrapper.codec == ZSTD:
+        raise UnsupportedCompression(f"zstd in a message of format v{wrapper.magic}")
+    if wrapper.value is None:
+        raise InvalidRecord(f"the compressed message at offset {wrapper.offset} has no value")
+    return decompress(wrapper.codec, wrapper.value, max_bytes, broken_lz4_checksum=wrapper.magic == 0)
+
+
+def _inner_messages(wrapper: Entry, inner: bytes) -> Iterator[Record]:
+    entries = list(iter_entries(inner))
+    if not entries:
+        raise InvalidRecord(f"the compressed message at offset {wrapper.offset} is empty")
+    base = wrapper.offset - entries[-1].offset if wrapper.magic else 0
+    for entry in entries:
+        if entry.magic != wrapper.magic or entry.codec != NONE:
+            raise InvalidRecord(
+                f"a message of format v{entry.magic} and codec {entry.codec} in a wrapper of format v{wrapper.magic}"
+            )
+        timestamp = wrapper.timestamp if wrapper.log_append_time else entry.timestamp
+        yield Record(base + entry.offset, timestamp, entry.key, entry.value)
+
+
+def build_message_set(
+    records: Iterable[Record],
+    magic: int,
+    *,
+    codec: int = NONE,
+    level: int | None = None,
+    log_append_time: int | None = None,
+) -> bytes:
+    """A set of format v0 or v1 (headers are left out), in one wrapper if it is compressed."""
+    records = list(records)
+    attributes = LOG_APPEND_TIME_BIT if magic and log_append_time is not None else 0
+    if not records:
+        return b""
+    if codec == NONE:
+        return b"".join(
+            _entry(record.offset, magic, attributes, _or(log_append_time, record.timestamp), record.key, record.value)
+            for record in records
+        )
+    if codec == ZSTD:
+        raise UnsupportedCompression(f"zstd in a message of format v{magic}")
+    base = records[0].offset if magic else 0
+    inner = b"".join(
+        _entry(record.offset - base, magic, attributes, record.timestamp, record.key, record.value)
+        for record in records
+    )
+    timestamp = _or(log_append_time, max(record.timestamp for record in records))
+    value = compress(codec, inner, level, broken_lz4_checksum=magic == 0)
+    return _entry(records[-1].offset, magic, attributes | codec, timestamp, None, value)
+
+
+def _or(value: int | None, otherwise: int) -> int:
+    return otherwise if value is None else value
+
+
+def _entry(offset: int, magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
+    body = b"".join(
+        (
+            _MAGIC_ATTRIBUTES.pack(magic, attributes),
+            _INT64.pack(timestamp) if magic else b"",
+            _INT32.pack(-1 if key is None else len(key)),
+            key or b"",
+            _INT32.pack(-1 if value is None else len(value)),
+            value or b"",
+        )
+    )
+    return b"".join(
+        (_OFFSET_AND_SIZE.pack(offset, _CRC_SIZE + len(body)), zlib.crc32(body).to_bytes(_CRC_SIZE, "big"), body)
+    )
