@@ -131,7 +131,8 @@ def test_configs_of_all_brokers(sh: Shell) -> None:
 
 @pytest.fixture(scope="module")
 def node_id(sh: Shell) -> str:
-    return re.findall(r"\(id: (\d+) ", sh("kafka-broker-api-versions").out)[0]
+    [node] = re.findall(r"\(id: (\d+) ", sh("kafka-broker-api-versions").out)
+    return str(node)
 
 
 def test_offsets(sh: Shell, lines: str) -> None:

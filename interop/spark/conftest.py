@@ -51,7 +51,8 @@ def read(spark: SparkSession, bootstrap: str) -> Read:
     """A batch of what is in the topic; keyword arguments are options of the source, `__` standing for a dot."""
 
     def load(topic: str, **options: object) -> DataFrame:
-        return source(spark.read, bootstrap, topic, options).load()
+        frame: DataFrame = source(spark.read, bootstrap, topic, options).load()
+        return frame
 
     return load
 
@@ -61,7 +62,8 @@ def stream(spark: SparkSession, bootstrap: str) -> Read:
     """The same as a stream."""
 
     def load(topic: str, **options: object) -> DataFrame:
-        return source(spark.readStream, bootstrap, topic, options).load()
+        frame: DataFrame = source(spark.readStream, bootstrap, topic, options).load()
+        return frame
 
     return load
 

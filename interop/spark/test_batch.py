@@ -99,7 +99,9 @@ def test_batch_write(make_topic: MakeTopic, bootstrap: str, spark: SparkSession)
     topic = make_topic(partitions=2)
     frame = spark.sql(
         f"""SELECT '{topic}' AS topic, CAST(id AS STRING) AS key, CONCAT('v', id) AS value,
-            CAST(id % 2 AS INT) AS partition, ARRAY(NAMED_STRUCT('key', 'h', 'value', CAST('x' AS BINARY))) AS headers FROM RANGE(100)"""
+            CAST(id % 2 AS INT) AS partition,
+            ARRAY(NAMED_STRUCT('key', 'h', 'value', CAST('x' AS BINARY))) AS headers
+            FROM RANGE(100)"""
     )
     writer = frame.write.format("kafka").option("kafka.bootstrap.servers", bootstrap)
     writer.option("includeHeaders", "true").option("kafka.compression.type", "zstd").save()

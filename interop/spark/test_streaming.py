@@ -69,7 +69,7 @@ def test_a_running_query_sees_new_records_soon(topic: str, put: Put, stream: Rea
     try:
         for i in range(5):
             put(topic, [b"%d" % i])
-            wait_for(lambda count=i + 1: len(seen) >= count)  # type: ignore[misc]
+            wait_for(lambda count=i + 1: len(seen) >= count)
     finally:
         query.stop()
     assert seen == ["0", "1", "2", "3", "4"]

@@ -1,0 +1,24 @@
+"""Every answer that was recorded from a real Kafka, asked of the target again."""
+
+import json
+
+import pytest
+
+from interop.answers.__main__ import RECORDED, SETTLE_S
+from interop.answers.areas import AREAS
+from interop.answers.script import run, scenarios_of
+
+ALL = [(area, name) for area, module in AREAS.items() for name in scenarios_of(module)]
+
+
+@pytest.mark.parametrize(("area", "name"), ALL, ids=[f"{area}-{name}" for area, name in ALL])
+def test_answers_are_those_of_kafka(area: str, name: str, bootstrap: str, target_name: str) -> None:
+    expected = json.loads((RECORDED / f"{area}.json").read_text())[name]
+    settle_s = 0.0 if target_name == "pykafka" else SETTLE_S
+    found = run(name, scenarios_of(AREAS[area])[name], bootstrap, settle_s)
+    different = [
+        f"{ours['ask']} ({ours['api']}):\n  Kafka {json.dumps(theirs['answer'])}\n  found {json.dumps(ours['answer'])}"
+        for ours, theirs in zip(found, expected, strict=True)
+        if ours != theirs
+    ]
+    assert not different, "\n".join(different)
