@@ -66,7 +66,7 @@ def id_bytes(text: str) -> bytes:
 
 
 def write_partition_metadata(fs: FileSystem, path: str, topic_id: bytes) -> None:
-    write_file(fs, path, f"version: 0\ntopic_id: {id_text(topic_id)}\n".encode("ascii"))
+    write_file(fs, path, f"version: 0\ntopic_id: {id_text(topic_id)}".encode("ascii"))
 
 
 def read_partition_metadata(fs: FileSystem, path: str) -> bytes | None:

@@ -32,7 +32,7 @@ def snapshot_name(offset: int) -> str:
 
 def encode(state: ProducerState) -> bytes:
     body = bytearray()
-    for entry in state.entries.values():
+    for _, entry in sorted(state.entries.items()):
         last = entry.batches[-1] if entry.batches else BatchMetadata(NO_SEQUENCE, -1, 0, entry.last_timestamp)
         body += _ENTRY.pack(
             entry.producer_id,
