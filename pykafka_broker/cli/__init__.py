@@ -1,0 +1,21 @@
+"""The command `pykafka-broker`.
+
+Rule: what the operator got wrong is one clear line each on standard error and exit code 2; a broker that can't start
+for another reason (a taken port, a locked directory) says why and exits with 1. Standard output carries the ready line
+and what was asked for, nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments[:1] == ["configs"]:
+        from pykafka_broker.cli.configs import main as run
+    else:
+        from pykafka_broker.cli.serve import main as run
+    return run(arguments)

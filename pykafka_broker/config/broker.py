@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config.attributes import BrokerAttributes
 from pykafka_broker.config.registry import BROKER_SYNONYMS, broker_keys
@@ -58,7 +58,7 @@ class BrokerConfig(BrokerAttributes):
         self.topic_cache: dict[frozenset[tuple[str, str]], TopicConfig] = {}  # TopicConfig.resolve's, by overrides
         self.__dict__.update((name.replace(".", "_"), value) for name, value in self._values.items())
 
-    def __getitem__(self, name: str) -> Value:
+    def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
     def __contains__(self, name: object) -> bool:

@@ -144,5 +144,5 @@ def parse_overrides(overrides: Mapping[str, str]) -> dict[str, Value]:
     keys = topic_keys()
     for name in overrides:
         if name not in keys or keys[name].removed:
-            raise ConfigError(name, f"Unknown topic config name: {name}")
+            raise ConfigError(f"Unknown topic config name: {name}")
     return {name: parse_value(keys[name], text) for name, text in overrides.items()}

@@ -35,13 +35,9 @@ class ConfigType(IntEnum):
 class ConfigError(ValueError):
     """One value of one key is not acceptable; the text is what a client or the operator is shown."""
 
-    def __init__(self, name: str, message: str) -> None:
-        super().__init__(message)
-        self.name = name
-
 
 def invalid(name: str, value: object, reason: str) -> ConfigError:
-    return ConfigError(name, f"Invalid value {value} for configuration {name}: {reason}")
+    return ConfigError(f"Invalid value {value} for configuration {name}: {reason}")
 
 
 _BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
@@ -127,10 +123,10 @@ def _check_allowed(key: ConfigKey, value: str) -> None:
 def _check_list(key: ConfigKey, value: Value) -> None:
     assert isinstance(value, list)
     if len(set(value)) != len(value):
-        raise ConfigError(key.name, f"Configuration '{key.name}' values must not be duplicated.")
+        raise ConfigError(f"Configuration '{key.name}' values must not be duplicated.")
     for item in value:
         if not item:
-            raise ConfigError(key.name, f"Configuration '{key.name}' values must not be empty.")
+            raise ConfigError(f"Configuration '{key.name}' values must not be empty.")
         if key.allowed is not None:
             _check_allowed(key, item)
 
@@ -138,7 +134,7 @@ def _check_list(key: ConfigKey, value: Value) -> None:
 def _check_non_empty_list(key: ConfigKey, value: Value) -> None:
     if not value:
         allowed = f"[{', '.join(key.allowed)}]" if key.allowed else "any non-empty value"
-        raise ConfigError(key.name, f"Configuration '{key.name}' must not be empty. Valid values include: {allowed}")
+        raise ConfigError(f"Configuration '{key.name}' must not be empty. Valid values include: {allowed}")
     _check_list(key, value)
 
 
@@ -172,7 +168,7 @@ def _check_quorum_voters(key: ConfigKey, value: Value) -> None:
     assert isinstance(value, list)
     if not all(_VOTER.fullmatch(item) for item in value):
         form = "Each entry should be in the form `{id}@{host}:{port}`."
-        raise ConfigError(key.name, f"Invalid configuration value for {key.name}. {form}")
+        raise ConfigError(f"Invalid configuration value for {key.name}. {form}")
 
 
 def _check_bootstrap_servers(key: ConfigKey, value: Value) -> None:
@@ -180,9 +176,7 @@ def _check_bootstrap_servers(key: ConfigKey, value: Value) -> None:
     for item in value:
         if not _SERVER.fullmatch(item):
             form = 'Each entry should be in the form "{host}:{port}"'
-            raise ConfigError(
-                key.name, f"Failed to parse host name from {item} for the configuration {key.name}. {form}"
-            )
+            raise ConfigError(f"Failed to parse host name from {item} for the configuration {key.name}. {form}")
 
 
 _DURATION = re.compile(

@@ -1,0 +1,36 @@
+"""`pykafka-broker configs`: every config key of Kafka and what this broker makes of it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+from pykafka_broker.config.effects import EFFECTS, effect_of
+from pykafka_broker.config.registry import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
+
+SCOPES = {"broker": broker_keys, "topic": topic_keys, "group": group_keys, "client-metrics": client_metrics_keys}
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="pykafka-broker configs", description="List every config key, its type, its default and its effect."
+    )
+    parser.add_argument("command", choices=["configs"], help=argparse.SUPPRESS)
+    parser.add_argument("--scope", choices=SCOPES, help="only the keys of brokers, topics, groups or subscriptions")
+    parser.add_argument("--effect", choices=EFFECTS, help="only the keys with this effect")
+    options = parser.parse_args(arguments)
+    for scope, keys in SCOPES.items():
+        if options.scope in (None, scope):
+            for line in _lines(scope, keys(), options.effect):
+                print(line)
+    return 0
+
+
+def _lines(scope: str, keys: dict[str, ConfigKey], wanted: str | None) -> Iterator[str]:
+    for name in sorted(keys):
+        key = keys[name]
+        effect, reason = effect_of(scope, name)
+        if wanted in (None, effect) and not (key.internal and effect == "no effect"):
+            default = "(unset)" if key.default_text is None else key.default_text or '""'
+            text = f"{effect}: {reason}" if reason else effect
+            yield f"{scope}  {name}  {key.type.name.lower()}  {default}  {text}"

@@ -1,0 +1,127 @@
+"""`pykafka-broker [server.properties] [options]`: read the settings, say what is wrong with them, serve."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from pykafka_broker import __version__
+from pykafka_broker.cli.settings import UsageError, static_settings
+from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
+from pykafka_broker.config.effects import has_no_effect, refusals
+
+log = logging.getLogger("pykafka_broker")
+
+BAD_USAGE = 2
+CANNOT_START = 1
+
+
+def parser() -> argparse.ArgumentParser:
+    it = argparse.ArgumentParser(
+        prog="pykafka-broker",
+        description="A Kafka broker on one node. `pykafka-broker configs` lists every config key and its effect.",
+    )
+    it.add_argument("properties", nargs="?", metavar="server.properties", help="settings, in Kafka's own file format")
+    it.add_argument("--listen", metavar="HOST:PORT", help="address to bind; port 0 takes a free one")
+    it.add_argument("--data-dir", metavar="DIR", help="where logs and metadata live (log.dirs)")
+    it.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="one setting; may be repeated")
+    it.add_argument("--ready-file", metavar="FILE", help="write HOST:PORT here as soon as clients may connect")
+    it.add_argument("--ephemeral", action="store_true", help="use a temporary data directory and remove it at the end")
+    it.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"), help="on stderr")
+    it.add_argument("--stop-on-stdin-close", action="store_true", help="stop when standard input ends")
+    it.add_argument("--version", action="version", version=f"pykafka-broker {__version__}")
+    return it
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
+    logging.basicConfig(
+        level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    if options.ephemeral and options.data_dir is not None:
+        return complain(["--ephemeral takes a directory of its own: leave out --data-dir"])
+    with _data_dir(options.data_dir, options.ephemeral) as data_dir:
+        try:
+            settings = static_settings(options.properties, os.environ, options.override, options.listen, data_dir)
+            config = BrokerConfig(settings)
+        except UsageError as error:
+            return complain([str(error)])
+        except ConfigErrors as errors:
+            return complain(map(str, errors.errors))
+        refused = refusals(config)
+        if refused:
+            return complain(refused)
+        warn(config)
+        if options.stop_on_stdin_close:
+            threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
+        return serve(config, _announcer(options.ready_file))
+
+
+def serve(config: BrokerConfig, on_ready: Callable[[str, int], None]) -> int:
+    from pykafka_broker.log.log_directory import LogDirectoryError
+    from pykafka_broker.server import run
+
+    try:
+        return run(config, on_ready=on_ready)
+    except ConfigError as error:
+        return complain([str(error)])
+    except (LogDirectoryError, OSError) as error:
+        print(f"pykafka-broker: cannot start: {error}", file=sys.stderr)
+        return CANNOT_START
+
+
+def complain(lines: Iterator[str] | Sequence[str]) -> int:
+    for line in lines:
+        print(f"pykafka-broker: {line}", file=sys.stderr)
+    return BAD_USAGE
+
+
+def warn(config: BrokerConfig) -> None:
+    """One line for every name that is not known, and one for all that are known but change nothing here."""
+    for name in config.unknown:
+        log.warning("unknown config %s is ignored", name)
+    idle = [name for name in config.static if has_no_effect(name)]
+    if idle:
+        log.info("accepted without effect: %s", ", ".join(sorted(idle)))
+
+
+@contextlib.contextmanager
+def _data_dir(given: str | None, ephemeral: bool) -> Iterator[str | None]:
+    if not ephemeral:
+        yield given
+        return
+    path = tempfile.mkdtemp(prefix="pykafka-broker-")
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _announcer(ready_file: str | None) -> Callable[[str, int], None]:
+    def announce(host: str, port: int) -> None:
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if ready_file is not None:
+            unfinished = f"{ready_file}.{os.getpid()}"
+            with open(unfinished, "w", encoding="ascii") as file:
+                file.write(f"{address}\n")
+            os.replace(unfinished, ready_file)  # who waits for the file never sees half of it
+        print(f"listening on {address}", flush=True)
+
+    return announce
+
+
+def _stop_at_end_of_input() -> None:
+    """A pipe from the parent ends when the parent does, however that comes about; so no broker outlives its test
+    run."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,173 @@
+"""What this broker makes of each config key.
+
+Rule: a key is *honoured* when code outside this package reads it (a test looks for the place); *refused* when to ignore
+it would promise something that is not there; *no effect* when it is accepted because nothing here depends on it. Who
+makes a key work adds it to the honoured ones.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.registry import broker_keys, group_keys, topic_keys
+
+EFFECTS = ("honoured", "no effect", "refused")
+
+HONOURED_TOPIC = frozenset(
+    [
+        "cleanup.policy",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "file.delete.delay.ms",
+        "flush.ms",
+        "index.interval.bytes",
+        "internal.segment.bytes",
+        "max.message.bytes",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.type",
+        "min.insync.replicas",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.index.bytes",
+        "segment.jitter.ms",
+        "segment.ms",
+    ]
+)
+
+HONOURED_GROUP: frozenset[str] = frozenset()
+
+HONOURED_CLIENT_METRICS: frozenset[str] = frozenset()
+
+# Besides these, a broker key is honoured when the topic or group key that falls back to it is.
+HONOURED_BROKER = frozenset(
+    [
+        "advertised.host.name",
+        "advertised.listeners",
+        "advertised.port",
+        "auto.create.topics.enable",
+        "broker.id",
+        "broker.rack",
+        "connections.max.idle.ms",
+        "controller.listener.names",
+        "default.replication.factor",
+        "delete.topic.enable",
+        "fetch.max.bytes",
+        "group.initial.rebalance.delay.ms",
+        "group.max.session.timeout.ms",
+        "group.max.size",
+        "group.min.session.timeout.ms",
+        "host.name",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "log.flush.offset.checkpoint.interval.ms",
+        "log.flush.start.offset.checkpoint.interval.ms",
+        "log.retention.check.interval.ms",
+        "max.connections",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+        "max.incremental.fetch.session.cache.slots",
+        "max.request.partition.size.limit",
+        "metadata.log.segment.bytes",
+        "node.id",
+        "num.partitions",
+        "offset.metadata.max.bytes",
+        "offsets.retention.check.interval.ms",
+        "offsets.retention.minutes",
+        "port",
+        "process.roles",
+        "producer.id.expiration.check.interval.ms",
+        "producer.id.expiration.ms",
+        "socket.listen.backlog.size",
+        "socket.receive.buffer.bytes",
+        "socket.request.max.bytes",
+        "socket.send.buffer.bytes",
+        "transactional.id.expiration.ms",
+    ]
+)
+
+# Refused when set to something else than the default.
+REFUSED = {
+    "alter.config.policy.class.name": "it names a Java class that would have to veto changes",
+    "authorizer.class.name": "there is no authorizer: every client may do everything",
+    "client.quota.callback.class": "it names a Java class that would have to set quotas",
+    "config.providers": "values are taken as they stand, so a reference to a provider would be used as the value",
+    "create.topic.policy.class.name": "it names a Java class that would have to veto topics",
+    "remote.log.storage.system.enable": "there is no tiered storage",
+    "security.inter.broker.protocol": "only PLAINTEXT is served",
+}
+REFUSED_TOPIC = {"remote.storage.enable": "there is no tiered storage"}
+
+# Why a key has no effect, by its name; the first pattern that fits.
+_REASONS = [
+    (re.compile(pattern), reason)
+    for reason, pattern in (
+        ("there is no ZooKeeper", r"zookeeper\."),
+        ("no listener has TLS or SASL", r"ssl\.|sasl\.|principal\.|connection\.failed\.auth|.*max\.reauth"),
+        ("there are no delegation tokens", r"delegation\.token\."),
+        ("there is no tiered storage", r".*(remote\.|local\.retention)|follower\.fetch\.last\.tiered"),
+        ("one process is the whole cluster", r"controller\.|controlled\.|broker\.(heartbeat|session)|initial\.broker"),
+        ("a partition has one replica", r".*replica|.*leader\.|auto\.leader|inter\.broker|early\.start"),
+        ("one event loop serves everything", r".*threads|.*thread\.pool\.size"),
+        ("there is no such buffer", r".*purgatory\.purge|queued\.max|.*cached\.buffer|.*load\.buffer"),
+        ("there are no quotas", r".*quota|.*throttle|alter\.log\.dirs"),
+        ("there are no metrics reporters", r".*metric|telemetry|auto\.include\.jmx"),
+        ("logs are not compacted yet", r".*log\.cleaner|.*compaction\.lag|delete\.retention|min\.cleanable"),
+        ("internal to Kafka", r"internal\.|unstable\."),
+    )
+]
+
+
+def effect_of(scope: str, name: str) -> tuple[str, str]:
+    """The effect of a key of one of the scopes broker, topic, group and client-metrics, and its reason if there is
+    one."""
+    if name in _HONOURED[scope]:
+        return "honoured", ""
+    refused = {"broker": REFUSED, "topic": REFUSED_TOPIC}.get(scope, {})
+    if name in refused:
+        return "refused", refused[name]
+    keys = {"broker": broker_keys, "topic": topic_keys, "group": group_keys}.get(scope)
+    if keys is not None and keys()[name].removed:
+        return ("refused" if scope == "topic" else "no effect"), "removed in Kafka 4.0"
+    reason = next((reason for pattern, reason in _REASONS if pattern.match(name)), "nothing here depends on it yet")
+    return "no effect", reason
+
+
+def has_no_effect(name: str) -> bool:
+    """Whether a broker key is known, but changes nothing here."""
+    return name in broker_keys() and effect_of("broker", name)[0] == "no effect"
+
+
+def refusals(config: BrokerConfig) -> list[str]:
+    """One line for each static setting that this broker must not accept."""
+    lines = [
+        f"Invalid value {config.static[name]} for configuration {name}: {reason}"
+        for name, reason in REFUSED.items()
+        if name in config.static and config[name] != broker_keys()[name].default
+    ]
+    if config.process_roles is not None and "broker" not in config.process_roles:
+        roles = ",".join(config.process_roles)
+        lines.append(f"Invalid value {roles} for configuration process.roles: it must contain broker")
+    return lines
+
+
+def _with_synonyms() -> frozenset[str]:
+    derived = set(HONOURED_BROKER)
+    for keys, honoured in ((topic_keys(), HONOURED_TOPIC), (group_keys(), HONOURED_GROUP)):
+        for name in honoured:
+            derived.update(synonym for synonym, _ in keys[name].synonyms)
+    return frozenset(derived)
+
+
+_HONOURED = {
+    "broker": _with_synonyms(),
+    "topic": HONOURED_TOPIC,
+    "group": HONOURED_GROUP,
+    "client-metrics": HONOURED_CLIENT_METRICS,
+}

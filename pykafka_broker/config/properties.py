@@ -1,0 +1,52 @@
+"""`.properties` files as Java reads them (java.util.Properties.load).
+
+Rule: a line is a natural line or several joined by an odd number of backslashes at their ends; the key ends at the
+first `=`, `:` or blank that no backslash guards; escapes are undone last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_BLANKS = " \t\f"
+_ESCAPE = re.compile(r"\\(u([0-9a-fA-F]{0,4})|.?)", re.DOTALL)
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The pairs of a file, the last of a repeated key winning; `ValueError` for a `\\u` without four hex digits."""
+    pairs = {}
+    for line in _logical_lines(text):
+        match = _KEY.fullmatch(line)
+        assert match is not None  # a lone backslash can't end a logical line
+        pairs[_unescape(match[1])] = _unescape(match[2])
+    return pairs
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    joined: str | None = None
+    for natural in re.split(r"\r\n|\r|\n", text):
+        line = natural.lstrip(_BLANKS)
+        if joined is None and (not line or line[0] in "#!"):
+            continue
+        line = (joined or "") + line
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            joined = line[:-1]
+        else:
+            joined = None
+            yield line
+    if joined:
+        yield joined
+
+
+def _unescape(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        if match[2] is None:
+            return _CONTROL.get(match[1], match[1])
+        if len(match[2]) < 4:
+            raise ValueError(f"Malformed \\uxxxx encoding: {match[0]}")
+        return chr(int(match[2], 16))
+
+    return _ESCAPE.sub(plain, text) if "\\" in text else text

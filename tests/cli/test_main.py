@@ -1,0 +1,109 @@
+"""What the command prints, and its exit codes; the broker itself is tested as a process in tests/testing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker import __version__
+from pykafka_broker.cli import main
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.log.log_directory import LogDirectoryError
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {})
+    monkeypatch.setattr(logging, "basicConfig", lambda **_: None)  # pytest's own handlers stay
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[BrokerConfig]:
+    """The configurations that the server was started with, instead of starting it."""
+    configs: list[BrokerConfig] = []
+
+    def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None]) -> int:
+        configs.append(config)
+        on_ready("127.0.0.1", 4711)
+        return 0
+
+    monkeypatch.setattr("pykafka_broker.server.run", run)
+    return configs
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"pykafka-broker {__version__}\n"
+
+
+def test_ready_line_and_file(served: list[BrokerConfig], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    assert main(["--listen", "127.0.0.1:0", "--data-dir", str(tmp_path), "--ready-file", str(ready)]) == 0
+    assert capsys.readouterr().out == "listening on 127.0.0.1:4711\n"
+    assert ready.read_text() == "127.0.0.1:4711\n"
+    assert list(tmp_path.iterdir()) == [ready]
+    assert served[0].log_dirs == [str(tmp_path)]
+
+
+def test_ephemeral_directory_is_gone_afterwards(served: list[BrokerConfig]) -> None:
+    assert main(["--ephemeral"]) == 0
+    (path,) = served[0].data_dirs
+    assert not Path(path).exists()
+
+
+def test_ephemeral_with_a_directory_is_a_contradiction(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--ephemeral", "--data-dir", "/data"]) == 2
+    assert "--data-dir" in capsys.readouterr().err
+
+
+def test_bad_values_are_one_line_each(served: list[BrokerConfig], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--override", "num.partitions=0", "--override", "log.retention.ms=week"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "pykafka-broker: Invalid value 0 for configuration num.partitions: Value must be at least 1",
+        "pykafka-broker: Invalid value week for configuration log.retention.ms: Not a number of type LONG",
+    ]
+    assert not served
+
+
+def test_refused_key_says_why(served: list[BrokerConfig], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--override", "authorizer.class.name=a.B"]) == 2
+    assert "authorizer.class.name: there is no authorizer" in capsys.readouterr().err
+    assert not served
+
+
+def test_unknown_key_is_one_warning(served: list[BrokerConfig], caplog: pytest.LogCaptureFixture) -> None:
+    assert main(["--override", "no.such.key=1"]) == 0
+    assert [r.message for r in caplog.records if r.levelname == "WARNING"] == ["unknown config no.such.key is ignored"]
+    assert served
+
+
+@pytest.mark.parametrize("error", [LogDirectoryError("/data is in use"), OSError("Address already in use")])
+def test_a_start_that_fails_says_why(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None]) -> int:
+        raise error
+
+    monkeypatch.setattr("pykafka_broker.server.run", run)
+    assert main([]) == 1
+    assert capsys.readouterr().err == f"pykafka-broker: cannot start: {error}\n"
+
+
+def test_configs_lists_every_key_with_its_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["configs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "broker  num.partitions  int  1  honoured" in lines
+    assert "broker  zookeeper.connect  string  (unset)  no effect: removed in Kafka 4.0" in lines
+    assert any(line.startswith("topic  retention.ms ") for line in lines)
+
+
+def test_configs_can_be_narrowed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["configs", "--scope", "topic", "--effect", "refused"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert all(line.startswith("topic  ") and "refused: " in line for line in lines)

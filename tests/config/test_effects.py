@@ -1,0 +1,105 @@
+"""The list of effects is complete and doesn't lie: an honoured key is read somewhere, and a key that is read is
+honoured."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import pykafka_broker
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.effects import (
+    EFFECTS,
+    HONOURED_BROKER,
+    HONOURED_TOPIC,
+    REFUSED,
+    REFUSED_TOPIC,
+    effect_of,
+    has_no_effect,
+    refusals,
+)
+from pykafka_broker.config.registry import broker_keys, client_metrics_keys, group_keys, topic_keys
+
+SCOPES = {
+    "broker": broker_keys(),
+    "topic": topic_keys(),
+    "group": group_keys(),
+    "client-metrics": client_metrics_keys(),
+}
+# Keys that another name stands for: the config package turns them into it.
+READ_AS = {
+    "advertised.host.name": "advertised.listeners",
+    "advertised.port": "advertised.listeners",
+    "host.name": "listeners",
+    "port": "listeners",
+    "broker.id": "node",
+    "node.id": "node",
+    "log.dir": "data.dirs",
+    "log.dirs": "data.dirs",
+    "internal.segment.bytes": "segment.bytes",
+}
+READ_HERE = {"process.roles"}  # by `refusals`
+
+
+@cache
+def reads() -> dict[str, set[str]]:
+    """For each attribute name, whose it is wherever the code outside config/ and cli/ reads it; a quoted key counts
+    too."""
+    root = Path(pykafka_broker.__file__).parent
+    found: dict[str, set[str]] = {}
+    for path in root.rglob("*.py"):
+        if path.relative_to(root).parts[0] in ("config", "cli", "protocol", "testing"):
+            continue
+        text = path.read_text()
+        for owner, attribute in re.findall(r"\b(\w+)(?=\.([a-z_0-9]+)\b)", text):
+            found.setdefault(attribute, set()).add(owner)
+        for name in re.findall(r'"([a-z.0-9]+)"', text):
+            found.setdefault(name.replace(".", "_"), set()).add("config")
+    return found
+
+
+def is_read(name: str) -> bool:
+    owners = reads().get(READ_AS.get(name, name).replace(".", "_"), set())
+    return any("config" in owner or owner in ("topic_defaults", "settings", "limits") for owner in owners)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_every_key_has_one_effect(scope: str) -> None:
+    for name in SCOPES[scope]:
+        effect, reason = effect_of(scope, name)
+        assert effect in EFFECTS
+        assert bool(reason) == (effect != "honoured")
+
+
+def test_lists_name_keys_that_exist() -> None:
+    assert broker_keys().keys() >= HONOURED_BROKER | REFUSED.keys()
+    assert topic_keys().keys() >= HONOURED_TOPIC | REFUSED_TOPIC.keys()
+    assert not HONOURED_BROKER & REFUSED.keys()
+
+
+@pytest.mark.parametrize("name", sorted((HONOURED_BROKER - READ_HERE) | HONOURED_TOPIC))
+def test_an_honoured_key_is_read_somewhere(name: str) -> None:
+    assert is_read(name)
+
+
+def test_the_search_can_say_no() -> None:
+    assert not is_read("zookeeper.connect")
+
+
+@pytest.mark.parametrize(("name", "value"), [("authorizer.class.name", "a.B"), ("process.roles", "controller")])
+def test_refusal_names_key_and_value(name: str, value: str) -> None:
+    (line,) = refusals(BrokerConfig({name: value}))
+    assert line.startswith(f"Invalid value {value} for configuration {name}: ")
+
+
+def test_a_refused_key_may_be_set_to_its_default() -> None:
+    assert not refusals(BrokerConfig({"security.inter.broker.protocol": "PLAINTEXT", "authorizer.class.name": ""}))
+
+
+def test_unknown_names_are_not_said_to_be_without_effect() -> None:
+    assert has_no_effect("zookeeper.connect")
+    assert not has_no_effect("no.such.key")
+    assert not has_no_effect("listeners")

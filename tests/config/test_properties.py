@@ -1,0 +1,38 @@
+"""`.properties` files, case by case as java.util.Properties reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka_broker.config.properties import parse_properties
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("a=b", {"a": "b"}),
+        ("a:b\nc d", {"a": "b", "c": "d"}),
+        ("  a \t= b ", {"a": "b "}),
+        ("a = = b", {"a": "= b"}),
+        ("a", {"a": ""}),
+        ("=b", {"": "b"}),
+        ("# a=b\n ! c=d\n\n \t\ne=f # g", {"e": "f # g"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=b\\\n   c,\\\r\n\td\ne=f", {"a": "bc,d", "e": "f"}),
+        ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
+        ("a=b\\\n# not a comment", {"a": "b# not a comment"}),
+        ("a=b\\", {"a": "b"}),
+        ("a\\ b\\:c\\=d=e", {"a b:c=d": "e"}),
+        ("a=\\t\\n\\r\\f\\q\\\\", {"a": "\t\n\r\fq\\"}),
+        ("a=\\u00e9\\u4E2D", {"a": "é中"}),
+        ("a=b\rc=d\n", {"a": "b", "c": "d"}),
+        ("path=C:\\\\data", {"path": "C:\\data"}),
+    ],
+)
+def test_line_forms(text: str, pairs: dict[str, str]) -> None:
+    assert parse_properties(text) == pairs
+
+
+def test_short_unicode_escape_is_refused() -> None:
+    with pytest.raises(ValueError, match="uxxxx"):
+        parse_properties("a=\\u12")
