@@ -75,6 +75,7 @@ class PartitionReader:
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
             records=_EMPTY,
         )
         if wanted.last_fetched_epoch >= 0 and self._diverges(log, wanted, data):
@@ -130,5 +131,6 @@ def _failure(wanted: FetchedPartition, code: ErrorCode) -> PartitionData:
         high_watermark=-1,
         last_stable_offset=-1,
         log_start_offset=-1,
+        aborted_transactions=None,
         records=_EMPTY,
     )
