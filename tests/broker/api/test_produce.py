@@ -1,0 +1,200 @@
+"""Produce: each partition its own answer, and what makes a whole request wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.api.produce import produce
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.errors import FrameError
+from pykafka_broker.log.jobs import Job
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
+from pykafka_broker.records.message_set import build_message_set
+from pykafka_broker.records.record import Record, iter_records
+from tests.broker.support import LightBroker, batch
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> LightBroker:
+    return LightBroker(tmp_path)
+
+
+def asked(
+    records: dict[int, Any], *, topic: str = "t", topic_id: bytes | None = None, acks: int = -1, **fields: Any
+) -> ProduceRequest:
+    named = TopicProduceData(partition_data=[PartitionProduceData(index, data) for index, data in records.items()])
+    if topic_id is None:
+        named.name = topic
+    else:
+        named.topic_id = topic_id
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[named], **fields)
+
+
+def answers(
+    broker: LightBroker, request: ProduceRequest, version: int = 9, client_id: str = "test"
+) -> list[PartitionProduceResponse]:
+    context = broker.context(ApiKey.PRODUCE, version, client_id)
+    response = produce(broker, context, request)  # type: ignore[arg-type]
+    assert isinstance(response, ProduceResponse)
+    assert len(response.encode(version))
+    return [one for topic in response.responses for one in topic.partition_responses]
+
+
+def stored(broker: LightBroker, partition: int = 0) -> list[bytes | None]:
+    log = broker.partition_log("t", partition)
+    read = log.read(log.log_start_offset, 1 << 30, log.log_end_offset)
+    return [] if read is None else [record.value for record in iter_records(read.records.read())]
+
+
+def test_offsets_and_log_start_are_answered(broker: LightBroker) -> None:
+    broker.add("t")
+    first, second = (answers(broker, asked({0: batch(b"a", b"b")}))[0] for _ in range(2))
+    assert (first.error_code, first.base_offset, first.log_append_time_ms, first.log_start_offset) == (0, 0, -1, 0)
+    assert second.base_offset == 2
+
+
+def test_one_bad_partition_does_not_spoil_the_other(broker: LightBroker) -> None:
+    broker.add("t", 2)
+    bad = batch(b"x")
+    bad[-1] ^= 1
+    found = answers(broker, asked({0: bad, 1: batch(b"y"), 9: batch(b"z")}))
+    assert [one.error_code for one in found] == [
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert [one.base_offset for one in found] == [-1, 0, -1]
+    assert stored(broker, 1) == [b"y"]
+
+
+def test_an_append_is_told_to_those_who_wait(broker: LightBroker) -> None:
+    broker.add("t")
+    log = broker.partition_log("t", 0)
+    woken: list[int] = []
+    waiting = Parked(None, keys=(log,), poll=lambda now: woken.append(now))
+    broker.purgatory.park(waiting)
+    answers(broker, asked({0: batch(b"x")}))
+    broker.purgatory.settle(5)
+    assert woken == [5]
+
+
+@pytest.mark.parametrize("acks", [2, -2, 7])
+def test_other_acks_are_refused(broker: LightBroker, acks: int) -> None:
+    broker.add("t")
+    assert answers(broker, asked({0: batch(b"x")}, acks=acks))[0].error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert stored(broker) == []
+
+
+def test_acks_zero_has_no_answer_and_closes_on_an_error(broker: LightBroker) -> None:
+    broker.add("t")
+    context = broker.context(ApiKey.PRODUCE, 9)
+    assert produce(broker, context, asked({0: batch(b"x")}, acks=0)) is None  # type: ignore[arg-type]
+    assert stored(broker) == [b"x"]
+    with pytest.raises(FrameError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        produce(broker, context, asked({0: batch(b"x")}, acks=0, topic="u"))  # type: ignore[arg-type]
+
+
+def test_topics_by_id(broker: LightBroker) -> None:
+    topic_id = broker.add("t")
+    assert answers(broker, asked({0: batch(b"x")}, topic_id=topic_id), 13)[0].base_offset == 0
+    unknown = answers(broker, asked({0: batch(b"x")}, topic_id=b"\7" * 16), 13)
+    assert unknown[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_internal_topics_are_for_the_admin_client_only(broker: LightBroker) -> None:
+    broker.add("__consumer_offsets")
+    request = asked({0: batch(b"x")}, topic="__consumer_offsets")
+    assert answers(broker, request)[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert answers(broker, request, client_id="__admin_client")[0].error_code == ErrorCode.NONE
+
+
+def test_a_transactional_batch_needs_a_transactional_id(broker: LightBroker) -> None:
+    broker.add("t", 2)
+    transactional = batch(b"x", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    found = answers(broker, asked({0: transactional, 1: batch(b"y")}))
+    assert [one.error_code for one in found] == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
+
+
+def test_min_insync_replicas_counts_for_acks_all_only(broker: LightBroker) -> None:
+    broker.add("t", min_insync_replicas="2")
+    assert answers(broker, asked({0: batch(b"x")}))[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert answers(broker, asked({0: batch(b"x")}, acks=1))[0].error_code == ErrorCode.NONE
+
+
+def test_bad_records_are_named(broker: LightBroker) -> None:
+    broker.add("t", cleanup_policy="compact")
+    from pykafka_broker.records.builder import BatchBuilder
+
+    builder = BatchBuilder()
+    builder.append(b"k", b"v", broker.now)
+    builder.append(None, b"v", broker.now)
+    answer = answers(broker, asked({0: bytearray(builder.build())}))[0]
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert [one.batch_index for one in answer.record_errors] == [1]
+
+
+class TestIdempotence:
+    @staticmethod
+    def sequenced(sequence: int, *values: bytes, epoch: int = 0) -> bytearray:
+        return batch(*values, producer_id=9, producer_epoch=epoch, base_sequence=sequence)
+
+    def test_a_duplicate_is_answered_with_its_first_offset(self, broker: LightBroker) -> None:
+        broker.add("t")
+        for sequence in range(5):
+            assert answers(broker, asked({0: self.sequenced(sequence, b"x")}))[0].base_offset == sequence
+        for sequence in range(5):
+            again = answers(broker, asked({0: self.sequenced(sequence, b"x")}))[0]
+            assert (again.error_code, again.base_offset) == (ErrorCode.NONE, sequence)
+        assert len(stored(broker)) == 1  # the first batch
+        assert broker.partition_log("t", 0).log_end_offset == 5
+
+    def test_a_gap_is_out_of_order_and_an_old_epoch_is_fenced(self, broker: LightBroker) -> None:
+        broker.add("t")
+        answers(broker, asked({0: self.sequenced(0, b"x", epoch=1)}))
+        gap = answers(broker, asked({0: self.sequenced(5, b"x", epoch=1)}))[0]
+        assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        old = answers(broker, asked({0: self.sequenced(1, b"x", epoch=0)}))[0]
+        assert old.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class TestFlush:
+    """`flush.messages`: an answer after the sync only."""
+
+    def test_the_answer_waits_for_the_sync(self, broker: LightBroker) -> None:
+        broker.add("t", flush_messages="1")
+        jobs: list[Job] = []
+        broker.logs.submit = jobs.append
+        context = broker.context(ApiKey.PRODUCE, 9)
+        parked = produce(broker, context, asked({0: batch(b"x")}))  # type: ignore[arg-type]
+        assert isinstance(parked, Parked)
+        assert not parked.done
+        (job,) = jobs
+        job.run()
+        job.apply()
+        assert parked.done
+        assert parked.reply.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+    def test_a_sync_that_fails_is_no_acknowledgement(self, broker: LightBroker) -> None:
+        broker.add("t", flush_messages="1")
+        jobs: list[Job] = []
+        broker.logs.submit = jobs.append
+        parked = produce(broker, broker.context(ApiKey.PRODUCE, 9), asked({0: batch(b"x")}))  # type: ignore[arg-type]
+        assert isinstance(parked, Parked)
+        jobs[0].failed(OSError(5, "Input/output error"))
+        answer = parked.reply.responses[0].partition_responses[0]
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+
+@pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1)])
+def test_message_sets_of_old_clients_are_taken_in(broker: LightBroker, version: int, magic: int) -> None:
+    broker.add("t")
+    old = build_message_set([Record(0, broker.now, b"k", b"one"), Record(1, broker.now, None, b"two")], magic)
+    answer = answers(broker, asked({0: bytearray(old)}), version)[0]
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+    assert stored(broker) == [b"one", b"two"]
