@@ -8,10 +8,11 @@ watermark.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.fetch_session import FetchedPartition
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.files import FileSlice
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_response import AbortedTransaction, EpochEndOffset, PartitionData
@@ -92,7 +93,7 @@ class PartitionReader:
                 for aborted in log.aborted_transactions(wanted.fetch_offset, read.end_offset())
             ]
         if self._magic < 2:
-            data.records = _down_converted(read.records, self._magic)
+            data.records = _down_converted(read.records, self._magic, wanted.fetch_offset)
         return data
 
     @staticmethod
@@ -115,11 +116,11 @@ def check_leader_epoch(log: PartitionLog, epoch: int) -> None:
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
-def _down_converted(records: Any, magic: int) -> bytes:
+def _down_converted(records: FileSlice, magic: int, first_offset: int) -> bytes:
     from pykafka_broker.records.conversion import UnsupportedConversion, from_v2
 
     try:
-        return from_v2(records.read() if hasattr(records, "read") else records, magic)
+        return from_v2(records.read(), magic, first_offset=first_offset)
     except UnsupportedConversion as error:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
 

@@ -14,7 +14,7 @@ from pykafka_broker.config import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.compression import NONE, ZSTD, codec_by_name
-from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
+from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, UnsupportedCompression
 from pykafka_broker.records.header import BatchHeader, check_crc, read_header, read_magic, set_max_timestamp
 
 Buffer = bytearray | memoryview
@@ -49,6 +49,8 @@ def prepare(records: Buffer | None, version: int, config: TopicConfig, now: int)
         if version <= MESSAGE_SETS_UP_TO:
             return _prepare_message_set(records, config, now)
         return _prepare_batch(records, version, config, now)
+    except InvalidRecord as error:
+        raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from None
     except CorruptBatch as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     except UnsupportedCompression as error:
