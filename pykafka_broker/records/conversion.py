@@ -42,8 +42,8 @@ def to_v2(
 ) -> bytearray:
     """One v2 batch of all messages in a set of format v0 or v1, their offsets counted from `base_offset`.
 
-    `codec` None keeps the first entry's own, as `compression.type=producer` does. Messages of v0 keep having no timestamp,
-    unless `log_append_time` gives them one.
+    `codec` None keeps the first entry's own, as `compression.type=producer` does. Messages of v0 go on without a
+    timestamp, unless `log_append_time` gives them one.
     """
     records = list(iter_messages(message_set, max_bytes=max_bytes))
     if not records:
