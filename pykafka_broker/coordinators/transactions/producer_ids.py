@@ -14,14 +14,14 @@ class ProducerIds:
 
     __slots__ = ("_allocate", "_end", "_next")
 
-    def __init__(self, allocate: Callable[[], tuple[int, int]]) -> None:
+    def __init__(self, allocate: Callable[[int], tuple[int, int]]) -> None:
         self._allocate = allocate
         self._next = self._end = 0
 
-    def __call__(self) -> int:
+    def __call__(self, now: int) -> int:
         """A producer id that nobody has had."""
         if self._next >= self._end:
-            start, length = self._allocate()
+            start, length = self._allocate(now)
             self._next, self._end = start, start + length
         producer_id = self._next
         self._next += 1

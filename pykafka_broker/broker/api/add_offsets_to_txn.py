@@ -1,0 +1,43 @@
+"""AddOffsetsToTxn v0-v4.
+
+Behaviour: the partition of `__consumer_offsets` that holds the group takes part in the transaction. Versions: 2 knows
+PRODUCER_FENCED. Producers of transaction version 2 no longer ask: their TxnOffsetCommit v5 does it (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.coordinator_log import offsets_partition
+from pykafka_broker.broker.router import handles
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from pykafka_broker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+FENCED_FROM = 2
+
+
+@handles(ApiKey.ADD_OFFSETS_TO_TXN)
+def add_offsets_to_txn(
+    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse:
+    try:
+        code = broker.transactions.add_partitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            [offsets_partition(broker, request.group_id)],
+            0,
+            context.now,
+        )
+    except ApiError as error:
+        code = error.code
+    if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return AddOffsetsToTxnResponse(error_code=code)

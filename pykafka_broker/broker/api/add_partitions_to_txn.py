@@ -1,0 +1,97 @@
+"""AddPartitionsToTxn v0-v5.
+
+Behaviour: all partitions of a transaction are added, or none: one that does not exist fails alone, and the others say
+OPERATION_NOT_ATTEMPTED.
+Versions: up to 3 come from clients of the classic protocol, one transaction each; 2 knows PRODUCER_FENCED. From 4 on
+brokers ask, many transactions in one request, and may ask to verify only (KIP-890); what they add is of transaction
+version 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.coordinators.transactions import TopicPartition
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from pykafka_broker.protocol.messages.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+FENCED_FROM = 2
+BATCHED_FROM = 4
+
+
+@handles(ApiKey.ADD_PARTITIONS_TO_TXN)
+def add_partitions_to_txn(
+    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    if context.api_version < BATCHED_FROM:
+        only = AddPartitionsToTxnTransaction(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            False,
+            request.v3_and_below_topics,
+        )
+        results = _answer(only.topics, _add(broker, context, only))
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(one.transactional_id, _answer(one.topics, _add(broker, context, one)))
+            for one in request.transactions
+        ]
+    )
+
+
+def _add(
+    broker: Broker, context: RequestContext, transaction: AddPartitionsToTxnTransaction
+) -> Mapping[TopicPartition, ErrorCode]:
+    wanted = [(topic.name, partition) for topic in transaction.topics for partition in topic.partitions]
+    unknown = {one for one in wanted if broker.image.partition(*one) is None}
+    if unknown:
+        return {
+            one: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if one in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
+            for one in wanted
+        }
+    producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
+    try:
+        if transaction.verify_only:
+            return broker.transactions.verify_partitions(*producer, wanted, context.now)
+        client_version = 2 if context.api_version >= BATCHED_FROM else 0
+        code = broker.transactions.add_partitions(*producer, wanted, client_version, context.now)
+    except ApiError as error:
+        code = error.code
+    if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return dict.fromkeys(wanted, code)
+
+
+def _answer(
+    topics: list[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            topic.name,
+            [
+                AddPartitionsToTxnPartitionResult(partition, codes[topic.name, partition])
+                for partition in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,62 @@
+"""DescribeProducers v0 (KIP-664).
+
+Behaviour: every producer that a partition remembers, idempotent or transactional, also when its transaction is over; a
+transaction that is open shows where it starts. Admin tools find hanging transactions by it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest
+from pykafka_broker.protocol.messages.describe_producers_response import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+
+@handles(ApiKey.DESCRIBE_PRODUCERS)
+def describe_producers(
+    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                topic.name, [_partition(broker, topic.name, partition) for partition in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(broker: Broker, topic: str, partition: int) -> PartitionResponse:
+    try:
+        log = broker.partition_log(topic, partition)
+    except ApiError as error:
+        # Kafka's sentence comes with a topic that it has never heard of, not with a partition that a topic lacks.
+        unknown = topic not in broker.image.topics
+        message = "This server does not host this topic-partition." if unknown else None
+        return PartitionResponse(partition, error.code, message)
+    return PartitionResponse(
+        partition,
+        active_producers=[
+            ProducerState(
+                producer_id=entry.producer_id,
+                producer_epoch=entry.epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=entry.txn_first_offset,
+            )
+            for entry in log.active_producers()
+        ],
+    )

@@ -1,0 +1,56 @@
+"""DescribeTransactions v0 (KIP-664).
+
+Behaviour: what the coordinator knows of each transactional id, also when its last transaction is over. While markers
+are being written only the partitions that lack theirs are listed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from pykafka_broker.protocol.messages.describe_transactions_response import (
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+
+@handles(ApiKey.DESCRIBE_TRANSACTIONS)
+def describe_transactions(
+    broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[_state(broker, name, context.now) for name in request.transactional_ids]
+    )
+
+
+def _state(broker: Broker, name: str, now: int) -> TransactionState:
+    if not name:
+        return TransactionState(ErrorCode.INVALID_REQUEST, name)
+    try:
+        transaction = broker.transactions.transaction(name, now)
+    except ApiError as error:
+        return TransactionState(error.code, name)
+    if transaction is None:
+        return TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, name)
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(broker.transactions.unwritten(name, transaction)):
+        topics.setdefault(topic, []).append(partition)
+    return TransactionState(
+        transactional_id=name,
+        transaction_state=transaction.state.title,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=[TopicData(topic, partitions) for topic, partitions in topics.items()],
+    )

@@ -1,0 +1,45 @@
+"""EndTxn v0-v5.
+
+Behaviour: answered when the outcome is on disk and the markers are written, so that the next request of the producer
+meets no transaction that is still ending. Versions: 2 knows PRODUCER_FENCED, 5 bumps the epoch and answers the producer
+id and epoch to go on with (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.coordinators.transactions import ProducerReply
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
+from pykafka_broker.protocol.messages.end_txn_response import EndTxnResponse
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+FENCED_FROM = 2
+BUMPING_FROM = 5
+
+
+@handles(ApiKey.END_TXN)
+def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+    version = context.api_version
+    try:
+        reply = broker.transactions.end_transaction(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            request.committed,
+            2 if version >= BUMPING_FROM else 0,
+            context.now,
+        )
+    except ApiError as error:
+        reply = ProducerReply(error.code)
+    code = reply.error
+    if code is ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return EndTxnResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)

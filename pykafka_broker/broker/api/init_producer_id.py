@@ -1,0 +1,56 @@
+"""InitProducerId v0-v6.
+
+Behaviour: without a transactional id it hands out a new producer id and never fails. With one it takes the
+transactional id over: whoever held it is fenced, and what it had open is aborted first (then CONCURRENT_TRANSACTIONS,
+and the client comes back).
+Versions: 3 lets a producer go on with its id and epoch after an error (KIP-360), 4 knows PRODUCER_FENCED, 6 two-phase
+commit (KIP-939).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.coordinators.transactions import ProducerReply
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+FENCED_FROM = 4
+
+
+@handles(ApiKey.INIT_PRODUCER_ID)
+def init_producer_id(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    try:
+        reply = _take_over(broker, context, request)
+    except ApiError as error:
+        reply = ProducerReply(error.code)
+    code = reply.error
+    if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
+
+
+def _take_over(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> ProducerReply:
+    expected = (request.producer_id, request.producer_epoch)
+    if (expected[0] == -1) != (expected[1] == -1):
+        return ProducerReply(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is None:
+        return ProducerReply(ErrorCode.NONE, broker.transactions.new_producer_id(context.now), 0)
+    if not request.transactional_id:
+        return ProducerReply(ErrorCode.INVALID_REQUEST)
+    return broker.transactions.init_producer_id(
+        request.transactional_id,
+        request.transaction_timeout_ms,
+        None if expected == (-1, -1) else expected,
+        context.now,
+        two_phase=request.enable2_pc,
+        keep_prepared=request.keep_prepared_txn,
+    )

@@ -1,0 +1,110 @@
+"""TxnOffsetCommit v0-v5.
+
+Behaviour: offsets that count once the producer's transaction commits. The group's partition of `__consumer_offsets`
+must be part of the transaction: added before, or by this very request from version 5 on. Then the group decides, and
+fences members of an older generation (KIP-447).
+Versions: 2 leader epochs, 3 the consumer's member id and generation, 4 knows TRANSACTION_ABORTABLE, 5 joins implicitly
+(KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.coordinator_log import offsets_partition
+from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.transaction_host import refused_join
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+ABORTABLE_FROM = 4
+IMPLICIT_ADD_FROM = 5
+# The group's coordinator speaks of itself, where the partition spoke of its replicas.
+_AS_COORDINATOR = {
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+
+
+@handles(ApiKey.TXN_OFFSET_COMMIT)
+def txn_offset_commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    known, unknown = _split(broker, request)
+    if not known:
+        return TxnOffsetCommitResponse(topics=unknown)
+    request.topics = known
+    try:
+        if not request.group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        _require_part_in_transaction(broker, context, request)
+        answered = broker.groups.txn_commit_offsets(request, context).topics
+    except ApiError as error:
+        answered = _all(known, _AS_COORDINATOR.get(error.code, error.code))
+    return TxnOffsetCommitResponse(topics=_merged(answered, unknown))
+
+
+def _require_part_in_transaction(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> None:
+    """Raises unless the group's partition is, or hereby becomes, part of the producer's open transaction."""
+    implicit = context.api_version >= IMPLICIT_ADD_FROM
+    partition = offsets_partition(broker, request.group_id)
+    producers = broker.partition_log(*partition).producers
+    if producers.has_open_transaction(request.producer_id, request.producer_epoch):
+        return
+    if not implicit and not broker.config.transaction_partition_verification_enable:
+        return
+    error = broker.transactions.join(
+        request.transactional_id, request.producer_id, request.producer_epoch, partition, implicit, context.now
+    )
+    if error is not ErrorCode.NONE:
+        raise refused_join(error, implicit, context.api_version >= ABORTABLE_FROM)
+
+
+def _split(
+    broker: Broker, request: TxnOffsetCommitRequest
+) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
+    """The partitions that exist, and the answer for those that don't."""
+    known, unknown = [], []
+    for topic in request.topics:
+        there = [one for one in topic.partitions if broker.image.partition(topic.name, one.partition_index) is not None]
+        missing = [one for one in topic.partitions if one not in there]
+        if there:
+            known.append(TxnOffsetCommitRequestTopic(topic.name, there))
+        if missing:
+            unknown += _all([TxnOffsetCommitRequestTopic(topic.name, missing)], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return known, unknown
+
+
+def _all(topics: list[TxnOffsetCommitRequestTopic], code: ErrorCode) -> list[TxnOffsetCommitResponseTopic]:
+    return [
+        TxnOffsetCommitResponseTopic(
+            topic.name, [TxnOffsetCommitResponsePartition(one.partition_index, code) for one in topic.partitions]
+        )
+        for topic in topics
+    ]
+
+
+def _merged(
+    first: list[TxnOffsetCommitResponseTopic], second: list[TxnOffsetCommitResponseTopic]
+) -> list[TxnOffsetCommitResponseTopic]:
+    """One entry per topic."""
+    topics: dict[str, list[TxnOffsetCommitResponsePartition]] = {}
+    for topic in (*first, *second):
+        topics.setdefault(topic.name, []).extend(topic.partitions)
+    return [TxnOffsetCommitResponseTopic(name, partitions) for name, partitions in topics.items()]

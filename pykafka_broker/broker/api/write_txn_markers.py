@@ -1,0 +1,73 @@
+"""WriteTxnMarkers v0-v2.
+
+Behaviour: from other brokers in Kafka; here from admin clients, who end a hanging transaction with it (KIP-664). Each
+partition answers for itself.
+Versions: 2 says which transaction version the marker is of: with 2 its epoch must be above the producer's (KIP-1228).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.transaction_markers import write_marker
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
+from pykafka_broker.protocol.messages.write_txn_markers_response import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+
+class _Outcome(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+@handles(ApiKey.WRITE_TXN_MARKERS)
+def write_txn_markers(
+    broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse([_result(broker, marker, context.now) for marker in request.markers])
+
+
+def _result(broker: Broker, marker: WritableTxnMarker, now: int) -> WritableTxnMarkerResult:
+    outcome = _Outcome(
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.transaction_result,
+        marker.coordinator_epoch,
+        marker.transaction_version,
+    )
+    topics = [
+        WritableTxnMarkerTopicResult(
+            topic.name,
+            [
+                WritableTxnMarkerPartitionResult(partition, _write(broker, topic.name, partition, outcome, now))
+                for partition in topic.partition_indexes
+            ],
+        )
+        for topic in marker.topics
+    ]
+    return WritableTxnMarkerResult(marker.producer_id, topics)
+
+
+def _write(broker: Broker, topic: str, partition: int, outcome: _Outcome, now: int) -> ErrorCode:
+    if outcome.producer_epoch < 0:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # no batch can carry it, and Kafka has no better word either
+    try:
+        write_marker(broker, topic, partition, outcome, now)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE

@@ -1,0 +1,315 @@
+"""The transaction coordinator's host: its log, the markers in other logs, and what handlers ask.
+
+Rule: a decision is appended to `__transaction_state`, replayed, and then answered. Right after a transaction's outcome
+is on disk its markers are written and its end is recorded; a crash in between is made good when the log is loaded
+again. A producer that was fenced in a partition behind the coordinator's back leaves its transaction undecided there,
+as with Kafka, until the next load.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pykafka_broker.broker.coordinator_log import append_records, partition_for, read_batches
+from pykafka_broker.broker.transaction_markers import write_marker
+from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
+from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.transactions import (
+    Markers,
+    ProducerIds,
+    ProducerReply,
+    Settings,
+    TopicPartition,
+    Transaction,
+    TransactionCoordinator,
+)
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.record import iter_records
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+TRANSACTION_VERSION = "transaction.version"  # the feature (KIP-890)
+MARKER_RETRY_MS = 1_000
+IMPLICIT_ADD_FROM_PRODUCE = 12  # KIP-890: producing is joining
+ABORTABLE_FROM_PRODUCE = 11
+_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+# Older producers don't retry these as they should; this one they do, and without asking for metadata.
+_NOT_ENOUGH_REPLICAS = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> ApiError:
+    """What a producer is told whose records or offsets don't belong to its transaction, in words that its version
+    knows.
+    """
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)  # the only name for it on this path
+    if error is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+        return ApiError(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
+    if error in _NOT_ENOUGH_REPLICAS or (error is ErrorCode.CONCURRENT_TRANSACTIONS and not implicit):
+        reason = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
+        return ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
+    return ApiError(error)
+
+
+class TransactionHost:
+    """All partitions of `__transaction_state` that this node leads, each with its own coordinator, loaded at first use."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._coordinators: dict[int, TransactionCoordinator] = {}
+        self._producer_ids = ProducerIds(self._allocate_block)
+        self._settings = self._current_settings()
+        self._written: dict[str, set[TopicPartition]] = {}  # of transactions whose markers are written in part
+        self._given_up: set[str] = set()  # fenced behind the coordinator's back
+        self._retry_ms: int | None = None
+
+    # -- life
+
+    def start(self, now: int) -> None:
+        """Load what was left, and write the markers that a crash has kept from being written."""
+        for partition in sorted(self._broker.image.topics[TRANSACTION_STATE].partitions):
+            if self._broker.partition_log(TRANSACTION_STATE, partition).log_end_offset:
+                self._coordinator(partition, now)
+
+    def _coordinator(self, partition: int, now: int) -> TransactionCoordinator:
+        found = self._coordinators.get(partition)
+        if found is None:
+            found = self._load(partition, now)
+        version = self._broker.image.features.get(TRANSACTION_VERSION, 0)
+        if version != self._settings.transaction_version:
+            self._settings = self._settings._replace(transaction_version=version)
+        found.settings = self._settings
+        return found
+
+    def _load(self, partition: int, now: int) -> TransactionCoordinator:
+        partition_log = self._broker.partition_log(TRANSACTION_STATE, partition)
+        coordinator = TransactionCoordinator(self._settings, self._producer_ids, partition_log.leader_epoch, now)
+        for header, batch in read_batches(partition_log):
+            if header.is_control:
+                continue
+            for record in iter_records(batch, header):
+                if record.key is not None:
+                    coordinator.replay(record.key, record.value)
+        self._coordinators[partition] = coordinator
+        self._write_markers(partition, coordinator, now)
+        return coordinator
+
+    def _current_settings(self) -> Settings:
+        config = self._broker.config
+        return Settings(
+            max_timeout_ms=config.transaction_max_timeout_ms,
+            transactional_id_expiration_ms=config.transactional_id_expiration_ms,
+            abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            expiration_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            two_phase_commit=config.transaction_two_phase_commit_enable,
+            transaction_version=self._broker.image.features.get(TRANSACTION_VERSION, 0),
+        )
+
+    def _allocate_block(self, now: int) -> tuple[int, int]:
+        effects = self._broker.metadata.controller.allocate_producer_ids()
+        self._broker.commit_metadata(effects.records, now)
+        return effects.reply.first, effects.reply.size
+
+    # -- which coordinator
+
+    def _find(self, transactional_id: str, now: int) -> tuple[int, TransactionCoordinator]:
+        topic = self._broker.image.topics.get(TRANSACTION_STATE)
+        if topic is None:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        partition = partition_for(transactional_id, len(topic.partitions))
+        return partition, self._coordinator(partition, now)
+
+    def transactions(self, now: int) -> Iterator[tuple[str, Transaction]]:
+        """Every transactional id that this node coordinates."""
+        topic = self._broker.image.topics.get(TRANSACTION_STATE)
+        for partition in topic.partitions if topic is not None else ():
+            yield from self._coordinator(partition, now).transactions.items()
+
+    def transaction(self, transactional_id: str, now: int) -> Transaction | None:
+        return self._find(transactional_id, now)[1].transactions.get(transactional_id)
+
+    def unwritten(self, transactional_id: str, transaction: Transaction) -> frozenset[TopicPartition]:
+        """The partitions that take part and have no marker yet."""
+        return transaction.partitions - self._written.get(transactional_id, set())
+
+    # -- what handlers ask
+
+    def new_producer_id(self, now: int) -> int:
+        """For an idempotent producer without transactions."""
+        return self._producer_ids(now)
+
+    def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, now: int, **two_phase: bool
+    ) -> ProducerReply:
+        """InitProducerId with a transactional id. ApiError if this node can't say."""
+        partition, coordinator = self._find(transactional_id, now)
+        effects = coordinator.init_producer_id(transactional_id, timeout_ms, expected, now, **two_phase)
+        reply: ProducerReply = self._run(partition, coordinator, effects, now)
+        return reply
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        client_version: int,
+        now: int,
+    ) -> ErrorCode:
+        """Let partitions take part in a transaction."""
+        partition, coordinator = self._find(transactional_id, now)
+        effects = coordinator.add_partitions(
+            transactional_id, producer_id, producer_epoch, frozenset(partitions), client_version, now
+        )
+        reply: ErrorCode = self._run(partition, coordinator, effects, now)
+        return reply
+
+    def verify_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        now: int,
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Do these partitions take part? Nothing changes."""
+        coordinator = self._find(transactional_id, now)[1]
+        return coordinator.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
+
+    def end_transaction(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
+    ) -> ProducerReply:
+        """Commit or abort, markers included."""
+        partition, coordinator = self._find(transactional_id, now)
+        effects = coordinator.end_transaction(
+            transactional_id, producer_id, producer_epoch, commit, client_version, now
+        )
+        reply: ProducerReply = self._run(partition, coordinator, effects, now)
+        return reply
+
+    def verify_produce(
+        self,
+        transactional_id: str | None,
+        producer_id: int,
+        producer_epoch: int,
+        topic: str,
+        partition: int,
+        version: int,
+        now: int,
+    ) -> bool:
+        """May this producer write transactional records to this partition? ApiError if not (KIP-890).
+
+        A new producer joins by producing; of an older one the partition must have been added before. While a
+        transaction of that epoch is open in the partition nobody needs to be asked.
+        """
+        producers = self._broker.partition_log(topic, partition).producers
+        if producers.has_open_transaction(producer_id, producer_epoch):
+            return True
+        implicit = version >= IMPLICIT_ADD_FROM_PRODUCE
+        if not implicit and not self._broker.config.transaction_partition_verification_enable:
+            return True
+        error = self.join(transactional_id or "", producer_id, producer_epoch, (topic, partition), implicit, now)
+        if error is ErrorCode.NONE:
+            return True
+        raise refused_join(error, implicit, version >= ABORTABLE_FROM_PRODUCE)
+
+    def join(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partition: TopicPartition,
+        implicit: bool,
+        now: int,
+    ) -> ErrorCode:
+        """Add a partition (KIP-890), or look whether it was added."""
+        try:
+            if implicit:
+                return self.add_partitions(transactional_id, producer_id, producer_epoch, [partition], 2, now)
+            verdicts = self.verify_partitions(transactional_id, producer_id, producer_epoch, [partition], now)
+        except ApiError as error:
+            return error.code
+        return verdicts[partition]
+
+    # -- decisions and markers
+
+    def _run(self, partition: int, coordinator: TransactionCoordinator, effects: Effects, now: int) -> Any:
+        if effects.records:
+            self._commit(partition, coordinator, effects, now)
+            self._write_markers(partition, coordinator, now)
+        return effects.reply
+
+    def _commit(self, partition: int, coordinator: TransactionCoordinator, effects: Effects, now: int) -> None:
+        try:
+            append_records(self._broker, TRANSACTION_STATE, partition, effects.records, now)
+        except ApiError:
+            coordinator.discard(effects)
+            raise
+        for key_value in effects.records:
+            coordinator.replay(key_value.key, key_value.value)
+
+    def _write_markers(self, partition: int, coordinator: TransactionCoordinator, now: int) -> None:
+        for markers in coordinator.markers_due():
+            name = markers.transactional_id
+            if name in self._given_up or not self._write_all(markers, now):
+                continue
+            self._written.pop(name, None)
+            try:
+                self._commit(partition, coordinator, coordinator.markers_written(name, now), now)
+            except ApiError as error:
+                log.warning("the end of transaction %s can't be recorded: %s", name, error)
+                self._retry_ms = now + MARKER_RETRY_MS
+
+    def _write_all(self, markers: Markers, now: int) -> bool:
+        """Write what is missing; False if something still is."""
+        done = self._written.setdefault(markers.transactional_id, set())
+        for topic, partition in sorted(markers.partitions - done):
+            try:
+                write_marker(self._broker, topic, partition, markers, now)
+            except ApiError as error:
+                if error.code in _FENCED:
+                    log.warning("transaction %s stays undecided: %s", markers.transactional_id, error)
+                    self._given_up.add(markers.transactional_id)
+                    return False
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since: no marker is needed
+                    log.warning("no marker of %s in %s-%d: %s", markers.transactional_id, topic, partition, error)
+                    self._retry_ms = now + MARKER_RETRY_MS
+                    return False
+            done.add((topic, partition))
+        return True
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        """When a transaction or a transactional id is due, or a marker that could not be written is tried again."""
+        deadlines = [due for each in self._coordinators.values() if (due := each.next_deadline()) is not None]
+        if self._retry_ms is not None:
+            deadlines.append(self._retry_ms)
+        return min(deadlines, default=None)
+
+    def on_deadline(self, now: int) -> None:
+        retry = self._retry_ms is not None and self._retry_ms <= now
+        if retry:
+            self._retry_ms = None
+        for partition, coordinator in self._coordinators.items():
+            if retry:
+                self._write_markers(partition, coordinator, now)
+            due = coordinator.next_deadline()
+            if due is not None and due <= now:
+                coordinator.settings = self._settings
+                try:
+                    self._run(partition, coordinator, coordinator.on_deadline(now), now)
+                except ApiError as error:
+                    log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, partition, error)
