@@ -56,7 +56,9 @@ def produce(
 
 
 def fetch_topic(topic: str | bytes, offset: int = 0, partition: int = 0, **fields: int) -> FetchTopic:
-    asked = FetchPartition(partition, fetch_offset=offset, **{"partition_max_bytes": 1_000_000, **fields})
+    asked = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=1_000_000)
+    for field, value in fields.items():
+        setattr(asked, field, value)
     if isinstance(topic, bytes):
         return FetchTopic(topic_id=topic, partitions=[asked])
     return FetchTopic(topic, partitions=[asked])

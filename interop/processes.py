@@ -1,0 +1,17 @@
+"""The process behind an address, for its memory and its CPU time."""
+
+import psutil
+
+
+def process_at(bootstrap_servers: str) -> psutil.Process:
+    port = int(bootstrap_servers.rpartition(":")[2])
+    for connection in psutil.net_connections("tcp"):
+        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            return psutil.Process(connection.pid)
+    raise LookupError(f"nobody listens on {bootstrap_servers}")
+
+
+def resident_mb(process: psutil.Process) -> float:
+    """Resident memory of the process and its children."""
+    everyone = [process, *process.children(recursive=True)]
+    return float(sum(p.memory_info().rss for p in everyone)) / 2**20
