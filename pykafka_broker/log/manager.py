@@ -136,7 +136,7 @@ class LogManager:
         logs = [log for partition, log in self.loaded.items() if self._where[partition] is directory]
         for log in logs:
             if log.recovery_point < log.log_end_offset:
-                self.flush(log, now)
+                Flusher(log, run_inline).request(now)
             log.close()
         if directory.online:
             self._upkeep.write_checkpoints(directory)
@@ -182,7 +182,7 @@ class LogManager:
     def create(
         self, topic: str, partition: int, topic_id: bytes, now: int, *, directory_id: bytes = ZERO_ID
     ) -> PartitionLog:
-        """A new log, in the directory of that id, else in the one that holds the fewest; one that exists is returned."""
+        """A new log, in the directory of that id, else in the one that holds the fewest; or the one that exists."""
         key = topic, partition
         if key in self._where:
             log = self.get(topic, partition)

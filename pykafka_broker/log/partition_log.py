@@ -19,7 +19,6 @@ from pykafka_broker.log import timestamps, trimming
 from pykafka_broker.log.files import FileCache, FileSlice
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.markers import Marker, read_marker
 from pykafka_broker.log.producer_loading import restore_producers
 from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
 from pykafka_broker.log.producer_state import BatchMetadata, ProducerEntry, ProducerState
@@ -28,6 +27,7 @@ from pykafka_broker.log.segments import Segments
 from pykafka_broker.log.timestamps import TimestampOffset
 from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
 from pykafka_broker.records.header import BatchHeader, read_header
 
 _BASE_OFFSET = struct.Struct(">q").pack_into
@@ -187,7 +187,7 @@ class PartitionLog:
         marker = None
         if header.producer_id >= 0:
             if header.is_control:
-                marker = read_marker(batch, header, base_offset)
+                marker = read_end_transaction_marker(batch)
                 if marker is not None and origin is not Origin.REPLICATION:
                     self.producers.check_marker(marker, transaction_version)
             elif origin is not Origin.REPLICATION:
@@ -223,7 +223,7 @@ class PartitionLog:
         header: BatchHeader,
         base_offset: int,
         leader_epoch: int,
-        marker: Marker | None,
+        marker: EndTransactionMarker | None,
         now: int,
     ) -> AppendInfo:
         last_offset = base_offset + header.last_offset_delta
@@ -248,7 +248,7 @@ class PartitionLog:
             self.advance_high_watermark(last_offset + 1)
         return AppendInfo(base_offset, last_offset, timestamp, self.log_start_offset)
 
-    def _index_abort(self, marker: Marker, segment: LogSegment) -> None:
+    def _index_abort(self, marker: EndTransactionMarker, segment: LogSegment) -> None:
         """Before the marker itself, since it must not be in the log without this; an entry left by a failed write
         goes first.
         """

@@ -9,11 +9,12 @@ import contextlib
 import logging
 
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.markers import read_marker
 from pykafka_broker.log.producer_snapshot import SUFFIX, CorruptSnapshot, read_snapshot, snapshot_name
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import ScannedBatch, scan
 from pykafka_broker.log.segments import Segments
+from pykafka_broker.log.transaction_index import AbortedTransaction
+from pykafka_broker.records.control import read_end_transaction_marker
 
 logger = logging.getLogger(__name__)
 
@@ -64,13 +65,17 @@ def replay_producers(producers: ProducerState, segments: Segments, start: int, e
                 replay_batch(producers, batch)
 
 
-def replay_batch(producers: ProducerState, batch: ScannedBatch) -> None:
+def replay_batch(producers: ProducerState, batch: ScannedBatch) -> AbortedTransaction | None:
+    """Take account of a batch that is in the log; what the transaction index must say of it, if anything."""
     header = batch.header
     if header.producer_id < 0:
-        return
+        return None
     if not header.is_control:
         producers.apply(header, header.base_offset)
-        return
-    marker = read_marker(batch.data, header, header.base_offset)
-    if marker is not None:
-        producers.apply_marker(marker)
+        return None
+    marker = read_end_transaction_marker(batch.data, header)
+    if marker is None:
+        return None
+    aborted = producers.aborted_by(marker)
+    producers.apply_marker(marker)
+    return aborted

@@ -11,9 +11,9 @@ from collections import deque
 from typing import NamedTuple
 
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.markers import Marker
 from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.control import EndTransactionMarker
 from pykafka_broker.records.header import NO_SEQUENCE, BatchHeader
 
 NO_EPOCH = -1
@@ -137,19 +137,19 @@ class ProducerState:
                 f"{first} (incoming seq. number), {last} (current end sequence number)",
             )
 
-    def check_marker(self, marker: Marker, transaction_version: int = 0) -> None:
+    def check_marker(self, marker: EndTransactionMarker, transaction_version: int = 0) -> None:
         """`ApiError` if this marker must not be written. In transactions of version 2 a marker carries a raised epoch
         (KIP-890).
         """
         entry = self.entries.get(marker.producer_id)
         if entry is None:
             return
-        too_old = marker.epoch < entry.epoch
-        if transaction_version >= 2 and marker.epoch == entry.epoch:
+        too_old = marker.producer_epoch < entry.epoch
+        if transaction_version >= 2 and marker.producer_epoch == entry.epoch:
             # the same marker once more is harmless; the last epoch can't be raised any further
-            too_old = entry.txn_first_offset != NO_OFFSET and marker.epoch != MAX_EPOCH
+            too_old = entry.txn_first_offset != NO_OFFSET and marker.producer_epoch != MAX_EPOCH
         if too_old:
-            raise self._old_epoch(marker.producer_id, marker.epoch, marker.offset, entry.epoch)
+            raise self._old_epoch(marker.producer_id, marker.producer_epoch, marker.offset, entry.epoch)
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise ApiError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -181,7 +181,7 @@ class ProducerState:
             entry.txn_first_offset = base_offset
             self._open[batch.producer_id] = base_offset
 
-    def aborted_by(self, marker: Marker) -> AbortedTransaction | None:
+    def aborted_by(self, marker: EndTransactionMarker) -> AbortedTransaction | None:
         """What the transaction index must hold of the transaction that this marker ends, if it is aborted and wrote
         anything here.
         """
@@ -191,13 +191,13 @@ class ProducerState:
         others = (first for producer_id, first in self._open.items() if producer_id != marker.producer_id)
         return AbortedTransaction(marker.producer_id, first_offset, marker.offset, next(others, marker.offset + 1))
 
-    def apply_marker(self, marker: Marker) -> None:
+    def apply_marker(self, marker: EndTransactionMarker) -> None:
         """A transaction has ended."""
         entry = self.entries.get(marker.producer_id)
         if entry is None:
-            entry = self.entries[marker.producer_id] = ProducerEntry(marker.producer_id, marker.epoch)
+            entry = self.entries[marker.producer_id] = ProducerEntry(marker.producer_id, marker.producer_epoch)
         else:
-            entry.set_epoch(marker.epoch)
+            entry.set_epoch(marker.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = marker.timestamp
         if entry.txn_first_offset != NO_OFFSET:

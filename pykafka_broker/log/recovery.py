@@ -16,8 +16,7 @@ from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.loading import Offsets, open_segments
-from pykafka_broker.log.markers import read_marker
-from pykafka_broker.log.producer_loading import restore_producers
+from pykafka_broker.log.producer_loading import replay_batch, restore_producers
 from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
@@ -99,14 +98,9 @@ class FolderRecovery:
         header = batch.header
         if header.partition_leader_epoch > self._epochs.latest:
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
-        if header.producer_id >= 0:
-            if not header.is_control:
-                self._producers.apply(header, header.base_offset)
-            elif (marker := read_marker(batch.data, header, header.base_offset)) is not None:
-                aborted = self._producers.aborted_by(marker)
-                if aborted is not None:
-                    segment.transactions.append(aborted)
-                self._producers.apply_marker(marker)
+        aborted = replay_batch(self._producers, batch)
+        if aborted is not None:
+            segment.transactions.append(aborted)
         segment.index(header.size, header.last_offset, header.max_timestamp, self._config)
 
     def _drop(self, segments: Segments, later: list[LogSegment]) -> None:
