@@ -141,28 +141,22 @@ def build_message_set(
 ) -> bytes:
     """A set of format v0 or v1 (headers are left out), in one wrapper if it is compressed."""
     records = list(records)
-    attributes = LOG_APPEND_TIME_BIT if magic and log_append_time is not None else 0
     if not records:
         return b""
-    if codec == NONE:
-        return b"".join(
-            _entry(record.offset, magic, attributes, _or(log_append_time, record.timestamp), record.key, record.value)
-            for record in records
-        )
     if codec == ZSTD:
         raise UnsupportedCompression(f"zstd in a message of format v{magic}")
-    base = records[0].offset if magic else 0
-    inner = b"".join(
-        _entry(record.offset - base, magic, attributes, record.timestamp, record.key, record.value)
-        for record in records
-    )
-    timestamp = _or(log_append_time, max(record.timestamp for record in records))
-    value = compress(codec, inner, level, broken_lz4_checksum=magic == 0)
-    return _entry(records[-1].offset, magic, attributes | codec, timestamp, None, value)
-
-
-def _or(value: int | None, otherwise: int) -> int:
-    return otherwise if value is None else value
+    attributes = LOG_APPEND_TIME_BIT if magic and log_append_time is not None else 0
+    base = records[0].offset if magic and codec != NONE else 0
+    messages = []
+    max_timestamp = NO_TIMESTAMP
+    for record in records:
+        timestamp = record.timestamp if log_append_time is None else log_append_time
+        max_timestamp = max(max_timestamp, timestamp)
+        messages.append(_entry(record.offset - base, magic, attributes, timestamp, record.key, record.value))
+    if codec == NONE:
+        return b"".join(messages)
+    value = compress(codec, b"".join(messages), level, broken_lz4_checksum=magic == 0)
+    return _entry(records[-1].offset, magic, attributes | codec, max_timestamp, None, value)
 
 
 def _entry(offset: int, magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
