@@ -1,0 +1,70 @@
+"""ApiVersions v0-v4.
+
+Behaviour: the ranges are those of the route table, the features those of a 4.3 broker. A version that we don't know is
+answered in version 0 with UNSUPPORTED_VERSION and our own range of ApiVersions in it, so that the client can come again
+(KIP-511). Telemetry and what only controllers serve are not listed.
+Versions: 1 throttle time, 3 the client's name and version (which must be words of letters, digits, '-' and '.') and
+features (KIP-584), 4 features that may be at level 0.
+A finalized feature at level 0 is not listed; the epoch is the offset up to which the metadata log has been applied.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.api.encoded_reply import EncodedReply
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles, served_versions
+from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.cluster.features import SUPPORTED
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+_SOFTWARE_FROM = 3
+_LEVEL_ZERO_FROM = 4
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@handles(ApiKey.API_VERSIONS)
+def api_versions(
+    broker: Broker, context: RequestContext, request: ApiVersionsRequest | None
+) -> ApiVersionsResponse | EncodedReply:
+    if request is None:
+        lowest, highest = served_versions(ApiKey.API_VERSIONS)
+        return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [ApiVersion(ApiKey.API_VERSIONS, lowest, highest)])
+    version = context.api_version
+    if version >= _SOFTWARE_FROM:
+        name, software_version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(software_version)):
+            return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        context.connection.software_name = name
+        context.connection.software_version = software_version
+    cache = broker.metadata.replies
+    key = (ApiKey.API_VERSIONS, version)
+    return cache.get(broker.image, key) or cache.put(broker.image, key, _answer(broker, version).encode(version))
+
+
+def _answer(broker: Broker, version: int) -> ApiVersionsResponse:
+    features = broker.image.features
+    return ApiVersionsResponse(
+        api_keys=[ApiVersion(api_key, *served_versions(api_key)) for api_key in sorted(ROUTES)],
+        supported_features=[
+            SupportedFeatureKey(name, lowest, highest)
+            for name, (lowest, highest) in SUPPORTED.items()
+            # Older clients refuse a range that begins at 0.
+            if lowest > 0 or version >= _LEVEL_ZERO_FROM
+        ],
+        finalized_features_epoch=broker.metadata.applied_offset,
+        finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in features.items()],
+    )

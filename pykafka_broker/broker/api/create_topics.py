@@ -1,0 +1,28 @@
+"""CreateTopics v0-v7 (KIP-4).
+
+Behaviour: the controller decides topic by topic; the topics of one request that are good are created in one batch, and
+take requests before the answer goes out. Versions: 1 messages and validate-only, 4 defaults by -1 (which older versions
+may ask for too, as with Kafka), 5 partitions, replicas and configs in the answer (KIP-525; never null, since Java's
+admin client can't read that), 7 topic ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.topics import create_topics as decide
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
+from pykafka_broker.protocol.messages.create_topics_response import CreateTopicsResponse
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+
+@handles(ApiKey.CREATE_TOPICS)
+def create_topics(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    effects = decide(broker.metadata.controller, request, context.api_version)
+    broker.commit_metadata(effects.records, context.now)
+    return effects.reply

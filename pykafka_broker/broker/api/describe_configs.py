@@ -1,0 +1,115 @@
+"""DescribeConfigs v0-v4 (KIP-133, KIP-226, KIP-569).
+
+Behaviour: every config of a topic, the broker, a group or a metrics subscription, with where its value comes from and,
+if asked for, the values behind it; the broker "" shows what is set cluster-wide, a BROKER_LOGGER the levels of the
+loggers. An empty list of keys means all, as null does. Documentation is left out: the text would be Kafka's.
+Versions: 0 has a flag for defaults, 1 sources and synonyms, 3 types and documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.api.broker_loggers import describe_loggers
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.records import ResourceType
+from pykafka_broker.cluster.topic_names import check_topic_name
+from pykafka_broker.config.describe import (
+    ConfigEntry,
+    ConfigSource,
+    describe_broker,
+    describe_broker_default,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest
+from pykafka_broker.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+_SOURCES_FROM = 1
+
+
+@handles(ApiKey.DESCRIBE_CONFIGS)
+def describe_configs(
+    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    results = []
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        try:
+            entries = _entries(broker, kind, name)
+        except ApiError as error:
+            results.append(DescribeConfigsResult(error.code, error.message or "", kind, name))
+            continue
+        keys = set(resource.configuration_keys or ())
+        configs = [
+            _result(entry, request.include_synonyms, context.api_version)
+            for entry in entries
+            if not keys or entry.name in keys
+        ]
+        results.append(DescribeConfigsResult(0, "", kind, name, configs))
+    return DescribeConfigsResponse(results=results)
+
+
+def _entries(broker: Broker, kind: int, name: str) -> Iterable[ConfigEntry]:
+    image = broker.image
+    if kind == ResourceType.TOPIC:
+        check_topic_name(name)
+        if name not in image.topics:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return describe_topic(broker.config, image.topic_config(name))
+    if kind == ResourceType.BROKER:
+        if name == "":
+            return describe_broker_default(broker.config)
+        _check_own_id(broker, name)
+        return describe_broker(broker.config)
+    if kind == ResourceType.BROKER_LOGGER:
+        _check_own_id(broker, name)
+        return describe_loggers()
+    if kind == ResourceType.CLIENT_METRICS:
+        if name == "":
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        return describe_client_metrics(image.config(kind, name))
+    if kind == ResourceType.GROUP:
+        if name == "":
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe_group(broker.config, image.config(kind, name))
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+
+
+def _check_own_id(broker: Broker, name: str) -> None:
+    try:
+        wanted = int(name)
+    except ValueError:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
+    if wanted != broker.node_id:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.node_id}, but received {name}"
+        )
+
+
+def _result(entry: ConfigEntry, include_synonyms: bool, version: int) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        is_default=version < _SOURCES_FROM and entry.source is ConfigSource.DEFAULT,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if include_synonyms else [],
+        config_type=entry.type,
+        documentation=None,
+    )

@@ -1,0 +1,62 @@
+"""DescribeQuorum v0-v2 (KIP-595).
+
+Behaviour: the metadata quorum is this node alone, its leader and only voter, and always caught up. Any partition but
+`__cluster_metadata-0` is UNKNOWN_TOPIC_OR_PARTITION. Versions: 1 times of the last fetch (KIP-836), 2 messages,
+directory ids and nodes (KIP-853); the id is zero as long as kraft.version is 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest
+from pykafka_broker.protocol.messages.describe_quorum_response import (
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    PartitionData,
+    ReplicaState,
+    TopicData,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+
+@handles(ApiKey.DESCRIBE_QUORUM)
+def describe_quorum(broker: Broker, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    topics = []
+    found = False
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            if (topic.topic_name, partition.partition_index) == (CLUSTER_METADATA, 0):
+                found = True
+                partitions.append(_metadata_partition(broker, context.now))
+            else:
+                partitions.append(
+                    PartitionData(
+                        partition.partition_index,
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        "This server does not host this topic-partition.",
+                    )
+                )
+        topics.append(TopicData(topic.topic_name, partitions))
+    return DescribeQuorumResponse(topics=topics, nodes=_nodes(broker, context) if found else [])
+
+
+def _metadata_partition(broker: Broker, now: int) -> PartitionData:
+    log = broker.metadata.log
+    end = log.last_offset + 1
+    voter = ReplicaState(broker.node_id, log.voter_directory_id, end, now, now)
+    return PartitionData(leader_id=broker.node_id, leader_epoch=log.epoch, high_watermark=end, current_voters=[voter])
+
+
+def _nodes(broker: Broker, context: RequestContext) -> list[Node]:
+    host, port = broker.advertised(context)
+    return [Node(broker.node_id, [Listener(context.connection.listener, host, port)])]

@@ -1,0 +1,120 @@
+"""DescribeTopicPartitions v0 (KIP-966).
+
+Behaviour: topics come in order of name; at most `max.request.partition.size.limit` partitions (or fewer, if the client
+says so, but one) go into an answer, and the cursor names the first that did not. Topics that can't be described count
+nothing. No topics means all. A cursor must name a partition and, where topics are named, one of them; INVALID_REQUEST
+for all of them otherwise. Lists of eligible leaders are never null: Java's admin client can't read that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.api.authorized_operations import TOPIC_OPERATIONS
+from pykafka_broker.broker.api.metadata import offline_replicas
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
+from pykafka_broker.protocol.messages.describe_topic_partitions_response import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+
+@handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+def describe_topic_partitions(
+    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    names = {topic.name for topic in request.topics}
+    cursor = request.cursor
+    start = 0
+    if cursor is not None:
+        if cursor.partition_index < 0 or (names and cursor.topic_name not in names):
+            return _invalid(request)
+        names = {name for name in names or broker.image.topics if name >= cursor.topic_name}
+        start = cursor.partition_index
+    limit = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
+    page = _Page(broker.image, limit)
+    if not names and cursor is None:
+        names = set(broker.image.topics)
+    for name in sorted(names):
+        first = start if cursor is not None and name == cursor.topic_name else 0
+        if not page.add(name, first):
+            break
+    return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next)
+
+
+def _invalid(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, topic.name) for topic in request.topics]
+    )
+
+
+class _Page:
+    """One answer as it fills up."""
+
+    def __init__(self, image: MetadataImage, limit: int) -> None:
+        self.image = image
+        self.left = limit
+        self.topics: list[DescribeTopicPartitionsResponseTopic] = []
+        self.next: Cursor | None = None
+
+    def add(self, name: str, first: int) -> bool:
+        """Whether there may be room for another topic."""
+        if not self.left:
+            self.next = Cursor(name, 0)
+            return False
+        topic = self.image.topics.get(name)
+        if topic is None:
+            self.topics.append(_missing(name))
+            return True
+        wanted = sorted(partition for partition in topic.partitions if partition >= first)
+        shown = wanted[: self.left]
+        self.left -= len(shown)
+        self.topics.append(_topic(self.image, topic, shown))
+        if len(shown) < len(wanted):
+            self.next = Cursor(name, wanted[len(shown)])
+            return False
+        return True
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    illegal = name_problem(name) is not None
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeTopicPartitionsResponseTopic(
+        code, name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=TOPIC_OPERATIONS
+    )
+
+
+def _topic(image: MetadataImage, topic: TopicImage, partitions: list[int]) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        0,
+        topic.name,
+        topic.id,
+        topic.name in INTERNAL_TOPICS,
+        [_partition(image, topic.partitions[partition]) for partition in partitions],
+        TOPIC_OPERATIONS,
+    )
+
+
+def _partition(image: MetadataImage, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else 0,
+        partition.partition,
+        partition.leader,
+        partition.leader_epoch,
+        list(partition.replicas),
+        list(partition.isr),
+        list(partition.elr),
+        list(partition.last_known_elr),
+        offline_replicas(image, partition),
+    )

@@ -1,0 +1,192 @@
+"""The one door for changes of metadata, and what follows from them.
+
+Rule: append, apply, act. Nothing changes the image but records that are in the log, and whatever else knows of topics
+and configs (logs, dynamic configs, coordinators) learns of it here, after the fact and in this order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.api.encoded_reply import ReplyCache
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.cluster import bootstrap
+from pykafka_broker.cluster.controller import Controller, ProducerIds
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.metadata_log import MetadataLog
+from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.config import TopicConfig
+from pykafka_broker.errors import ApiError
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+Listener = Callable[[MetadataDelta, int], None]
+Node = tuple[int, str, int, str | None]  # id, host, port, rack
+
+_RECORDS_PER_BATCH = 5_000
+
+
+class MetadataPublisher:
+    """Owns the image, the metadata log and the controller of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.image = MetadataImage()
+        self.controller = Controller(self.image, broker.config, broker.node_id, broker.new_uuid)
+        self.producer_ids = ProducerIds(self.controller, lambda records: self.commit(records, self._now))
+        self.replies = ReplyCache()
+        self.log: MetadataLog
+        self._listeners: list[Listener] = []
+        self._static_config = broker.config
+        self._now = 0
+
+    def subscribe(self, listener: Listener) -> None:
+        """`listener` hears of every change from now on, after logs and configs have followed it."""
+        self._listeners.append(listener)
+
+    @property
+    def applied_offset(self) -> int:
+        return self.log.last_offset
+
+    # -- life
+
+    def start(self, now: int) -> None:
+        """Load the image, lead the metadata log, and bring logs and configs in line with it."""
+        broker = self.broker
+        log = broker.logs.metadata_log(now)
+        directory = broker.logs.directory_of((CLUSTER_METADATA, 0))
+        assert directory is not None
+        self.log = MetadataLog(log, broker.fs, broker.node_id, directory.id)
+        loaded = self.log.load(self.image)
+        self.log.lead(now)
+        if not self.image.features:
+            bootstrap.write_bootstrap_file(broker.fs, directory.path, now)
+            self.commit(bootstrap.first_records(self.controller), now)
+        self._follow_broker_configs()
+        self.commit([self._registration()], now)
+        crashed = any(not each.clean for each in broker.logs.directories)
+        changes = bootstrap.elections(self.controller, all_partitions=crashed)
+        for start in range(0, len(changes), _RECORDS_PER_BATCH):
+            self.commit(changes[start : start + _RECORDS_PER_BATCH], now)
+        self._match_logs(loaded, now)
+
+    def _registration(self) -> ApiMessageAndVersion:
+        broker = self.broker
+        return bootstrap.registration(
+            self.controller,
+            epoch=self.log.last_offset + 1,
+            incarnation_id=broker.new_uuid(),
+            endpoints=[
+                (listener.name, *(listener.advertised or (listener.host, listener.port)), "PLAINTEXT")
+                for listener in broker.listeners.values()
+            ],
+            log_dirs=[directory.id for directory in broker.logs.directories if directory.online],
+        )
+
+    def _match_logs(self, loaded: MetadataDelta, now: int) -> None:
+        """A crash may fall between a record and what follows from it: make the logs that are missing, and take away
+        those of topics that were deleted."""
+        logs, topics = self.broker.logs, self.image.topics
+        deleted = {topic.name for topic in loaded.deleted}
+        for topic in topics.values():
+            for number in topic.partitions:
+                if topic.name in deleted or not logs.exists(topic.name, number):
+                    logs.create(topic.name, number, topic.id, now)
+        strays = []
+        for name, number in list(logs.partitions()):
+            known = name in topics and number in topics[name].partitions
+            if known or name == CLUSTER_METADATA:
+                continue
+            if name in deleted:
+                logs.delete(name, number, now)
+            else:
+                strays.append(f"{name}-{number}")
+        if strays:
+            logger.warning("Not in the metadata and left alone: %s", ", ".join(sorted(strays)))
+
+    # -- changes
+
+    def commit(self, records: Sequence[ApiMessageAndVersion], now: int) -> MetadataDelta:
+        """Append `records` as one batch, apply them, and act on what they changed. If the disk refuses them nothing has
+        changed and the error is raised."""
+        self._now = now
+        delta = MetadataDelta()
+        if not records:
+            return delta
+        self.log.append(records, now)
+        self.log.apply([record.message for record in records], self.image, delta)
+        self._follow(delta, now)
+        return delta
+
+    def _follow(self, delta: MetadataDelta, now: int) -> None:
+        broker = self.broker
+        logs = broker.logs
+        for topic in delta.deleted:
+            for number in topic.partitions:
+                broker.forget_partition(topic.name, number)
+                logs.delete(topic.name, number, now)
+        for topic, partition in delta.new_partitions:
+            if topic.id in self.image.topics_by_id and broker.node_id in partition.replicas:
+                logs.create(topic.name, partition.partition, topic.id, now, directory_id=partition.directories[0])
+        if delta.configs:
+            self._follow_configs(delta.configs)
+        for listener in self._listeners:
+            listener(delta, now)
+
+    def _follow_configs(self, changed: Iterable[tuple[int, str]]) -> None:
+        if any(kind == ResourceType.BROKER for kind, _ in changed):
+            self._follow_broker_configs()
+        for kind, name in changed:
+            if kind == ResourceType.TOPIC and name in self.image.topics:
+                self.broker.logs.reconfigure(name, self.topic_config(name))
+
+    def _follow_broker_configs(self) -> None:
+        """Lay the dynamic configs over the static ones (KIP-226)."""
+        broker = self.broker
+        default = self.image.config(ResourceType.BROKER, "")
+        own = self.image.config(ResourceType.BROKER, str(broker.node_id))
+        if default == broker.config.dynamic_default and own == broker.config.dynamic_broker:
+            return
+        config = self._static_config.with_dynamic(default, own)
+        broker.config = self.controller.config = broker.logs.config = config
+        for name in self.image.topics:
+            broker.logs.reconfigure(name, self.topic_config(name))
+
+    # -- what others ask
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """The topic's settings over the broker's defaults."""
+        return TopicConfig.resolve(self.broker.config, self.image.topic_config(topic))
+
+    def nodes(self, context: RequestContext, *, fenced: bool = False) -> list[Node]:
+        """The brokers as this client is to reach them: this one where `Broker.advertised` says."""
+        nodes: list[Node] = []
+        for broker in self.image.brokers.values():
+            if broker.id == self.broker.node_id:
+                nodes.append((broker.id, *self.broker.advertised(context), broker.rack))
+            elif fenced or not broker.fenced:
+                for name, host, port, _ in broker.endpoints:
+                    if name == context.connection.listener:
+                        nodes.append((broker.id, host, port, broker.rack))
+        return nodes
+
+    def create_missing_topics(self, names: Iterable[str], now: int) -> None:
+        """Create what a client or a coordinator needs, internal topics with their own configs; names that can't be
+        topics stay missing."""
+        from pykafka_broker.cluster.internal_topics import creatable_topic
+        from pykafka_broker.cluster.topics import create_topics
+        from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
+
+        brokers = len(self.controller.usable_brokers())
+        topics = [creatable_topic(name, self.broker.config, brokers) for name in names]
+        effects = create_topics(self.controller, CreateTopicsRequest(topics), 0)
+        try:
+            self.commit(effects.records, now)
+        except ApiError as error:
+            logger.warning("Could not create %s: %s", ", ".join(topic.name for topic in topics), error)

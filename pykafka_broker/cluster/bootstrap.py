@@ -1,0 +1,98 @@
+"""The first records of a new cluster, and what a start adds.
+
+Rule: a new log begins as Kafka's does: the bootstrap records between Begin and End, so that half of them never count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pykafka_broker.cluster.controller import Controller
+from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, METADATA_VERSION, SUPPORTED
+from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.protocol.stored.begin_transaction_record import BeginTransactionRecord
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
+from pykafka_broker.protocol.stored.end_transaction_record import EndTransactionRecord
+from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
+from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+
+Records = list[ApiMessageAndVersion]
+
+_SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+def format_records() -> Records:
+    """What `kafka-storage format` writes into `bootstrap.checkpoint`."""
+    return [ApiMessageAndVersion(FeatureLevelRecord(name, level), 0) for name, level in BOOTSTRAP_LEVELS.items()]
+
+
+def first_records(controller: Controller) -> Records:
+    """The first batch of a new log."""
+    # With eligible leader replicas the cluster has its own min.insync.replicas, which can't be taken away (KIP-966).
+    insync = str(controller.config.min_insync_replicas)
+    return [
+        ApiMessageAndVersion(BeginTransactionRecord("Bootstrap records"), 0),
+        *format_records(),
+        ApiMessageAndVersion(ConfigRecord(ResourceType.BROKER, "", "min.insync.replicas", insync), 0),
+        ApiMessageAndVersion(EndTransactionRecord(), 0),
+    ]
+
+
+def write_bootstrap_file(fs: FileSystem, directory: str, now: int) -> None:
+    """The file that a real broker looks for beside the metadata log; one that is there stays."""
+    path = f"{directory}/{BOOTSTRAP_FILE}"
+    if not fs.exists(path):
+        write_snapshot(fs, path, format_records(), now=now)
+
+
+def registration(
+    controller: Controller,
+    *,
+    epoch: int,
+    incarnation_id: bytes,
+    endpoints: Sequence[tuple[str, str, int, str]],
+    log_dirs: Sequence[bytes],
+) -> ApiMessageAndVersion:
+    """This broker's RegisterBrokerRecord. It is not fenced: when it is written the node is about to serve."""
+    level = controller.image.features.get(METADATA_VERSION, 0)
+    version = 4 if level >= 30 else 3 if level >= 17 else 2 if level >= 8 else 1
+    record = RegisterBrokerRecord(
+        broker_id=controller.node_id,
+        incarnation_id=incarnation_id,
+        broker_epoch=epoch,
+        end_points=[
+            BrokerEndpoint(name, host, port, _SECURITY_PROTOCOLS[protocol]) for name, host, port, protocol in endpoints
+        ],
+        features=[BrokerFeature(name, lowest, highest) for name, (lowest, highest) in SUPPORTED.items()],
+        rack=controller.config.broker_rack,
+        fenced=False,
+        log_dirs=list(log_dirs) if version >= 3 else [],
+    )
+    return ApiMessageAndVersion(record, version)
+
+
+def elections(controller: Controller, *, all_partitions: bool) -> Records:
+    """New leader epochs for partitions of this node: those without a leader, as a real broker leaves them behind, and
+    after a crash all, because a log may have lost its tail and clients must be able to tell (KIP-101, KIP-320)."""
+    node_id = controller.node_id
+    version = controller.partition_record_version()
+    records = []
+    for topic in controller.image.topics.values():
+        for partition in topic.partitions.values():
+            if node_id not in partition.replicas:
+                continue
+            leaderless = partition.leader != node_id
+            if not leaderless and not all_partitions:
+                continue
+            if leaderless and partition.isr and node_id not in partition.isr:
+                continue
+            change = PartitionChangeRecord(partition.partition, topic.id, leader=node_id)
+            if node_id not in partition.isr:
+                change.isr = [node_id]
+                change.eligible_leader_replicas = [] if version >= 2 else None
+                change.last_known_elr = [] if version >= 2 else None
+            records.append(ApiMessageAndVersion(change, version))
+    return records

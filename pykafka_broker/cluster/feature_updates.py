@@ -1,0 +1,84 @@
+"""Raising and lowering finalized features (KIP-584, KIP-778).
+
+Rule: all of a request or nothing; the first feature that can't be changed is named in the error of the whole.
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.cluster.controller import Controller, Effects
+from pykafka_broker.cluster.features import KRAFT_VERSION, METADATA_VERSION, SUPPORTED
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from pykafka_broker.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
+from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+_UPGRADE_TYPES_FROM = 1
+_NO_RESULTS_FROM = 2
+# The lowest metadata.version that eligible.leader.replicas.version 1 can live with.
+_ELR_NEEDS = 23
+
+
+def update_features(
+    controller: Controller, request: UpdateFeaturesRequest, version: int
+) -> Effects[UpdateFeaturesResponse]:
+    """UpdateFeatures, every version."""
+    records: list[ApiMessageAndVersion] = []
+    results = []
+    for update in request.feature_updates:
+        problem = _problem(controller, update, _upgrade_type(update, version))
+        if problem is not None:
+            message = f"The update failed for all features since the following feature had an error: {problem}"
+            return Effects(
+                [], UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message)
+            )
+        results.append(UpdatableFeatureResult(update.feature, error_message=ErrorCode.NONE.name))
+        if update.max_version_level != controller.image.features.get(update.feature, 0):
+            records.append(ApiMessageAndVersion(FeatureLevelRecord(update.feature, update.max_version_level), 0))
+    response = UpdateFeaturesResponse(error_message=None, results=results if version < _NO_RESULTS_FROM else [])
+    return Effects([] if request.validate_only else records, response)
+
+
+def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:
+    if version >= _UPGRADE_TYPES_FROM:
+        return update.upgrade_type
+    return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+
+
+def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int) -> str | None:
+    name, level = update.feature, update.max_version_level
+    reason = _unsupported(controller, name, level, upgrade_type)
+    if reason is not None:
+        return f"Invalid update version {level} for feature {name}. {reason}"
+    current = controller.image.features.get(name, 0)
+    if level < current and upgrade_type == UPGRADE:
+        return (
+            f"Invalid update version {level} for feature {name}. Can't downgrade the version of this feature without "
+            "setting the upgrade type to either safe or unsafe downgrade."
+        )
+    if name == METADATA_VERSION and level < current:
+        refusal = f"Unsupported metadata.version downgrade from {current} to {level}. "
+        if upgrade_type == UNSAFE_DOWNGRADE:
+            return refusal + "Unsafe metadata downgrade is not supported in this version."
+        return refusal + "Refusing to perform the requested downgrade because it might delete metadata information."
+    elr = "eligible.leader.replicas.version"
+    if name == elr and level > 0 and controller.image.features.get(METADATA_VERSION, 0) < _ELR_NEEDS:
+        return f"{elr} could not be set to {level} because it depends on metadata.version level {_ELR_NEEDS}"
+    if name == KRAFT_VERSION and level != 0:
+        # A quorum of one node whose voters stand in its configuration has nothing to gain from dynamic voters.
+        return f"Invalid update version {level} for feature {name}. This cluster's single voter is static."
+    return None
+
+
+def _unsupported(controller: Controller, name: str, level: int, upgrade_type: int) -> str | None:
+    if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    if name not in SUPPORTED:
+        return f"Local controller {controller.node_id} does not support this feature."
+    lowest, highest = SUPPORTED[name]
+    if not lowest <= level <= highest:
+        return f"Local controller {controller.node_id} only supports versions {lowest}-{highest}"
+    return None

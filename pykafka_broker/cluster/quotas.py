@@ -1,0 +1,163 @@
+"""Client quotas as metadata (KIP-546): which entity may do how much. Rule: what Kafka refuses is refused, in its words.
+
+An entity is a user, a client id, both, or an IP address; the name None stands for the default of its type.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from pykafka_broker.cluster.controller import Controller, Effects
+from pykafka_broker.cluster.image import MetadataImage, QuotaEntity
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages import alter_client_quotas_request as wanted
+from pykafka_broker.protocol.messages import alter_client_quotas_response as altered
+from pykafka_broker.protocol.messages.describe_client_quotas_request import ComponentData
+from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord, EntityData
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+_WHOLE, _REAL = True, False
+_CLIENT_KEYS = {
+    "producer_byte_rate": _WHOLE,
+    "consumer_byte_rate": _WHOLE,
+    "request_percentage": _REAL,
+    "controller_mutation_rate": _REAL,
+}
+_IP_KEYS = {"connection_creation_rate": _WHOLE}
+_MATCH_EXACT, _MATCH_DEFAULT, _MATCH_ANY = 0, 1, 2
+# An address or a host name; names are not looked up, since a start must not wait for a name server.
+_HOST = re.compile(r"[0-9A-Fa-f:.]+|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
+
+
+def alter_client_quotas(
+    controller: Controller, request: wanted.AlterClientQuotasRequest
+) -> Effects[altered.AlterClientQuotasResponse]:
+    entities = [_entity(entry) for entry in request.entries]
+    repeats = Counter(entities)
+    records: list[ApiMessageAndVersion] = []
+    entries = []
+    for entity in repeats:
+        entry = request.entries[entities.index(entity)]
+        code, message = 0, None
+        try:
+            keys = [op.key for op in entry.ops]
+            if repeats[entity] > 1 or len(set(keys)) < len(keys):
+                text = ", ".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity)
+                raise _invalid(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{text}}})")
+            records += _records(controller.image, entity, entry.ops)
+        except ApiError as error:
+            code, message = error.code, error.message
+        shown = [altered.EntityData(kind, name) for kind, name in entity]
+        entries.append(altered.EntryData(code, message, shown))
+    return Effects([] if request.validate_only else records, altered.AlterClientQuotasResponse(entries=entries))
+
+
+def _entity(entry: wanted.EntryData) -> QuotaEntity:
+    return tuple({part.entity_type: part.entity_name for part in entry.entity}.items())
+
+
+def _records(image: MetadataImage, entity: QuotaEntity, ops: Sequence[wanted.OpData]) -> list[ApiMessageAndVersion]:
+    allowed = _allowed_keys(entity)
+    present = image.client_quotas.get(tuple(sorted(entity)), {})
+    records = []
+    for op in ops:
+        if not op.remove:
+            _check_value(allowed, op.key, op.value)
+        if op.remove and op.key not in present:
+            continue
+        parts = [EntityData(kind, name) for kind, name in entity]
+        value = 0.0 if op.remove else op.value
+        records.append(ApiMessageAndVersion(ClientQuotaRecord(parts, op.key, value, op.remove), 0))
+    return records
+
+
+def _allowed_keys(entity: QuotaEntity) -> Mapping[str, bool]:
+    if not entity:
+        raise _invalid("Invalid empty client quota entity")
+    kinds = [kind for kind, _ in entity]
+    for kind, name in entity:
+        if kind not in (USER, CLIENT_ID, IP):
+            raise _invalid(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _invalid(f"Empty {kind} not supported")
+    if IP not in kinds:
+        return _CLIENT_KEYS
+    if len(kinds) > 1:
+        raise _invalid("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
+    address = entity[0][1]
+    if address is not None and _HOST.fullmatch(address) is None:
+        raise _invalid(f"{address} is not a valid IP or resolvable host.")
+    return _IP_KEYS
+
+
+def _check_value(allowed: Mapping[str, bool], key: str, value: float) -> None:
+    if key not in allowed:
+        raise _invalid(f"Invalid configuration key {key}")
+    if not value > 0:
+        raise _invalid(f"Quota {key} must be greater than 0")
+    if allowed[key] is _WHOLE:
+        if math.isinf(value) or value > 1 << 63:
+            raise _invalid(f"Proposed value for {key} is too large for a LONG.")
+        if value != int(value):
+            raise _invalid(f"{key} cannot be a fractional value.")
+
+
+def describe_client_quotas(
+    image: MetadataImage, components: Sequence[ComponentData], strict: bool
+) -> Iterator[tuple[QuotaEntity, dict[str, float]]]:
+    """The quotas of the entities that match every component; strict: that have no other part besides."""
+    exact: dict[str, str | None] = {}
+    any_name = set()
+    for component in components:
+        kind = component.entity_type
+        _check_component(component, kind in exact or kind in any_name)
+        if component.match_type == _MATCH_ANY:
+            any_name.add(kind)
+        else:
+            exact[kind] = component.match if component.match_type == _MATCH_EXACT else None
+    kinds = exact.keys() | any_name
+    if IP in kinds and len(kinds) > 1:
+        raise _invalid(
+            "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
+            "filter component."
+        )
+    return _matching(image, exact, kinds, strict)
+
+
+def _matching(
+    image: MetadataImage, exact: Mapping[str, str | None], kinds: set[str], strict: bool
+) -> Iterator[tuple[QuotaEntity, dict[str, float]]]:
+    for entity, quotas in image.client_quotas.items():
+        names = dict(entity)
+        if not kinds <= names.keys() or (strict and kinds and len(kinds) < len(names)):
+            continue
+        if all(names[kind] == name for kind, name in exact.items()):
+            yield entity, quotas
+
+
+def _check_component(component: ComponentData, repeated: bool) -> None:
+    kind = component.entity_type
+    if not kind:
+        raise _invalid("Invalid empty entity type.")
+    if repeated:
+        raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+    if kind not in (USER, CLIENT_ID, IP):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+    how, match = component.match_type, component.match
+    if how == _MATCH_EXACT and match is None:
+        raise _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+    if how == _MATCH_DEFAULT and match is not None:
+        raise _invalid("Request specified MATCH_TYPE_DEFAULT, but also specified a match string.")
+    if how == _MATCH_ANY and match is not None:
+        raise _invalid("Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.")
+    if how not in (_MATCH_EXACT, _MATCH_DEFAULT, _MATCH_ANY):
+        raise _invalid(f"Unknown match type {how}")
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
