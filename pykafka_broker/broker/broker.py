@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pykafka_broker.protocol.messages.produce_request import ProduceRequest
     from pykafka_broker.records.header import BatchHeader
 
+_SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
@@ -54,7 +55,7 @@ class Broker:
         self.purgatory = Purgatory()
         self.fetch_sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots,
-            config.min_incremental_fetch_session_eviction_ms,
+            _SESSION_EVICTION_MS,
             new_session_id,
         )
         self._partitions: dict[
@@ -140,9 +141,12 @@ class Broker:
         found = self._partitions.get((topic, partition))
         if found is not None:
             return found
-        if self.image.partition(topic, partition) is None:
+        image = self.image.partition(topic, partition)
+        if image is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        log = self._partitions[topic, partition] = self.logs.get(topic, partition)
+        log = self.logs.get(topic, partition)
+        log.leader_epoch = image.leader_epoch
+        self._partitions[topic, partition] = log
         return log
 
     def verify_transactional_produce(

@@ -49,7 +49,7 @@ def _delete(broker: Broker, topic: str, partition: int, offset: int, now: int) -
         log = broker.partition_log(topic, partition)
         if broker.is_internal(topic):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if "delete" not in broker.topic_config(topic).cleanup_policy:
+        if "delete" not in log.config.cleanup_policy:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
         target = log.high_watermark if offset == _HIGH_WATERMARK else offset
         if target < 0 or target > log.high_watermark:

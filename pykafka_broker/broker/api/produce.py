@@ -82,7 +82,7 @@ def _append(
     log = broker.partition_log(topic, partition)
     if broker.is_internal(topic) and context.client_id != INTERNAL_TOPICS_CLIENT:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
-    config = broker.topic_config(topic)
+    config = log.config
     if request.acks == -1 and config.min_insync_replicas > 1:
         broker.require_insync_replicas(topic, partition, config.min_insync_replicas)
     batch, header, log_append_time = prepare(records, context.api_version, config, context.now)
