@@ -36,7 +36,7 @@ def import_release(jars: Iterable[Path], schemas: Path, fresh: bool) -> str:
     """Lay the release in `jars` over the folder `schemas` (over nothing when `fresh`); says what was imported."""
     below = {} if fresh else load_schemas(schemas)
     above, releases = read_jars(jars)
-    merged = {area_name: merge(message, below.get(area_name), above, below) for area_name, message in above.items()}
+    merged = {area_name: merge(message, below.get(area_name), below) for area_name, message in above.items()}
     for path in schemas.glob("*/*.json"):
         path.unlink()
     for (area, name), message in merged.items():
@@ -97,9 +97,7 @@ def _field_facts(field: Json) -> Json:
     return kept
 
 
-def merge(
-    above: Json, below: Json | None, all_above: dict[tuple[str, str], Json], all_below: dict[tuple[str, str], Json]
-) -> Json:
+def merge(above: Json, below: Json | None, all_below: dict[tuple[str, str], Json]) -> Json:
     """The newer release's message, with what only older versions have."""
     if below is None:
         return above

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pykafka_broker.protocol.runtime import Message
 
-_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD_START = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
 _CONTROLLED_SHUTDOWN = 7
 _API_VERSIONS = 18
 
 
 def _load(folder: str, name: str) -> type[Message]:
-    module = _WORD_START.sub("_", name.replace("KRaft", "Kraft")).lower()
+    module = re.sub(_WORD_START, "_", name.replace("KRaft", "Kraft")).lower()
     loaded: type[Message] = getattr(import_module(f"pykafka_broker.protocol.{folder}.{module}"), name)
     return loaded
 

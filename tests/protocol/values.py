@@ -10,6 +10,7 @@ from base64 import b64decode, b64encode
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from zlib import crc32
 
@@ -31,17 +32,13 @@ def messages() -> dict[str, Message]:
 
 def message_class(message: Message) -> type[runtime.Message]:
     """The generated class."""
-    loaded: type[runtime.Message] = getattr(_module(message), message.name)
+    loaded: type[runtime.Message] = getattr(message_module(message), message.name)
     return loaded
 
 
-@cache
-def _module_named(folder: str, name: str) -> Any:
-    return import_module(f"pykafka_broker.protocol.{folder}.{name}")
-
-
-def _module(message: Message) -> Any:
-    return _module_named(message.folder, message.module)
+def message_module(message: Message) -> ModuleType:
+    """The generated module, with the message's class and those of its structs."""
+    return import_module(f"pykafka_broker.protocol.{message.folder}.{message.module}")
 
 
 def values(message: Message, version: int, variant: str) -> dict[str, Any]:
@@ -139,7 +136,7 @@ def _struct_from_json(message: Message, struct_type: StructType, filled: dict[st
         for field in struct_type.fields
         if _json_name(field) in filled
     }
-    made: Fields = getattr(_module(message), struct_type.name)(**arguments)
+    made: Fields = getattr(message_module(message), struct_type.name)(**arguments)
     return made
 
 

@@ -1,0 +1,71 @@
+"""The committed code is what the generator makes of the committed schemas, and the schemas hold facts only."""
+
+from __future__ import annotations
+
+import json
+
+from protocol.generator.__main__ import PACKAGE, SCHEMAS, check, generate
+from protocol.generator.code import ModuleCode
+from protocol.generator.importer import FIELD_FACTS, MESSAGE_FACTS, dump
+from protocol.generator.layout import layouts_of
+from protocol.generator.schema import load_messages
+from tests.protocol.values import messages
+
+
+def test_generated_code_is_up_to_date() -> None:
+    assert check(generate()) == []
+
+
+def test_the_check_names_what_differs() -> None:
+    files = generate()
+    path = PACKAGE / "messages" / "fetch_request.py"
+    files[path] += "# another line\n"
+    del files[PACKAGE / "messages" / "fetch_response.py"]
+    files[PACKAGE / "messages" / "new_request.py"] = ""
+    assert check(files) == [
+        "left over: pykafka_broker/protocol/messages/fetch_response.py",
+        "differs: pykafka_broker/protocol/messages/fetch_request.py",
+        "missing: pykafka_broker/protocol/messages/new_request.py",
+    ]
+
+
+def test_versions_share_code_where_they_share_bytes() -> None:
+    layouts = {name: layouts_of(message) for name, message in messages().items()}
+    assert sum(len(found) for found in layouts.values()) < sum(len(list(m.versions)) for m in messages().values()) * 0.8
+    assert [versions for _, versions in layouts["HeartbeatRequest"]] == [[0, 1, 2], [3], [4]]
+
+
+def test_schemas_are_written_as_they_are_read() -> None:
+    for path in SCHEMAS.glob("*/*.json"):
+        assert dump(json.loads(path.read_text())) == path.read_text(), path
+
+
+def test_schemas_hold_facts_only() -> None:
+    for path in SCHEMAS.glob("*/*.json"):
+        raw = json.loads(path.read_text())
+        assert set(raw) <= {*MESSAGE_FACTS, "fields", "commonStructs"}, path
+        for structs in raw.get("commonStructs", []):
+            assert set(structs) == {"name", "versions", "fields"}
+        todo = [*raw["fields"], *(field for struct in raw.get("commonStructs", []) for field in struct["fields"])]
+        while todo:
+            field = todo.pop()
+            assert set(field) <= {*FIELD_FACTS, "fields"}, path
+            todo += field.get("fields", [])
+
+
+def test_no_array_element_is_empty_on_the_wire() -> None:
+    """Else a count could not be bounded by the bytes that are left."""
+    for message in load_messages(SCHEMAS):
+        for layout, _ in layouts_of(message):
+            todo = [*layout.items, *layout.tagged]
+            while todo:
+                item = todo.pop()
+                assert not item.field.array or item.element_min_size > 0, (message.name, item.field.name)
+                if item.child is not None:
+                    todo += [*item.child.items, *item.child.tagged]
+
+
+def test_formats_get_names_that_python_takes() -> None:
+    module = ModuleCode()
+    assert module.packer("i?16sx") == "_PACK_io16sx"
+    assert module.definitions() == ['_PACK_io16sx = Struct(">i?16sx").pack']
