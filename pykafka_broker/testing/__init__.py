@@ -1,0 +1,14 @@
+"""A broker for tests, in a process of its own.
+
+Rule: nothing is left behind. The process ends with the `with` block, and with its parent however that ends; the
+temporary data directory goes with it.
+
+    from pykafka_broker.testing import KafkaBroker
+
+    with KafkaBroker() as broker:
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+"""
+
+from pykafka_broker.testing.process import BrokerError, KafkaBroker
+
+__all__ = ["BrokerError", "KafkaBroker"]

@@ -1,0 +1,47 @@
+# Every target sets up what it needs: a machine with Python 3.11 or newer is enough.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+ARGS ?=
+
+.PHONY: run test check generate bench matrix clean
+
+run: $(VENV)/.run
+	$(BIN)/pykafka-broker $(ARGS)
+
+test: $(VENV)/.dev
+	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; $(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m protocol.generator --check
+
+generate: $(VENV)/.dev
+	$(BIN)/python -m protocol.generator
+
+bench: $(VENV)/.dev
+	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; $(BIN)/python -m bench $(ARGS)
+
+matrix: $(VENV)/.dev
+	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; $(BIN)/python -m pytest interop $(ARGS)
+
+clean:
+	rm -rf $(VENV) .cache build *.egg-info
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	$(PIP) install -e .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(PIP) install -e '.[test,dev]'
+	touch $@ $(VENV)/.run

@@ -1,0 +1,215 @@
+"""The broker's process as an object.
+
+Rule: the child listens on a port that the kernel chose and says so on its standard output; it reads its standard input
+only to learn that its parent is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+READY = "listening on "
+LOG_TAIL_BYTES = 16_000
+
+
+class BrokerError(RuntimeError):
+    """The broker did not start or did not end; the text carries the end of its log."""
+
+
+class KafkaBroker:
+    """One broker on a free port of the loopback interface.
+
+    `config` are Kafka's broker configs (`{"log.retention.ms": 1000}`). Without `data_dir` the broker keeps its data in
+    a temporary directory, which `close` removes. Use it with `with` or `async with`, or call `start` and `close`;
+    `stop`, `kill` and `restart` leave data and port as they are.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        start_timeout_s: float = 30,
+    ) -> None:
+        self.config = {name: _config_text(value) for name, value in (config or {}).items()}
+        self.host = host
+        self.port = port
+        self.start_timeout_s = start_timeout_s
+        self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-"))
+        self.data_dir = self._directory / "data" if data_dir is None else Path(data_dir)
+        self.log_path = self._directory / "broker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for a client's setting of that name."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise BrokerError("the broker was never started")
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> str:
+        """The end of what the broker has logged since it was made, restarts included."""
+        return self.log_since(0)
+
+    @property
+    def log_size(self) -> int:
+        """Bytes logged so far, for `log_since`."""
+        return self.log_path.stat().st_size if self.log_path.exists() else 0
+
+    def log_since(self, size: int) -> str:
+        """What came after the first `size` bytes of the log, at most its last 16 kB."""
+        with contextlib.suppress(FileNotFoundError), self.log_path.open("rb") as file:
+            file.seek(max(size, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+            return file.read().decode(errors="replace")
+        return ""
+
+    def start(self) -> Self:
+        """Start the process and wait until clients may connect."""
+        if self.running:
+            raise BrokerError("the broker is already running")
+        if not self._cleanup.alive:
+            raise BrokerError("the broker is closed")
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=_environment()
+            )
+        try:
+            self._await_ready(self._process)
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def _command(self) -> list[str]:
+        command = [sys.executable, "-m", "pykafka_broker", "--stop-on-stdin-close"]
+        if "listeners" not in self.config:
+            command += ["--listen", self.bootstrap_servers]
+        if not {"log.dirs", "log.dir"} & self.config.keys():
+            command += ["--data-dir", str(self.data_dir)]
+        for name, value in self.config.items():
+            command += ["--override", f"{name}={value}"]
+        return command
+
+    def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
+        line = _read_line(process, time.monotonic() + self.start_timeout_s)
+        if line is None:
+            raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
+        if not line.startswith(READY):
+            process.wait()
+            raise BrokerError(f"the broker ended with exit code {process.returncode}\n{self.log}")
+        host, _, port = line.removeprefix(READY).strip().rpartition(":")
+        self.port = int(port)
+        if host not in ("0.0.0.0", "[::]"):
+            self.host = host.strip("[]")
+
+    def stop(self, timeout_s: float = 30) -> None:
+        """End the broker as SIGTERM does: everything is flushed and marked as cleanly shut down."""
+        self._end(signal.SIGTERM, timeout_s)
+
+    def kill(self) -> None:
+        """End the broker as kill -9 does."""
+        self._end(signal.SIGKILL, 10)
+
+    def restart(self) -> None:
+        """`stop` and `start` on the same port and data."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """`stop`, then remove what is temporary."""
+        try:
+            self.stop()
+        finally:
+            self._cleanup()
+
+    def _end(self, number: signal.Signals, timeout_s: float) -> None:
+        process = self._process
+        if process is None:
+            return
+        if process.poll() is None:
+            process.send_signal(number)
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            process.wait()
+            raise BrokerError(f"the broker did not end within {timeout_s} s of {number.name}\n{self.log}") from error
+        finally:
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and hasattr(error, "add_note"):
+            error.add_note(f"log of the broker at {self.bootstrap_servers}:\n{self.log}")
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+
+def _config_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what would be a setting of the broker: a test's broker has the settings that the test gave it."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    root = str(Path(__file__).parents[2])  # the package that is imported here is the one that is started
+    return inherited | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
+
+
+def _read_line(process: subprocess.Popen[bytes], deadline: float) -> str | None:
+    """The first line of standard output, shorter if the process ends before; None when the time is over."""
+    assert process.stdout is not None
+    received = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while not received.endswith(b"\n"):
+            if not selector.select(max(0.0, deadline - time.monotonic())):
+                return None
+            piece = os.read(process.stdout.fileno(), 1024)
+            if not piece:
+                break
+            received += piece
+    return received.decode()
