@@ -19,6 +19,9 @@ class Target(Protocol):
     @property
     def data_dir(self) -> Path: ...
 
+    @property
+    def log_path(self) -> Path: ...
+
     def stop(self) -> None: ...
 
     def kill(self) -> None: ...
@@ -41,6 +44,8 @@ class Running:
     @property
     def data_dir(self) -> Path:
         pytest.skip("needs the files of the broker")
+
+    log_path = data_dir
 
     def stop(self) -> None:
         pytest.skip("needs a broker of its own")

@@ -1,0 +1,32 @@
+"""A hundred thousand damaged requests, and the broker serves on."""
+
+import asyncio
+
+import pytest
+
+from interop.answers.requests import BY_NAME, create, fetch, fetch_topic, new_topic, produce
+from interop.batches import batch, records
+from interop.conftest import NewBroker
+from interop.fuzz import Fuzzer, whole_requests
+from interop.processes import process_at, resident_mb
+from interop.raw import RawClient
+
+SEED = 20_261_121
+COUNT = 100_000
+
+
+@pytest.mark.ours_only
+def test_a_hundred_thousand_damaged_requests(new_broker: NewBroker) -> None:
+    broker = new_broker()
+    whole = whole_requests(broker.bootstrap_servers, SEED)
+    tally = asyncio.run(Fuzzer(broker.bootstrap_servers, whole, COUNT, SEED).run())
+    assert not tally.stumbled, f"{len(tally.stumbled)} stumbled: {tally.stumbled[:5]}"
+    assert "Traceback" not in broker.log_path.read_text(errors="replace")
+    assert tally.answered > COUNT / 10
+    assert tally.answered + tally.hung_up + tally.silent == COUNT
+    assert resident_mb(process_at(broker.bootstrap_servers)) < 500
+    with RawClient(broker.bootstrap_servers) as client:
+        assert client.call(create(new_topic("afterwards"))).topics[0].error_code == 0
+        client.call(produce("afterwards", batch(b"still", b"here")), BY_NAME)
+        [partition] = client.call(fetch([fetch_topic("afterwards")]), BY_NAME).responses[0].partitions
+        assert [r.value for r in records(partition.records)] == [b"still", b"here"]
