@@ -1,0 +1,57 @@
+"""The batch builder: offsets, sizes and refusals. What it writes is compared with Kafka's own in `test_golden.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka_broker.records.builder import BatchBuilder, build_batch
+from pykafka_broker.records.compression import GZIP
+from pykafka_broker.records.header import HEADER_SIZE, check_crc, read_header
+from pykafka_broker.records.record import Record, iter_records
+from tests.records.samples import plain_records
+
+
+def test_appended_records_follow_each_other() -> None:
+    builder = BatchBuilder(base_offset=40)
+    sizes = [builder.size]
+    for record in (Record(40, 5, b"a", b"b"), Record(41, 9, None, None, [("h", None)]), Record(45, 7)):
+        offset = record.offset if record.offset == 45 else None
+        builder.append(record.key, record.value, record.timestamp, record.headers, offset)
+        sizes.append(builder.size)
+    builder.append(b"last", b"", 6)
+    assert (builder.count, builder.last_offset_delta, builder.max_timestamp) == (4, 6, 9)
+    assert sizes[0] == HEADER_SIZE
+    assert sizes == sorted(set(sizes))
+    size = builder.size
+    batch = builder.build()
+    assert len(batch) == size
+    assert [(r.offset, r.key) for r in iter_records(batch)] == [(40, b"a"), (41, None), (45, None), (46, b"last")]
+
+
+def test_records_may_come_in_several_lots() -> None:
+    records = plain_records(10)
+    builder = BatchBuilder(codec=GZIP)
+    builder.extend(records[:4])
+    builder.extend(iter(records[4:]))
+    assert builder.build() == build_batch(records, codec=GZIP)
+
+
+@pytest.mark.parametrize("offsets", [(5, 5), (5, 4), (5, 5 + 2**31)])
+def test_offsets_must_rise_within_32_bits(offsets: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=f"offset {offsets[1]}"):
+        build_batch([Record(offset) for offset in offsets])
+    with pytest.raises(ValueError, match="offset 5"):
+        build_batch([Record(5)], base_offset=6)
+
+
+def test_the_last_offset_may_lie_behind_the_last_record() -> None:
+    batch = build_batch([Record(12, 5)], base_offset=10, last_offset_delta=9, max_timestamp=77)
+    header = read_header(batch)
+    check_crc(batch, header)
+    assert (header.last_offset, header.count, header.max_timestamp) == (19, 1, 77)
+
+
+def test_records_of_any_size() -> None:
+    for size in (0, 1, 2047, 2048, 70_000):
+        record = Record(0, 0, bytes(size), bytes(size), [("k" * size, bytes(size))])
+        assert list(iter_records(build_batch([record]))) == [record]

@@ -1,0 +1,86 @@
+"""Conversion at its edges; what Kafka 3.9 makes of sound records is compared in `test_golden.py`."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from pykafka_broker.records.control import build_end_transaction_marker
+from pykafka_broker.records.conversion import UnsupportedConversion, from_v2, recompress, to_v2
+from pykafka_broker.records.errors import InvalidRecord, TruncatedBatch, UnsupportedCompression
+from pykafka_broker.records.header import HEADER_SIZE, read_header
+from pykafka_broker.records.message_set import build_message_set, iter_messages
+from pykafka_broker.records.record import Record, iter_records
+from tests.records.samples import plain_records, record_lists, with_payload
+
+
+def content(records: list[Record]) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(record.timestamp, record.key, record.value) for record in records]
+
+
+@given(record_lists(contiguous=True), st.integers(NONE, LZ4))
+def test_there_and_back(records: list[Record], codec: int) -> None:
+    message_set = from_v2(build_batch(records, codec=codec), 1)
+    assert [message.offset for message in iter_messages(message_set)] == [record.offset for record in records]
+    batch = to_v2(message_set, base_offset=records[0].offset)
+    assert read_header(batch).codec == codec
+    assert [r.offset for r in iter_records(batch)] == [r.offset for r in records]
+    assert content(list(iter_records(batch))) == content(records)
+
+
+def test_offsets_are_counted_anew_on_the_way_up() -> None:
+    """Producers of message sets write what they like there, and a wrapper's may be 0."""
+    records = [Record(offset, 5, b"k", b"v") for offset in (7, 7, 0)]
+    message_set = build_message_set(records[:2], 1) + build_message_set(records[2:], 1)
+    assert [r.offset for r in iter_records(to_v2(message_set))] == [0, 1, 2]
+    assert [r.offset for r in iter_records(to_v2(message_set, base_offset=50, codec=ZSTD))] == [50, 51, 52]
+
+
+def test_an_empty_or_cut_set_is_refused_on_the_way_up() -> None:
+    with pytest.raises(InvalidRecord, match="without a message"):
+        to_v2(b"")
+    with pytest.raises(TruncatedBatch):
+        to_v2(build_message_set(plain_records(2), 1)[:-1])
+
+
+def test_control_batches_stay_out_on_the_way_down() -> None:
+    marker = build_end_transaction_marker(
+        commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp=5, offset=3
+    )
+    batches = bytes(build_batch(plain_records(3)) + marker + build_batch([Record(4, 9, b"k", b"v")]))
+    assert [message.offset for message in iter_messages(from_v2(batches, 0))] == [0, 1, 2, 4]
+    assert from_v2(marker, 0) == b""
+
+
+def test_a_cut_tail_is_left_out_on_the_way_down() -> None:
+    first, second = build_batch(plain_records(3)), build_batch([Record(3, 9, b"k", b"v")])
+    for cut in range(len(second)):
+        assert from_v2(first + second[:cut], 1) == from_v2(first, 1)
+
+
+def test_zstd_ends_the_set_or_is_refused() -> None:
+    sound, zstd = build_batch(plain_records(3), codec=GZIP), build_batch([Record(3)], codec=ZSTD)
+    assert from_v2(sound + zstd + sound, 1) == from_v2(sound, 1)
+    with pytest.raises(UnsupportedConversion, match="offset 3"):
+        from_v2(zstd + sound, 1)
+    assert issubclass(UnsupportedConversion, UnsupportedCompression)
+
+
+def test_the_first_offset_counts_where_nothing_is_compressed() -> None:
+    records = plain_records(4)
+    assert [m.offset for m in iter_messages(from_v2(build_batch(records), 1, first_offset=2))] == [2, 3]
+    compressed = from_v2(build_batch(records, codec=SNAPPY), 1, first_offset=2)
+    assert [m.offset for m in iter_messages(compressed)] == [0, 1, 2, 3]
+
+
+def test_what_is_recompressed_is_checked_first() -> None:
+    payload = build_batch(plain_records())[HEADER_SIZE:]
+    with pytest.raises(InvalidRecord):
+        recompress(with_payload(payload[:-1], 5), GZIP)
+    with pytest.raises(InvalidRecord, match="offset delta"):
+        recompress(with_payload(build_batch([Record(0), Record(3)])[HEADER_SIZE:], 2), GZIP)
+    with pytest.raises(TruncatedBatch):
+        recompress(build_batch(plain_records())[:-1], GZIP)
