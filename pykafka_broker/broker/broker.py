@@ -161,6 +161,7 @@ class Broker:
             partition,
             context.api_version,
             context.now,
+            header.base_sequence,
         )
 
     def forget_partition(self, topic: str, partition: int) -> None:

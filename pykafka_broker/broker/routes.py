@@ -48,4 +48,13 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Route("describe_topic_partitions"),
     ApiKey.ADD_RAFT_VOTER: Route("quorum_members"),
     ApiKey.REMOVE_RAFT_VOTER: Route("quorum_members"),
+    ApiKey.INIT_PRODUCER_ID: Route("init_producer_id"),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Route("add_partitions_to_txn"),
+    ApiKey.ADD_OFFSETS_TO_TXN: Route("add_offsets_to_txn"),
+    ApiKey.END_TXN: Route("end_txn"),
+    ApiKey.WRITE_TXN_MARKERS: Route("write_txn_markers"),
+    ApiKey.TXN_OFFSET_COMMIT: Route("txn_offset_commit"),
+    ApiKey.DESCRIBE_PRODUCERS: Route("describe_producers"),
+    ApiKey.DESCRIBE_TRANSACTIONS: Route("describe_transactions"),
+    ApiKey.LIST_TRANSACTIONS: Route("list_transactions"),
 }

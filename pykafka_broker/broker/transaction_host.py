@@ -18,7 +18,6 @@ from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.transactions import (
     Markers,
-    ProducerIds,
     ProducerReply,
     Settings,
     TopicPartition,
@@ -31,6 +30,7 @@ from pykafka_broker.records.record import iter_records
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
+    from pykafka_broker.cluster.image import MetadataDelta
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +69,11 @@ class TransactionHost:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._coordinators: dict[int, TransactionCoordinator] = {}
-        self._producer_ids = ProducerIds(self._allocate_block)
         self._settings = self._current_settings()
         self._written: dict[str, set[TopicPartition]] = {}  # of transactions whose markers are written in part
         self._given_up: set[str] = set()  # fenced behind the coordinator's back
         self._retry_ms: int | None = None
+        broker.metadata.subscribe(self._on_metadata)
 
     # -- life
 
@@ -95,7 +95,7 @@ class TransactionHost:
 
     def _load(self, partition: int, now: int) -> TransactionCoordinator:
         partition_log = self._broker.partition_log(TRANSACTION_STATE, partition)
-        coordinator = TransactionCoordinator(self._settings, self._producer_ids, partition_log.leader_epoch, now)
+        coordinator = TransactionCoordinator(self._settings, self.new_producer_id, partition_log.leader_epoch, now)
         for header, batch in read_batches(partition_log):
             if header.is_control:
                 continue
@@ -117,10 +117,11 @@ class TransactionHost:
             transaction_version=self._broker.image.features.get(TRANSACTION_VERSION, 0),
         )
 
-    def _allocate_block(self, now: int) -> tuple[int, int]:
-        effects = self._broker.metadata.controller.allocate_producer_ids()
-        self._broker.commit_metadata(effects.records, now)
-        return effects.reply.first, effects.reply.size
+    def _on_metadata(self, delta: MetadataDelta, now: int) -> None:
+        if any(topic.name == TRANSACTION_STATE for topic in delta.deleted):
+            self._coordinators.clear()
+            self._written.clear()
+            self._given_up.clear()
 
     # -- which coordinator
 
@@ -146,9 +147,9 @@ class TransactionHost:
 
     # -- what handlers ask
 
-    def new_producer_id(self, now: int) -> int:
-        """For an idempotent producer without transactions."""
-        return self._producer_ids(now)
+    def new_producer_id(self) -> int:
+        """One that nobody has had."""
+        return self._broker.metadata.producer_ids.next_id()
 
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, now: int, **two_phase: bool
@@ -208,6 +209,7 @@ class TransactionHost:
         partition: int,
         version: int,
         now: int,
+        base_sequence: int = 0,
     ) -> bool:
         """May this producer write transactional records to this partition? ApiError if not (KIP-890).
 
@@ -222,6 +224,12 @@ class TransactionHost:
             return True
         error = self.join(transactional_id or "", producer_id, producer_epoch, (topic, partition), implicit, now)
         if error is ErrorCode.NONE:
+            if implicit and base_sequence and producer_id not in producers.entries:
+                raise ApiError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Nothing is known of producer {producer_id} in {topic}-{partition}, whose first sequence number "
+                    f"must be 0 in this transaction version, and is {base_sequence}",
+                )
             return True
         raise refused_join(error, implicit, version >= ABORTABLE_FROM_PRODUCE)
 

@@ -10,11 +10,10 @@ import secrets
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from script import SCENARIOS, Client
-from talk import SocketWire
+from tests.scenarios.transactions.script import SCENARIOS, Client
+from tests.scenarios.transactions.talk import SocketWire
 
 ANSWERS = Path(__file__).with_name("answers.json")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from talk_coordinator import CoordinatorTalk
-from talk_partitions import PartitionTalk
+from tests.scenarios.transactions.talk_coordinator import CoordinatorTalk
+from tests.scenarios.transactions.talk_partitions import PartitionTalk
 
 A0, A1, NOWHERE = ("a", 0), ("a", 1), ("nowhere", 0)
 
@@ -429,7 +429,6 @@ def records_that_do_not_belong(c: Client) -> None:
     plain = c.init(None)
     c.produce(plain, 0, to=A0, name=None, transactional=False)
     c.produce(plain, 0, to=A0)
-    c.produce(plain, 1, to=A0, transactional=False)
     c.producers(A0, A1)
     c.describe("t")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from talk import Partition, Producer, Talk, error_name
-
 from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -16,6 +14,7 @@ from pykafka_broker.protocol.messages.describe_transactions_request import Descr
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
+from tests.scenarios.transactions.talk import Partition, Producer, Talk, error_name
 
 
 class CoordinatorTalk(Talk):
@@ -104,7 +103,11 @@ class CoordinatorTalk(Talk):
                 self.say(f"DescribeTransactions {one.transactional_id or repr('')} -> {error_name(one.error_code)}")
                 continue
             started = "started" if one.transaction_start_time_ms > 0 else f"start {one.transaction_start_time_ms}"
-            topics = ",".join(f"{t.topic}-{sorted(t.partitions)}" for t in sorted(one.topics, key=lambda t: t.topic))
+            # Which partition holds the group's offsets depends on how many there are.
+            topics = ",".join(
+                f"{t.topic}-{'some' if t.topic.startswith('__') else sorted(t.partitions)}"
+                for t in sorted(one.topics, key=lambda t: t.topic)
+            )
             self.say(
                 f"DescribeTransactions {one.transactional_id} -> {one.transaction_state} "
                 f"{one.transaction_timeout_ms} ms {started} {self.pid(one.producer_id)}/{one.producer_epoch} "

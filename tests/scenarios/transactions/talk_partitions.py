@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
-from talk import Partition, Producer, Talk, error_name
 
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
@@ -34,6 +33,7 @@ from pykafka_broker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.scenarios.transactions.talk import Partition, Producer, Talk, error_name
 
 
 def batch(
@@ -82,11 +82,11 @@ class PartitionTalk(Talk):
         answer = self.request(message, 0)
         for topic in answer.topics:
             for one in topic.partitions:
-                states = [
+                states = sorted(
                     f"{self.pid(p.producer_id)}/{p.producer_epoch} #{p.last_sequence} "
                     f"coordinator {p.coordinator_epoch} from {p.current_txn_start_offset}"
                     for p in one.active_producers
-                ]
+                )
                 self.say(
                     f"DescribeProducers {topic.name}-{one.partition_index} -> {error_name(one.error_code)} "
                     f"{one.error_message or '-'} [{'; '.join(states)}]"

@@ -1,0 +1,54 @@
+"""ListTransactions v0-v2 (KIP-664).
+
+Behaviour: the transactional ids that this node coordinates and that pass every filter; a state that nobody knows is
+named in the answer.
+Versions: 1 filters by the time a transaction has been running (KIP-994), 2 by a pattern of the whole transactional id
+(KIP-1152).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.coordinators.transactions import Filters, select
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
+from pykafka_broker.protocol.messages.list_transactions_response import ListTransactionsResponse, TransactionState
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+
+@handles(ApiKey.LIST_TRANSACTIONS)
+def list_transactions(
+    broker: Broker, context: RequestContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse:
+    filters = Filters(
+        request.state_filters,
+        frozenset(request.producer_id_filters),
+        request.duration_filter,
+        _matcher(request.transactional_id_pattern),
+    )
+    found = select(broker.transactions.transactions(context.now), filters, context.now)
+    return ListTransactionsResponse(
+        unknown_state_filters=filters.unknown_titles(),
+        transaction_states=[
+            TransactionState(name, transaction.producer_id, transaction.state.title) for name, transaction in found
+        ],
+    )
+
+
+def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
+    if not pattern:
+        return None
+    from pykafka_broker.coordinators.regex import Regex, RegexError  # nothing else here needs it
+
+    try:
+        return Regex(pattern).matches
+    except RegexError as error:
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
