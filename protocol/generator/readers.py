@@ -194,27 +194,25 @@ class _Reader:
 
     def tags(self, layout: Layout, owner: str, values: dict[str, str]) -> None:
         """The tagged section. As in Kafka, unknown tags pass, in any order, and the last of duplicates counts."""
+        self.pending.append(("B", "tags"))
+        self.flush()
         if not layout.tagged:
-            self.pending.append(("B", "tags"))
-            self.flush()
             with self.code.block("if tags:"):
                 self.code.line(f"at = {self.module.use('skip_tags')}(buffer, at - 1)")
             return
-        self.flush()
         for item in layout.tagged:
             values[item.field.name] = var = self.code.local(item.field.python, owner)
             annotation = "" if item.field.type == "records" else f": {item.field.annotation}"
             self.code.line(f"{var}{annotation} = {self.default(item.field)}")
-        self.pending.append(("B", "tags"))
-        self.flush()
         with self.code.block("if tags:"):
-            found, after, end, tag = (self.code.local(name, owner) for name in ("found", "after", "end", "tag_number"))
-            self.code.line(f"{found}, {after} = {self.module.use('read_tags')}(buffer, at - 1)")
-            with self.code.block(f"for {tag}, at, {end} in {found}:"):
+            end, tag = self.code.local("end", owner), self.code.local("tag_number", owner)
+            self.code.line(f"tags, at = {self.module.use('read_uvarint')}(buffer, at - 1)")
+            with self.code.block("for _ in range(tags):"):
+                self.code.line(f"{tag}, at, {end} = {self.module.use('read_tag')}(buffer, at)")
                 for number, item in enumerate(layout.tagged):
                     with self.code.block(f"{'el' if number else ''}if {tag} == {item.field.tag}:"):
                         self.into(item, values[item.field.name], owner)
                         self.flush()
                         with self.code.block(f"if at != {end}:"):
                             self.code.line(f"{self.module.use('refuse_tag')}({item.field.python!r}, at, {end})")
-            self.code.line(f"at = {after}")
+                self.code.line(f"at = {end}")

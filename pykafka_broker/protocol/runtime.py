@@ -259,24 +259,21 @@ def write_tags(w: Write, tagged: TaggedPieces) -> None:
             w(piece)
 
 
-def read_tags(buffer: Buffer, at: int) -> tuple[list[tuple[int, int, int]], int]:
-    """Number, start and end of each tagged field, and the offset after the section."""
-    count, at = read_uvarint(buffer, at)
-    found = []
-    for _ in range(count):  # each takes two bytes or more, so a wrong count runs into the end soon
-        tag, at = read_uvarint(buffer, at)
-        length, at = read_uvarint(buffer, at)
-        end = at + length
-        if end > len(buffer):
-            refuse_length(f"tagged field {tag}", length, len(buffer) - at)
-        found.append((tag, at, end))
-        at = end
-    return found, at
+def read_tag(buffer: Buffer, at: int) -> tuple[int, int, int]:
+    """Number, start and end of the tagged field whose header is at `at`."""
+    tag, at = read_uvarint(buffer, at)
+    length, at = read_uvarint(buffer, at)
+    if at + length > len(buffer):
+        refuse_length(f"tagged field {tag}", length, len(buffer) - at)
+    return tag, at, at + length
 
 
 def skip_tags(buffer: Buffer, at: int) -> int:
     """The offset after a tagged section of which nothing is known."""
-    return read_tags(buffer, at)[1]
+    count, at = read_uvarint(buffer, at)
+    for _ in range(count):  # each takes two bytes or more, so a wrong count soon runs into the end
+        _, _, at = read_tag(buffer, at)
+    return at
 
 
 def uuid_text(uuid: bytes) -> str:

@@ -147,6 +147,16 @@ def test_refuses_a_tagged_field_that_is_longer_than_what_is_left() -> None:
     assert "tagged field 9 has length" in refused(FetchRequest, 13, with_tags()[:-1], b"\x01\x09\x7f\0\0")
 
 
+def test_many_unknown_tags_take_no_memory() -> None:
+    whole = with_tags()[:-1] + uvarint(100_000) + b"\x07\x00" * 100_000
+    tracemalloc.start()
+    try:
+        assert FetchRequest.decode(whole, 13) == FetchRequest()
+        assert tracemalloc.get_traced_memory()[1] < MEMORY
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_tag_count_written_at_length_is_still_zero() -> None:
     assert FetchRequest.decode(with_tags()[:-1] + b"\x80\x00", 13) == FetchRequest()
 

@@ -14,7 +14,8 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_length,
     refuse_tag,
@@ -39,6 +40,7 @@ _UNPACK_hhB = Struct(">hhB").unpack_from
 _UNPACK_hhhB = Struct(">hhhB").unpack_from
 _UNPACK_hi = Struct(">hi").unpack_from
 _UNPACK_i = Struct(">i").unpack_from
+_UNPACK_iB = Struct(">iB").unpack_from
 _UNPACK_q = Struct(">q").unpack_from
 _ITER_hhh = Struct(">hhh").iter_unpack
 
@@ -223,17 +225,16 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # ver
         if tags:
             at = skip_tags(buffer, at - 1)
         api_keys.append(ApiVersion(api_key, min_version, max_version))
-    (throttle_time_ms,) = _UNPACK_i(buffer, at)
-    at += 4
+    throttle_time_ms, tags = _UNPACK_iB(buffer, at)
+    at += 5
     supported_features: list[SupportedFeatureKey] = []
     finalized_features_epoch: int = -1
     finalized_features: list[FinalizedFeatureKey] = []
     zk_migration_ready: bool = False
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -298,7 +299,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # ver
                 at += 1
                 if at != end:
                     refuse_tag('zk_migration_ready', at, end)
-        at = after
+            at = end
     return ApiVersionsResponse(error_code, api_keys, throttle_time_ms, supported_features, finalized_features_epoch, finalized_features, zk_migration_ready), at
 
 

@@ -14,7 +14,8 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     join_uuids,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_field,
     refuse_tag,
@@ -26,7 +27,6 @@ from pykafka_broker.protocol.runtime import (
 
 _PACK_iqqoo = Struct(">iqq??").pack
 _PACK_iqqoox = Struct(">iqq??x").pack
-_UNPACK_iqqoo = Struct(">iqq??").unpack_from
 _UNPACK_iqqooB = Struct(">iqq??B").unpack_from
 
 
@@ -92,14 +92,13 @@ def _write_v1(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 1, flexib
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # version 1, flexible
     size = len(buffer)
-    broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down = _UNPACK_iqqoo(buffer, at)
-    at += 22
+    broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, tags = _UNPACK_iqqooB(buffer, at)
+    at += 23
     offline_log_dirs: list[bytes] = []
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -112,7 +111,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
                 at += count * 16
                 if at != end:
                     refuse_tag('offline_log_dirs', at, end)
-        at = after
+            at = end
     return BrokerHeartbeatRequest(broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, offline_log_dirs, None), at
 
 
@@ -140,15 +139,14 @@ def _write_v2(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 2, flexib
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # version 2, flexible
     size = len(buffer)
-    broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down = _UNPACK_iqqoo(buffer, at)
-    at += 22
+    broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, tags = _UNPACK_iqqooB(buffer, at)
+    at += 23
     offline_log_dirs: list[bytes] = []
     cordoned_log_dirs: list[bytes] | None = None
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -176,7 +174,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
                     at += count * 16
                 if at != end:
                     refuse_tag('cordoned_log_dirs', at, end)
-        at = after
+            at = end
     return BrokerHeartbeatRequest(broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, offline_log_dirs, cordoned_log_dirs), at
 
 

@@ -18,7 +18,8 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_length,
     refuse_tag,
@@ -329,18 +330,19 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # ve
                 if tags:
                     at = skip_tags(buffer, at - 1)
                 configs.append(CreatableTopicConfigs(configs_name, value, read_only, config_source, is_sensitive))
-        topic_config_error_code: int = 0
         tags = buffer[at]
         at += 1
+        topic_config_error_code: int = 0
         if tags:
-            found, after = read_tags(buffer, at - 1)
-            for tag_number, at, end in found:
+            tags, at = read_uvarint(buffer, at - 1)
+            for _ in range(tags):
+                tag_number, at, end = read_tag(buffer, at)
                 if tag_number == 0:
                     (topic_config_error_code,) = _UNPACK_h(buffer, at)
                     at += 2
                     if at != end:
                         refuse_tag('topic_config_error_code', at, end)
-            at = after
+                at = end
         topics.append(CreatableTopicResult(name, ZERO_UUID, error_code, error_message, topic_config_error_code, num_partitions, replication_factor, configs))
     tags = buffer[at]
     at += 1
@@ -455,18 +457,19 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # ve
                 if tags:
                     at = skip_tags(buffer, at - 1)
                 configs.append(CreatableTopicConfigs(configs_name, value, read_only, config_source, is_sensitive))
-        topic_config_error_code: int = 0
         tags = buffer[at]
         at += 1
+        topic_config_error_code: int = 0
         if tags:
-            found, after = read_tags(buffer, at - 1)
-            for tag_number, at, end in found:
+            tags, at = read_uvarint(buffer, at - 1)
+            for _ in range(tags):
+                tag_number, at, end = read_tag(buffer, at)
                 if tag_number == 0:
                     (topic_config_error_code,) = _UNPACK_h(buffer, at)
                     at += 2
                     if at != end:
                         refuse_tag('topic_config_error_code', at, end)
-            at = after
+                at = end
         topics.append(CreatableTopicResult(name, topic_id, error_code, error_message, topic_config_error_code, num_partitions, replication_factor, configs))
     tags = buffer[at]
     at += 1

@@ -15,7 +15,8 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -223,12 +224,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochResponse, int]:  # 
         if tags:
             at = skip_tags(buffer, at - 1)
         topics.append(TopicData(topic_name, partitions))
-    node_endpoints: list[NodeEndpoint] = []
     tags = buffer[at]
     at += 1
+    node_endpoints: list[NodeEndpoint] = []
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -256,7 +258,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochResponse, int]:  # 
                     node_endpoints.append(NodeEndpoint(node_id, host, port))
                 if at != end:
                     refuse_tag('node_endpoints', at, end)
-        at = after
+            at = end
     return EndQuorumEpochResponse(error_code, topics, node_endpoints), at
 
 

@@ -20,7 +20,8 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -59,7 +60,6 @@ _UNPACK_iiiibi = Struct(">iiiibi").unpack_from
 _UNPACK_iiiibiiB = Struct(">iiiibiiB").unpack_from
 _UNPACK_iiiibiii = Struct(">iiiibiii").unpack_from
 _UNPACK_iiiii = Struct(">iiiii").unpack_from
-_UNPACK_iiqiqi = Struct(">iiqiqi").unpack_from
 _UNPACK_iiqiqiB = Struct(">iiqiqiB").unpack_from
 _UNPACK_iqB = Struct(">iqB").unpack_from
 _UNPACK_q = Struct(">q").unpack_from
@@ -716,12 +716,13 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         refuse_length('rack_id', count, size - at)
     rack_id = str(buffer[at:stop], "utf-8")
     at = stop
-    cluster_id: str | None = None
     tags = buffer[at]
     at += 1
+    cluster_id: str | None = None
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -738,7 +739,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
                     at = stop
                 if at != end:
                     refuse_tag('cluster_id', at, end)
-        at = after
+            at = end
     return FetchRequest(cluster_id, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), at
 
 
@@ -838,12 +839,13 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
         refuse_length('rack_id', count, size - at)
     rack_id = str(buffer[at:stop], "utf-8")
     at = stop
-    cluster_id: str | None = None
     tags = buffer[at]
     at += 1
+    cluster_id: str | None = None
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -860,7 +862,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
                     at = stop
                 if at != end:
                     refuse_tag('cluster_id', at, end)
-        at = after
+            at = end
     return FetchRequest(cluster_id, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), at
 
 
@@ -965,13 +967,14 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
         refuse_length('rack_id', count, size - at)
     rack_id = str(buffer[at:stop], "utf-8")
     at = stop
-    cluster_id: str | None = None
-    replica_state: ReplicaState = _DEFAULT_REPLICA_STATE
     tags = buffer[at]
     at += 1
+    cluster_id: str | None = None
+    replica_state: ReplicaState = _DEFAULT_REPLICA_STATE
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -996,7 +999,7 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
                 replica_state = ReplicaState(replica_id, replica_epoch)
                 if at != end:
                     refuse_tag('replica_state', at, end)
-        at = after
+            at = end
     return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), at
 
 
@@ -1064,20 +1067,19 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes = _UNPACK_iiqiqi(buffer, at)
-            at += 32
+            partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
+            at += 33
             replica_directory_id: bytes = ZERO_UUID
-            tags = buffer[at]
-            at += 1
             if tags:
-                found, after = read_tags(buffer, at - 1)
-                for tag_number, at, end in found:
+                tags, at = read_uvarint(buffer, at - 1)
+                for _ in range(tags):
+                    tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
                         (replica_directory_id,) = _UNPACK_16s(buffer, at)
                         at += 16
                         if at != end:
                             refuse_tag('replica_directory_id', at, end)
-                at = after
+                    at = end
             partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, replica_directory_id, 9223372036854775807))
         tags = buffer[at]
         at += 1
@@ -1117,13 +1119,14 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         refuse_length('rack_id', count, size - at)
     rack_id = str(buffer[at:stop], "utf-8")
     at = stop
-    cluster_id: str | None = None
-    replica_state: ReplicaState = _DEFAULT_REPLICA_STATE
     tags = buffer[at]
     at += 1
+    cluster_id: str | None = None
+    replica_state: ReplicaState = _DEFAULT_REPLICA_STATE
     if tags:
-        _found, _after = read_tags(buffer, at - 1)
-        for _tag_number, at, _end in _found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            _tag_number, at, _end = read_tag(buffer, at)
             if _tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -1148,7 +1151,7 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
                 replica_state = ReplicaState(replica_id, replica_epoch)
                 if at != _end:
                     refuse_tag('replica_state', at, _end)
-        at = _after
+            at = _end
     return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), at
 
 
@@ -1220,15 +1223,14 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes = _UNPACK_iiqiqi(buffer, at)
-            at += 32
+            partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
+            at += 33
             replica_directory_id: bytes = ZERO_UUID
             high_watermark: int = 9223372036854775807
-            tags = buffer[at]
-            at += 1
             if tags:
-                found, after = read_tags(buffer, at - 1)
-                for tag_number, at, end in found:
+                tags, at = read_uvarint(buffer, at - 1)
+                for _ in range(tags):
+                    tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
                         (replica_directory_id,) = _UNPACK_16s(buffer, at)
                         at += 16
@@ -1239,7 +1241,7 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
                         at += 8
                         if at != end:
                             refuse_tag('high_watermark', at, end)
-                at = after
+                    at = end
             partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, replica_directory_id, high_watermark))
         tags = buffer[at]
         at += 1
@@ -1279,13 +1281,14 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         refuse_length('rack_id', count, size - at)
     rack_id = str(buffer[at:stop], "utf-8")
     at = stop
-    cluster_id: str | None = None
-    replica_state: ReplicaState = _DEFAULT_REPLICA_STATE
     tags = buffer[at]
     at += 1
+    cluster_id: str | None = None
+    replica_state: ReplicaState = _DEFAULT_REPLICA_STATE
     if tags:
-        _found, _after = read_tags(buffer, at - 1)
-        for _tag_number, at, _end in _found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            _tag_number, at, _end = read_tag(buffer, at)
             if _tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -1310,7 +1313,7 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
                 replica_state = ReplicaState(replica_id, replica_epoch)
                 if at != _end:
                     refuse_tag('replica_state', at, _end)
-        at = _after
+            at = _end
     return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), at
 
 

@@ -19,7 +19,8 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -766,14 +767,15 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 
                     refuse_length('records', count, size - at)
                 records = memoryview(buffer)[at:stop]
                 at = stop
+            tags = buffer[at]
+            at += 1
             diverging_epoch: EpochEndOffset = _DEFAULT_EPOCH_END_OFFSET
             current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             snapshot_id: SnapshotId = _DEFAULT_SNAPSHOT_ID
-            tags = buffer[at]
-            at += 1
             if tags:
-                found, after = read_tags(buffer, at - 1)
-                for tag_number, at, end in found:
+                tags, at = read_uvarint(buffer, at - 1)
+                for _ in range(tags):
+                    tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
                         epoch, end_offset, tags = _UNPACK_iqB(buffer, at)
                         at += 13
@@ -798,7 +800,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 
                         snapshot_id = SnapshotId(snapshot_id_end_offset, snapshot_id_epoch)
                         if at != end:
                             refuse_tag('snapshot_id', at, end)
-                at = after
+                    at = end
             partitions.append(PartitionData(partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records))
         tags = buffer[at]
         at += 1
@@ -905,14 +907,15 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
                     refuse_length('records', count, size - at)
                 records = memoryview(buffer)[at:stop]
                 at = stop
+            tags = buffer[at]
+            at += 1
             diverging_epoch: EpochEndOffset = _DEFAULT_EPOCH_END_OFFSET
             current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             snapshot_id: SnapshotId = _DEFAULT_SNAPSHOT_ID
-            tags = buffer[at]
-            at += 1
             if tags:
-                found, after = read_tags(buffer, at - 1)
-                for tag_number, at, end in found:
+                tags, at = read_uvarint(buffer, at - 1)
+                for _ in range(tags):
+                    tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
                         epoch, end_offset, tags = _UNPACK_iqB(buffer, at)
                         at += 13
@@ -937,7 +940,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
                         snapshot_id = SnapshotId(snapshot_id_end_offset, snapshot_id_epoch)
                         if at != end:
                             refuse_tag('snapshot_id', at, end)
-                at = after
+                    at = end
             partitions.append(PartitionData(partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records))
         tags = buffer[at]
         at += 1
@@ -1056,14 +1059,15 @@ def _read_v16(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
                     refuse_length('records', count, size - at)
                 records = memoryview(buffer)[at:stop]
                 at = stop
+            tags = buffer[at]
+            at += 1
             diverging_epoch: EpochEndOffset = _DEFAULT_EPOCH_END_OFFSET
             current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             snapshot_id: SnapshotId = _DEFAULT_SNAPSHOT_ID
-            tags = buffer[at]
-            at += 1
             if tags:
-                found, after = read_tags(buffer, at - 1)
-                for tag_number, at, end in found:
+                tags, at = read_uvarint(buffer, at - 1)
+                for _ in range(tags):
+                    tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
                         epoch, end_offset, tags = _UNPACK_iqB(buffer, at)
                         at += 13
@@ -1088,19 +1092,20 @@ def _read_v16(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
                         snapshot_id = SnapshotId(snapshot_id_end_offset, snapshot_id_epoch)
                         if at != end:
                             refuse_tag('snapshot_id', at, end)
-                at = after
+                    at = end
             partitions.append(PartitionData(partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records))
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
         responses.append(FetchableTopicResponse('', topic_id, partitions))
-    node_endpoints: list[NodeEndpoint] = []
     tags = buffer[at]
     at += 1
+    node_endpoints: list[NodeEndpoint] = []
     if tags:
-        _found, _after = read_tags(buffer, at - 1)
-        for _tag_number, at, _end in _found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            _tag_number, at, _end = read_tag(buffer, at)
             if _tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -1142,7 +1147,7 @@ def _read_v16(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
                     node_endpoints.append(NodeEndpoint(node_id, host, port, rack))
                 if at != _end:
                     refuse_tag('node_endpoints', at, _end)
-        at = _after
+            at = _end
     return FetchResponse(throttle_time_ms, error_code, session_id, responses, node_endpoints), at
 
 

@@ -18,7 +18,8 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_length,
     refuse_tag,
@@ -37,7 +38,6 @@ _PACK_iiqixqx = Struct(">iiqixqx").pack
 _UNPACK_16s = Struct(">16s").unpack_from
 _UNPACK_ii = Struct(">ii").unpack_from
 _UNPACK_iiB = Struct(">iiB").unpack_from
-_UNPACK_q = Struct(">q").unpack_from
 _UNPACK_qB = Struct(">qB").unpack_from
 _UNPACK_qiB = Struct(">qiB").unpack_from
 
@@ -186,12 +186,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
         if tags:
             at = skip_tags(buffer, at - 1)
         topics.append(TopicSnapshot(name, partitions))
-    cluster_id: str | None = None
     tags = buffer[at]
     at += 1
+    cluster_id: str | None = None
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -208,7 +209,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
                     at = stop
                 if at != end:
                     refuse_tag('cluster_id', at, end)
-        at = after
+            at = end
     return FetchSnapshotRequest(cluster_id, replica_id, max_bytes, topics), at
 
 
@@ -279,32 +280,32 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
             if tags:
                 at = skip_tags(buffer, at - 1)
             snapshot_id = SnapshotId(end_offset, epoch)
-            (position,) = _UNPACK_q(buffer, at)
-            at += 8
+            position, tags = _UNPACK_qB(buffer, at)
+            at += 9
             replica_directory_id: bytes = ZERO_UUID
-            tags = buffer[at]
-            at += 1
             if tags:
-                found, after = read_tags(buffer, at - 1)
-                for tag_number, at, end in found:
+                tags, at = read_uvarint(buffer, at - 1)
+                for _ in range(tags):
+                    tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
                         (replica_directory_id,) = _UNPACK_16s(buffer, at)
                         at += 16
                         if at != end:
                             refuse_tag('replica_directory_id', at, end)
-                at = after
+                    at = end
             partitions.append(PartitionSnapshot(partition, current_leader_epoch, snapshot_id, position, replica_directory_id))
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
         topics.append(TopicSnapshot(name, partitions))
-    cluster_id: str | None = None
     tags = buffer[at]
     at += 1
+    cluster_id: str | None = None
     if tags:
-        _found, _after = read_tags(buffer, at - 1)
-        for _tag_number, at, _end in _found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            _tag_number, at, _end = read_tag(buffer, at)
             if _tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -321,7 +322,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
                     at = stop
                 if at != _end:
                     refuse_tag('cluster_id', at, _end)
-        at = _after
+            at = _end
     return FetchSnapshotRequest(cluster_id, replica_id, max_bytes, topics), at
 
 

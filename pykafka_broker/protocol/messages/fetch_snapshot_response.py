@@ -16,7 +16,8 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -229,12 +230,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
                 refuse_length('unaligned_records', count, size - at)
             unaligned_records = memoryview(buffer)[at:stop]
             at = stop
-            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             tags = buffer[at]
             at += 1
+            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             if tags:
-                found, after = read_tags(buffer, at - 1)
-                for tag_number, at, end in found:
+                tags, at = read_uvarint(buffer, at - 1)
+                for _ in range(tags):
+                    tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
                         leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
                         at += 9
@@ -243,7 +245,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
                         current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
                         if at != end:
                             refuse_tag('current_leader', at, end)
-                at = after
+                    at = end
             partitions.append(PartitionSnapshot(index, partitions_error_code, snapshot_id, current_leader, partitions_size, position, unaligned_records))
         tags = buffer[at]
         at += 1
@@ -345,12 +347,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
                 refuse_length('unaligned_records', count, size - at)
             unaligned_records = memoryview(buffer)[at:stop]
             at = stop
-            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             tags = buffer[at]
             at += 1
+            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             if tags:
-                found, after = read_tags(buffer, at - 1)
-                for tag_number, at, end in found:
+                tags, at = read_uvarint(buffer, at - 1)
+                for _ in range(tags):
+                    tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
                         leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
                         at += 9
@@ -359,19 +362,20 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
                         current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
                         if at != end:
                             refuse_tag('current_leader', at, end)
-                at = after
+                    at = end
             partitions.append(PartitionSnapshot(index, partitions_error_code, snapshot_id, current_leader, partitions_size, position, unaligned_records))
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
         topics.append(TopicSnapshot(name, partitions))
-    node_endpoints: list[NodeEndpoint] = []
     tags = buffer[at]
     at += 1
+    node_endpoints: list[NodeEndpoint] = []
     if tags:
-        _found, _after = read_tags(buffer, at - 1)
-        for _tag_number, at, _end in _found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            _tag_number, at, _end = read_tag(buffer, at)
             if _tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -399,7 +403,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
                     node_endpoints.append(NodeEndpoint(node_id, host, port))
                 if at != _end:
                     refuse_tag('node_endpoints', at, _end)
-        at = _after
+            at = _end
     return FetchSnapshotResponse(throttle_time_ms, error_code, topics, node_endpoints), at
 
 

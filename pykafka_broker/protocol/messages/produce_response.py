@@ -18,7 +18,8 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -674,12 +675,13 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                     refuse_length('error_message', count, size - at)
                 error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             tags = buffer[at]
             at += 1
+            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             if tags:
-                found, after = read_tags(buffer, at - 1)
-                for tag_number, at, end in found:
+                tags, at = read_uvarint(buffer, at - 1)
+                for _ in range(tags):
+                    tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
                         leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
                         at += 9
@@ -688,21 +690,20 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                         current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
                         if at != end:
                             refuse_tag('current_leader', at, end)
-                at = after
+                    at = end
             partition_responses.append(PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, current_leader))
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
         responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
-    (throttle_time_ms,) = _UNPACK_i(buffer, at)
-    at += 4
+    throttle_time_ms, tags = _UNPACK_iB(buffer, at)
+    at += 5
     node_endpoints: list[NodeEndpoint] = []
-    tags = buffer[at]
-    at += 1
     if tags:
-        _found, _after = read_tags(buffer, at - 1)
-        for _tag_number, at, _end in _found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            _tag_number, at, _end = read_tag(buffer, at)
             if _tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -744,7 +745,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                     node_endpoints.append(NodeEndpoint(node_id, host, port, rack))
                 if at != _end:
                     refuse_tag('node_endpoints', at, _end)
-        at = _after
+            at = _end
     return ProduceResponse(responses, throttle_time_ms, node_endpoints), at
 
 
@@ -854,12 +855,13 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                     refuse_length('error_message', count, size - at)
                 error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             tags = buffer[at]
             at += 1
+            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             if tags:
-                found, after = read_tags(buffer, at - 1)
-                for tag_number, at, end in found:
+                tags, at = read_uvarint(buffer, at - 1)
+                for _ in range(tags):
+                    tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
                         leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
                         at += 9
@@ -868,21 +870,20 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                         current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
                         if at != end:
                             refuse_tag('current_leader', at, end)
-                at = after
+                    at = end
             partition_responses.append(PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, current_leader))
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
         responses.append(TopicProduceResponse('', topic_id, partition_responses))
-    (throttle_time_ms,) = _UNPACK_i(buffer, at)
-    at += 4
+    throttle_time_ms, tags = _UNPACK_iB(buffer, at)
+    at += 5
     node_endpoints: list[NodeEndpoint] = []
-    tags = buffer[at]
-    at += 1
     if tags:
-        _found, _after = read_tags(buffer, at - 1)
-        for _tag_number, at, _end in _found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            _tag_number, at, _end = read_tag(buffer, at)
             if _tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -924,7 +925,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                     node_endpoints.append(NodeEndpoint(node_id, host, port, rack))
                 if at != _end:
                     refuse_tag('node_endpoints', at, _end)
-        at = _after
+            at = _end
     return ProduceResponse(responses, throttle_time_ms, node_endpoints), at
 
 

@@ -20,7 +20,8 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -1310,18 +1311,19 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         if tags:
             at = skip_tags(buffer, at - 1)
         live_brokers.append(UpdateMetadataBroker(id, '', 0, endpoints, rack))
-    type: int = 0
     tags = buffer[at]
     at += 1
+    type: int = 0
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (type,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('type', at, end)
-        at = after
+            at = end
     return UpdateMetadataRequest(controller_id, is_kraft_controller, type, controller_epoch, broker_epoch, [], topic_states, live_brokers), at
 
 

@@ -14,7 +14,8 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_length,
     refuse_tag,
     shared_default,
@@ -28,7 +29,7 @@ _PACK_ih = Struct(">ih").pack
 _PACK_ii = Struct(">ii").pack
 _PACK_ix = Struct(">ix").pack
 _UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ih = Struct(">ih").unpack_from
+_UNPACK_ihB = Struct(">ihB").unpack_from
 _UNPACK_iiB = Struct(">iiB").unpack_from
 
 
@@ -89,14 +90,13 @@ def _write_v0(m: UpdateRaftVoterResponse, w: Write) -> None:  # version 0, flexi
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, error_code = _UNPACK_ih(buffer, at)
-    at += 6
+    throttle_time_ms, error_code, tags = _UNPACK_ihB(buffer, at)
+    at += 7
     current_leader: CurrentLeader = _DEFAULT_CURRENT_LEADER
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 leader_id, leader_epoch, count = _UNPACK_iiB(buffer, at)
                 at += 9
@@ -115,7 +115,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterResponse, int]:  #
                 current_leader = CurrentLeader(leader_id, leader_epoch, host, port)
                 if at != end:
                     refuse_tag('current_leader', at, end)
-        at = after
+            at = end
     return UpdateRaftVoterResponse(throttle_time_ms, error_code, current_leader), at
 
 

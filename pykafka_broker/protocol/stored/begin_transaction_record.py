@@ -12,7 +12,8 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     Write,
     compact_string,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_length,
     refuse_tag,
     uvarint_rest,
@@ -49,12 +50,13 @@ def _write_v0(m: BeginTransactionRecord, w: Write) -> None:  # version 0, flexib
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BeginTransactionRecord, int]:  # version 0, flexible
     size = len(buffer)
-    name: str | None = None
     tags = buffer[at]
     at += 1
+    name: str | None = None
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -71,7 +73,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BeginTransactionRecord, int]:  # 
                     at = stop
                 if at != end:
                     refuse_tag('name', at, end)
-        at = after
+            at = end
     return BeginTransactionRecord(name), at
 
 

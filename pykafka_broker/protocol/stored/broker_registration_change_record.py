@@ -14,7 +14,8 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     join_uuids,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_field,
     refuse_tag,
@@ -26,7 +27,7 @@ from pykafka_broker.protocol.runtime import (
 _PACK_b = Struct(">b").pack
 _PACK_iq = Struct(">iq").pack
 _UNPACK_b = Struct(">b").unpack_from
-_UNPACK_iq = Struct(">iq").unpack_from
+_UNPACK_iqB = Struct(">iqB").unpack_from
 
 
 class BrokerRegistrationChangeRecord(Message):
@@ -72,20 +73,19 @@ def _write_v0(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 0, flexible
-    broker_id, broker_epoch = _UNPACK_iq(buffer, at)
-    at += 12
+    broker_id, broker_epoch, tags = _UNPACK_iqB(buffer, at)
+    at += 13
     fenced: int = 0
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (fenced,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('fenced', at, end)
-        at = after
+            at = end
     return BrokerRegistrationChangeRecord(broker_id, broker_epoch, fenced, 0, [], None), at
 
 
@@ -108,15 +108,14 @@ def _write_v1(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 1, flexible
-    broker_id, broker_epoch = _UNPACK_iq(buffer, at)
-    at += 12
+    broker_id, broker_epoch, tags = _UNPACK_iqB(buffer, at)
+    at += 13
     fenced: int = 0
     in_controlled_shutdown: int = 0
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (fenced,) = _UNPACK_b(buffer, at)
                 at += 1
@@ -127,7 +126,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, i
                 at += 1
                 if at != end:
                     refuse_tag('in_controlled_shutdown', at, end)
-        at = after
+            at = end
     return BrokerRegistrationChangeRecord(broker_id, broker_epoch, fenced, in_controlled_shutdown, [], None), at
 
 
@@ -157,16 +156,15 @@ def _write_v2(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 2
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 2, flexible
     size = len(buffer)
-    broker_id, broker_epoch = _UNPACK_iq(buffer, at)
-    at += 12
+    broker_id, broker_epoch, tags = _UNPACK_iqB(buffer, at)
+    at += 13
     fenced: int = 0
     in_controlled_shutdown: int = 0
     log_dirs: list[bytes] = []
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (fenced,) = _UNPACK_b(buffer, at)
                 at += 1
@@ -189,7 +187,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, i
                 at += count * 16
                 if at != end:
                     refuse_tag('log_dirs', at, end)
-        at = after
+            at = end
     return BrokerRegistrationChangeRecord(broker_id, broker_epoch, fenced, in_controlled_shutdown, log_dirs, None), at
 
 
@@ -225,17 +223,16 @@ def _write_v3(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 3, flexible
     size = len(buffer)
-    broker_id, broker_epoch = _UNPACK_iq(buffer, at)
-    at += 12
+    broker_id, broker_epoch, tags = _UNPACK_iqB(buffer, at)
+    at += 13
     fenced: int = 0
     in_controlled_shutdown: int = 0
     log_dirs: list[bytes] = []
     cordoned_log_dirs: list[bytes] | None = None
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (fenced,) = _UNPACK_b(buffer, at)
                 at += 1
@@ -273,7 +270,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, i
                     at += count * 16
                 if at != end:
                     refuse_tag('cordoned_log_dirs', at, end)
-        at = after
+            at = end
     return BrokerRegistrationChangeRecord(broker_id, broker_epoch, fenced, in_controlled_shutdown, log_dirs, cordoned_log_dirs), at
 
 

@@ -18,7 +18,8 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_tag,
     skip_tags,
@@ -131,12 +132,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
             refuse_count('partitions', count, size - at)
         partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
+        assignment_epochs: list[int] | None = None
         if tags:
-            found, after = read_tags(buffer, at - 1)
-            for tag_number, at, end in found:
+            tags, at = read_uvarint(buffer, at - 1)
+            for _ in range(tags):
+                tag_number, at, end = read_tag(buffer, at)
                 if tag_number == 0:
                     count = buffer[at]
                     at += 1
@@ -152,7 +154,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
                         at += count * 4
                     if at != end:
                         refuse_tag('assignment_epochs', at, end)
-            at = after
+                at = end
         assigned_partitions.append(TopicPartitions(topic_id, partitions, assignment_epochs))
     count = buffer[at]
     at += 1
@@ -172,12 +174,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
             refuse_count('partitions', count, size - at)
         partitions_pending_revocation_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        partitions_pending_revocation_assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
+        partitions_pending_revocation_assignment_epochs: list[int] | None = None
         if tags:
-            partitions_pending_revocation_found, partitions_pending_revocation_after = read_tags(buffer, at - 1)
-            for partitions_pending_revocation_tag_number, at, partitions_pending_revocation_end in partitions_pending_revocation_found:
+            tags, at = read_uvarint(buffer, at - 1)
+            for _ in range(tags):
+                partitions_pending_revocation_tag_number, at, partitions_pending_revocation_end = read_tag(buffer, at)
                 if partitions_pending_revocation_tag_number == 0:
                     count = buffer[at]
                     at += 1
@@ -193,7 +196,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
                         at += count * 4
                     if at != partitions_pending_revocation_end:
                         refuse_tag('assignment_epochs', at, partitions_pending_revocation_end)
-            at = partitions_pending_revocation_after
+                at = partitions_pending_revocation_end
         partitions_pending_revocation.append(TopicPartitions(partitions_pending_revocation_topic_id, partitions_pending_revocation_partitions, partitions_pending_revocation_assignment_epochs))
     tags = buffer[at]
     at += 1

@@ -17,7 +17,8 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_length,
     refuse_tag,
@@ -239,12 +240,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue,
             refuse_length('server_assignor', count, size - at)
         server_assignor = str(buffer[at:stop], "utf-8")
         at = stop
-    classic_member_metadata: ClassicMemberMetadata | None = None
     tags = buffer[at]
     at += 1
+    classic_member_metadata: ClassicMemberMetadata | None = None
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (classic_member_metadata_marker,) = _UNPACK_b(buffer, at)
                 at += 1
@@ -292,7 +294,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue,
                     classic_member_metadata = ClassicMemberMetadata(session_timeout_ms, supported_protocols)
                 if at != end:
                     refuse_tag('classic_member_metadata', at, end)
-        at = after
+            at = end
     return ConsumerGroupMemberMetadataValue(instance_id, rack_id, client_id, client_host, subscribed_topic_names, subscribed_topic_regex, rebalance_timeout_ms, server_assignor, classic_member_metadata), at
 
 

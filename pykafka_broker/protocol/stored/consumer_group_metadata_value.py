@@ -11,14 +11,15 @@ from pykafka_broker.protocol.runtime import (
     Pieces,
     TaggedPieces,
     Write,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_tag,
     write_tags,
 )
 
 _PACK_i = Struct(">i").pack
 _PACK_q = Struct(">q").pack
-_UNPACK_i = Struct(">i").unpack_from
+_UNPACK_iB = Struct(">iB").unpack_from
 _UNPACK_q = Struct(">q").unpack_from
 
 
@@ -51,20 +52,19 @@ def _write_v0(m: ConsumerGroupMetadataValue, w: Write) -> None:  # version 0, fl
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMetadataValue, int]:  # version 0, flexible
-    (epoch,) = _UNPACK_i(buffer, at)
-    at += 4
+    epoch, tags = _UNPACK_iB(buffer, at)
+    at += 5
     metadata_hash: int = 0
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (metadata_hash,) = _UNPACK_q(buffer, at)
                 at += 8
                 if at != end:
                     refuse_tag('metadata_hash', at, end)
-        at = after
+            at = end
     return ConsumerGroupMetadataValue(epoch, metadata_hash), at
 
 

@@ -13,7 +13,8 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_length,
     refuse_tag,
     string_length,
@@ -29,6 +30,7 @@ _PACK_qih = Struct(">qih").pack
 _PACK_qq = Struct(">qq").pack
 _UNPACK_16s = Struct(">16s").unpack_from
 _UNPACK_q = Struct(">q").unpack_from
+_UNPACK_qB = Struct(">qB").unpack_from
 _UNPACK_qh = Struct(">qh").unpack_from
 _UNPACK_qiB = Struct(">qiB").unpack_from
 _UNPACK_qih = Struct(">qih").unpack_from
@@ -146,20 +148,19 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetCommitValue, int]:  # versi
         refuse_length('metadata', count, size - at)
     metadata = str(buffer[at:stop], "utf-8")
     at = stop
-    (commit_timestamp,) = _UNPACK_q(buffer, at)
-    at += 8
+    commit_timestamp, tags = _UNPACK_qB(buffer, at)
+    at += 9
     topic_id: bytes = ZERO_UUID
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (topic_id,) = _UNPACK_16s(buffer, at)
                 at += 16
                 if at != end:
                     refuse_tag('topic_id', at, end)
-        at = after
+            at = end
     return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, -1, topic_id), at
 
 

@@ -16,7 +16,8 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     join_uuids,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_field,
     refuse_tag,
@@ -30,7 +31,7 @@ _PACK_i = Struct(">i").pack
 _PACK_i16s = Struct(">i16s").pack
 _UNPACK_b = Struct(">b").unpack_from
 _UNPACK_i = Struct(">i").unpack_from
-_UNPACK_i16s = Struct(">i16s").unpack_from
+_UNPACK_i16sB = Struct(">i16sB").unpack_from
 
 
 class PartitionChangeRecord(Message):
@@ -123,19 +124,18 @@ def _write_v0(m: PartitionChangeRecord, w: Write) -> None:  # version 0, flexibl
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # version 0, flexible
     size = len(buffer)
-    partition_id, topic_id = _UNPACK_i16s(buffer, at)
-    at += 20
+    partition_id, topic_id, tags = _UNPACK_i16sB(buffer, at)
+    at += 21
     isr: list[int] | None = None
     leader: int = -2
     replicas: list[int] | None = None
     removing_replicas: list[int] | None = None
     adding_replicas: list[int] | None = None
     leader_recovery_state: int = -1
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -206,7 +206,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 at += 1
                 if at != end:
                     refuse_tag('leader_recovery_state', at, end)
-        at = after
+            at = end
     return PartitionChangeRecord(partition_id, topic_id, isr, leader, replicas, removing_replicas, adding_replicas, leader_recovery_state, None, None, None), at
 
 
@@ -270,8 +270,8 @@ def _write_v1(m: PartitionChangeRecord, w: Write) -> None:  # version 1, flexibl
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # version 1, flexible
     size = len(buffer)
-    partition_id, topic_id = _UNPACK_i16s(buffer, at)
-    at += 20
+    partition_id, topic_id, tags = _UNPACK_i16sB(buffer, at)
+    at += 21
     isr: list[int] | None = None
     leader: int = -2
     replicas: list[int] | None = None
@@ -279,11 +279,10 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
     adding_replicas: list[int] | None = None
     leader_recovery_state: int = -1
     directories: list[bytes] | None = None
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -369,7 +368,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     at += count * 16
                 if at != end:
                     refuse_tag('directories', at, end)
-        at = after
+            at = end
     return PartitionChangeRecord(partition_id, topic_id, isr, leader, replicas, removing_replicas, adding_replicas, leader_recovery_state, directories, None, None), at
 
 
@@ -445,8 +444,8 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # version 2, flexible
     size = len(buffer)
-    partition_id, topic_id = _UNPACK_i16s(buffer, at)
-    at += 20
+    partition_id, topic_id, tags = _UNPACK_i16sB(buffer, at)
+    at += 21
     isr: list[int] | None = None
     leader: int = -2
     replicas: list[int] | None = None
@@ -456,11 +455,10 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
     eligible_leader_replicas: list[int] | None = None
     last_known_elr: list[int] | None = None
     directories: list[bytes] | None = None
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -576,7 +574,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     at += count * 16
                 if at != end:
                     refuse_tag('directories', at, end)
-        at = after
+            at = end
     return PartitionChangeRecord(partition_id, topic_id, isr, leader, replicas, removing_replicas, adding_replicas, leader_recovery_state, directories, eligible_leader_replicas, last_known_elr), at
 
 

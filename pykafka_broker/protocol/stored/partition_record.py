@@ -17,7 +17,8 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     join_uuids,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_field,
     refuse_tag,
@@ -31,7 +32,6 @@ _PACK_i16s = Struct(">i16s").pack
 _PACK_iii = Struct(">iii").pack
 _UNPACK_b = Struct(">b").unpack_from
 _UNPACK_i16sB = Struct(">i16sB").unpack_from
-_UNPACK_iii = Struct(">iii").unpack_from
 _UNPACK_iiiB = Struct(">iiiB").unpack_from
 
 
@@ -141,20 +141,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
         refuse_count('adding_replicas', count, size - at)
     adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
-    leader, leader_epoch, partition_epoch = _UNPACK_iii(buffer, at)
-    at += 12
+    leader, leader_epoch, partition_epoch, tags = _UNPACK_iiiB(buffer, at)
+    at += 13
     leader_recovery_state: int = 0
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (leader_recovery_state,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('leader_recovery_state', at, end)
-        at = after
+            at = end
     return PartitionRecord(partition_id, topic_id, replicas, isr, removing_replicas, adding_replicas, leader, leader_recovery_state, leader_epoch, partition_epoch, [], None, None), at
 
 
@@ -235,18 +234,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
         refuse_count('directories', count, size - at)
     directories = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
     at += count * 16
-    leader_recovery_state: int = 0
     tags = buffer[at]
     at += 1
+    leader_recovery_state: int = 0
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (leader_recovery_state,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('leader_recovery_state', at, end)
-        at = after
+            at = end
     return PartitionRecord(partition_id, topic_id, replicas, isr, removing_replicas, adding_replicas, leader, leader_recovery_state, leader_epoch, partition_epoch, directories, None, None), at
 
 
@@ -339,14 +339,15 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
         refuse_count('directories', count, size - at)
     directories = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
     at += count * 16
+    tags = buffer[at]
+    at += 1
     leader_recovery_state: int = 0
     eligible_leader_replicas: list[int] | None = None
     last_known_elr: list[int] | None = None
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (leader_recovery_state,) = _UNPACK_b(buffer, at)
                 at += 1
@@ -382,7 +383,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
                     at += count * 4
                 if at != end:
                     refuse_tag('last_known_elr', at, end)
-        at = after
+            at = end
     return PartitionRecord(partition_id, topic_id, replicas, isr, removing_replicas, adding_replicas, leader, leader_recovery_state, leader_epoch, partition_epoch, directories, eligible_leader_replicas, last_known_elr), at
 
 

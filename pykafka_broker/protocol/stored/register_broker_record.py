@@ -18,7 +18,8 @@ from pykafka_broker.protocol.runtime import (
     ZERO_UUID,
     compact_string,
     join_uuids,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -37,7 +38,6 @@ _PACK_Hhx = Struct(">Hhx").pack
 _PACK_hhx = Struct(">hhx").pack
 _PACK_i16sq = Struct(">i16sq").pack
 _PACK_io16sq = Struct(">i?16sq").pack
-_UNPACK_oo = Struct(">??").unpack_from
 _UNPACK_ooB = Struct(">??B").unpack_from
 _UNPACK_oB = Struct(">?B").unpack_from
 _UNPACK_HhB = Struct(">HhB").unpack_from
@@ -563,14 +563,13 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
             refuse_length('rack', count, size - at)
         rack = str(buffer[at:stop], "utf-8")
         at = stop
-    fenced, in_controlled_shutdown = _UNPACK_oo(buffer, at)
-    at += 2
+    fenced, in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
+    at += 3
     log_dirs: list[bytes] = []
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -583,7 +582,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
                 at += count * 16
                 if at != end:
                     refuse_tag('log_dirs', at, end)
-        at = after
+            at = end
     return RegisterBrokerRecord(broker_id, is_migrating_zk_broker, incarnation_id, broker_epoch, end_points, features, rack, fenced, in_controlled_shutdown, log_dirs, None), at
 
 
@@ -704,15 +703,14 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
             refuse_length('rack', count, size - at)
         rack = str(buffer[at:stop], "utf-8")
         at = stop
-    fenced, in_controlled_shutdown = _UNPACK_oo(buffer, at)
-    at += 2
+    fenced, in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
+    at += 3
     log_dirs: list[bytes] = []
     cordoned_log_dirs: list[bytes] | None = None
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 count = buffer[at]
                 at += 1
@@ -740,7 +738,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
                     at += count * 16
                 if at != end:
                     refuse_tag('cordoned_log_dirs', at, end)
-        at = after
+            at = end
     return RegisterBrokerRecord(broker_id, is_migrating_zk_broker, incarnation_id, broker_epoch, end_points, features, rack, fenced, in_controlled_shutdown, log_dirs, cordoned_log_dirs), at
 
 

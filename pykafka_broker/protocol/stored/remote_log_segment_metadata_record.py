@@ -15,7 +15,8 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_length,
     refuse_tag,
@@ -35,7 +36,7 @@ _PACK_iqx = Struct(">iqx").pack
 _UNPACK_16sB = Struct(">16sB").unpack_from
 _UNPACK_16siB = Struct(">16siB").unpack_from
 _UNPACK_o = Struct(">?").unpack_from
-_UNPACK_b = Struct(">b").unpack_from
+_UNPACK_bB = Struct(">bB").unpack_from
 _UNPACK_iB = Struct(">iB").unpack_from
 _UNPACK_iqB = Struct(">iqB").unpack_from
 _UNPACK_qqiqqB = Struct(">qqiqqB").unpack_from
@@ -200,20 +201,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RemoteLogSegmentMetadataRecord, i
             refuse_length('custom_metadata', count, size - at)
         custom_metadata = bytes(buffer[at:stop])
         at = stop
-    (remote_log_segment_state,) = _UNPACK_b(buffer, at)
-    at += 1
+    remote_log_segment_state, tags = _UNPACK_bB(buffer, at)
+    at += 2
     txn_index_empty: bool = False
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (txn_index_empty,) = _UNPACK_o(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('txn_index_empty', at, end)
-        at = after
+            at = end
     return RemoteLogSegmentMetadataRecord(remote_log_segment_id, start_offset, end_offset, broker_id, max_timestamp_ms, event_timestamp_ms, segment_leader_epochs, segment_size_in_bytes, custom_metadata, remote_log_segment_state, txn_index_empty), at
 
 

@@ -14,7 +14,8 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_tag,
     skip_tags,
@@ -109,18 +110,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareSnapshotValue, int]:  # vers
         if tags:
             at = skip_tags(buffer, at - 1)
         state_batches.append(StateBatch(first_offset, last_offset, delivery_state, delivery_count))
-    delivery_complete_count: int = -1
     tags = buffer[at]
     at += 1
+    delivery_complete_count: int = -1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (delivery_complete_count,) = _UNPACK_i(buffer, at)
                 at += 4
                 if at != end:
                     refuse_tag('delivery_complete_count', at, end)
-        at = after
+            at = end
     return ShareSnapshotValue(snapshot_epoch, state_epoch, leader_epoch, start_offset, delivery_complete_count, create_timestamp, write_timestamp, state_batches), at
 
 

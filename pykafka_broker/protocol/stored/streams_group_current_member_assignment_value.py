@@ -17,7 +17,8 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_length,
     refuse_tag,
@@ -234,12 +235,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
             refuse_count('partitions', count, size - at)
         partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
+        assignment_epochs: list[int] | None = None
         if tags:
-            found, after = read_tags(buffer, at - 1)
-            for tag_number, at, end in found:
+            tags, at = read_uvarint(buffer, at - 1)
+            for _ in range(tags):
+                tag_number, at, end = read_tag(buffer, at)
                 if tag_number == 0:
                     count = buffer[at]
                     at += 1
@@ -255,7 +257,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                         at += count * 4
                     if at != end:
                         refuse_tag('assignment_epochs', at, end)
-            at = after
+                at = end
         active_tasks.append(TaskIds(subtopology_id, partitions, assignment_epochs))
     count = buffer[at]
     at += 1
@@ -285,12 +287,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
             refuse_count('partitions', count, size - at)
         standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        standby_tasks_assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
+        standby_tasks_assignment_epochs: list[int] | None = None
         if tags:
-            standby_tasks_found, standby_tasks_after = read_tags(buffer, at - 1)
-            for standby_tasks_tag_number, at, standby_tasks_end in standby_tasks_found:
+            tags, at = read_uvarint(buffer, at - 1)
+            for _ in range(tags):
+                standby_tasks_tag_number, at, standby_tasks_end = read_tag(buffer, at)
                 if standby_tasks_tag_number == 0:
                     count = buffer[at]
                     at += 1
@@ -306,7 +309,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                         at += count * 4
                     if at != standby_tasks_end:
                         refuse_tag('assignment_epochs', at, standby_tasks_end)
-            at = standby_tasks_after
+                at = standby_tasks_end
         standby_tasks.append(TaskIds(standby_tasks_subtopology_id, standby_tasks_partitions, standby_tasks_assignment_epochs))
     count = buffer[at]
     at += 1
@@ -336,12 +339,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
             refuse_count('partitions', count, size - at)
         warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        warmup_tasks_assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
+        warmup_tasks_assignment_epochs: list[int] | None = None
         if tags:
-            warmup_tasks_found, warmup_tasks_after = read_tags(buffer, at - 1)
-            for warmup_tasks_tag_number, at, warmup_tasks_end in warmup_tasks_found:
+            tags, at = read_uvarint(buffer, at - 1)
+            for _ in range(tags):
+                warmup_tasks_tag_number, at, warmup_tasks_end = read_tag(buffer, at)
                 if warmup_tasks_tag_number == 0:
                     count = buffer[at]
                     at += 1
@@ -357,7 +361,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                         at += count * 4
                     if at != warmup_tasks_end:
                         refuse_tag('assignment_epochs', at, warmup_tasks_end)
-            at = warmup_tasks_after
+                at = warmup_tasks_end
         warmup_tasks.append(TaskIds(warmup_tasks_subtopology_id, warmup_tasks_partitions, warmup_tasks_assignment_epochs))
     count = buffer[at]
     at += 1
@@ -387,12 +391,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
             refuse_count('partitions', count, size - at)
         active_tasks_pending_revocation_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        active_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
+        active_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         if tags:
-            active_tasks_pending_revocation_found, active_tasks_pending_revocation_after = read_tags(buffer, at - 1)
-            for active_tasks_pending_revocation_tag_number, at, active_tasks_pending_revocation_end in active_tasks_pending_revocation_found:
+            tags, at = read_uvarint(buffer, at - 1)
+            for _ in range(tags):
+                active_tasks_pending_revocation_tag_number, at, active_tasks_pending_revocation_end = read_tag(buffer, at)
                 if active_tasks_pending_revocation_tag_number == 0:
                     count = buffer[at]
                     at += 1
@@ -408,7 +413,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                         at += count * 4
                     if at != active_tasks_pending_revocation_end:
                         refuse_tag('assignment_epochs', at, active_tasks_pending_revocation_end)
-            at = active_tasks_pending_revocation_after
+                at = active_tasks_pending_revocation_end
         active_tasks_pending_revocation.append(TaskIds(active_tasks_pending_revocation_subtopology_id, active_tasks_pending_revocation_partitions, active_tasks_pending_revocation_assignment_epochs))
     count = buffer[at]
     at += 1
@@ -438,12 +443,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
             refuse_count('partitions', count, size - at)
         standby_tasks_pending_revocation_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        standby_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
+        standby_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         if tags:
-            standby_tasks_pending_revocation_found, standby_tasks_pending_revocation_after = read_tags(buffer, at - 1)
-            for standby_tasks_pending_revocation_tag_number, at, standby_tasks_pending_revocation_end in standby_tasks_pending_revocation_found:
+            tags, at = read_uvarint(buffer, at - 1)
+            for _ in range(tags):
+                standby_tasks_pending_revocation_tag_number, at, standby_tasks_pending_revocation_end = read_tag(buffer, at)
                 if standby_tasks_pending_revocation_tag_number == 0:
                     count = buffer[at]
                     at += 1
@@ -459,7 +465,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                         at += count * 4
                     if at != standby_tasks_pending_revocation_end:
                         refuse_tag('assignment_epochs', at, standby_tasks_pending_revocation_end)
-            at = standby_tasks_pending_revocation_after
+                at = standby_tasks_pending_revocation_end
         standby_tasks_pending_revocation.append(TaskIds(standby_tasks_pending_revocation_subtopology_id, standby_tasks_pending_revocation_partitions, standby_tasks_pending_revocation_assignment_epochs))
     count = buffer[at]
     at += 1
@@ -489,12 +495,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
             refuse_count('partitions', count, size - at)
         warmup_tasks_pending_revocation_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        warmup_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         tags = buffer[at]
         at += 1
+        warmup_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         if tags:
-            warmup_tasks_pending_revocation_found, warmup_tasks_pending_revocation_after = read_tags(buffer, at - 1)
-            for warmup_tasks_pending_revocation_tag_number, at, warmup_tasks_pending_revocation_end in warmup_tasks_pending_revocation_found:
+            tags, at = read_uvarint(buffer, at - 1)
+            for _ in range(tags):
+                warmup_tasks_pending_revocation_tag_number, at, warmup_tasks_pending_revocation_end = read_tag(buffer, at)
                 if warmup_tasks_pending_revocation_tag_number == 0:
                     count = buffer[at]
                     at += 1
@@ -510,7 +517,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                         at += count * 4
                     if at != warmup_tasks_pending_revocation_end:
                         refuse_tag('assignment_epochs', at, warmup_tasks_pending_revocation_end)
-            at = warmup_tasks_pending_revocation_after
+                at = warmup_tasks_pending_revocation_end
         warmup_tasks_pending_revocation.append(TaskIds(warmup_tasks_pending_revocation_subtopology_id, warmup_tasks_pending_revocation_partitions, warmup_tasks_pending_revocation_assignment_epochs))
     tags = buffer[at]
     at += 1

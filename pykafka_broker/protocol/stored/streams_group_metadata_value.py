@@ -14,7 +14,8 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_length,
     refuse_tag,
@@ -28,7 +29,7 @@ from pykafka_broker.protocol.runtime import (
 _PACK_i = Struct(">i").pack
 _PACK_iq = Struct(">iq").pack
 _UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iq = Struct(">iq").unpack_from
+_UNPACK_iqB = Struct(">iqB").unpack_from
 
 
 class LastAssignmentConfig(Fields):
@@ -93,15 +94,14 @@ def _write_v0(m: StreamsGroupMetadataValue, w: Write) -> None:  # version 0, fle
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMetadataValue, int]:  # version 0, flexible
     size = len(buffer)
-    epoch, metadata_hash = _UNPACK_iq(buffer, at)
-    at += 12
+    epoch, metadata_hash, tags = _UNPACK_iqB(buffer, at)
+    at += 13
     validated_topology_epoch: int = -1
     last_assignment_configs: list[LastAssignmentConfig] | None = None
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (validated_topology_epoch,) = _UNPACK_i(buffer, at)
                 at += 4
@@ -147,7 +147,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMetadataValue, int]: 
                         last_assignment_configs.append(LastAssignmentConfig(key, value))
                 if at != end:
                     refuse_tag('last_assignment_configs', at, end)
-        at = after
+            at = end
     return StreamsGroupMetadataValue(epoch, metadata_hash, validated_topology_epoch, last_assignment_configs), at
 
 

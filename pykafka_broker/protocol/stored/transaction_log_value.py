@@ -17,7 +17,8 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
-    read_tags,
+    read_tag,
+    read_uvarint,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -41,6 +42,7 @@ _UNPACK_q = Struct(">q").unpack_from
 _UNPACK_qhibB = Struct(">qhibB").unpack_from
 _UNPACK_qhibi = Struct(">qhibi").unpack_from
 _UNPACK_qq = Struct(">qq").unpack_from
+_UNPACK_qqB = Struct(">qqB").unpack_from
 
 
 class PartitionsSchema(Fields):
@@ -215,17 +217,16 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[TransactionLogValue, int]:  # ver
             if tags:
                 at = skip_tags(buffer, at - 1)
             transaction_partitions.append(PartitionsSchema(topic, partition_ids))
-    transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _UNPACK_qq(buffer, at)
-    at += 16
+    transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, tags = _UNPACK_qqB(buffer, at)
+    at += 17
     previous_producer_id: int = -1
     next_producer_id: int = -1
     client_transaction_version: int = 0
     next_producer_epoch: int = -1
-    tags = buffer[at]
-    at += 1
     if tags:
-        found, after = read_tags(buffer, at - 1)
-        for tag_number, at, end in found:
+        tags, at = read_uvarint(buffer, at - 1)
+        for _ in range(tags):
+            tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
                 (previous_producer_id,) = _UNPACK_q(buffer, at)
                 at += 8
@@ -246,7 +247,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[TransactionLogValue, int]:  # ver
                 at += 2
                 if at != end:
                     refuse_tag('next_producer_epoch', at, end)
-        at = after
+            at = end
     return TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version), at
 
 
