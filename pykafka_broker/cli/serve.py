@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from pykafka_broker import __version__
-from pykafka_broker.cli.settings import UsageError, static_settings
+from pykafka_broker.cli.settings import DEVELOPMENT, UsageError, static_settings
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.config.effects import has_no_effect, refusals
 
@@ -88,7 +88,7 @@ def warn(config: BrokerConfig) -> None:
     """One line for every name that is not known, and one for all that are known but change nothing here."""
     for name in config.unknown:
         log.warning("unknown config %s is ignored", name)
-    idle = [name for name in config.static if has_no_effect(name)]
+    idle = [name for name in config.static if has_no_effect(name) and name not in DEVELOPMENT]
     if idle:
         log.info("accepted without effect: %s", ", ".join(sorted(idle)))
 

@@ -1,0 +1,155 @@
+"""`KafkaBroker`: a real process that starts, is killed, comes back, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.testing import BrokerError, KafkaBroker
+
+API_VERSIONS = struct.pack(">ihhih", 12, 18, 0, 7, 2) + b"me"
+
+
+def answers(broker: KafkaBroker) -> bool:
+    """Whether an ApiVersions request comes back with its correlation id."""
+    with socket.create_connection((broker.host, broker.port), timeout=10) as connection:
+        connection.sendall(API_VERSIONS)
+        return connection.recv(8, socket.MSG_WAITALL)[4:] == struct.pack(">i", 7)
+
+
+def wait_until_gone(pid: int, timeout_s: float = 10) -> None:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return
+        if state == "Z":  # its parent is gone or has not looked yet; it holds nothing any more
+            return
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    pytest.fail(f"process {pid} is still there")
+
+
+def test_block_has_a_broker_and_leaves_nothing() -> None:
+    with KafkaBroker() as broker:
+        assert broker.bootstrap_servers == f"127.0.0.1:{broker.port}"
+        assert answers(broker)
+        assert (broker.data_dir / "meta.properties").exists()
+        pid, data_dir = broker.pid, broker.data_dir
+    assert not broker.running
+    assert not data_dir.exists()
+    wait_until_gone(pid)
+
+
+async def enter_and_ask() -> tuple[bool, KafkaBroker]:
+    async with KafkaBroker() as broker:
+        return answers(broker), broker
+
+
+def test_async_block() -> None:
+    import asyncio
+
+    answered, broker = asyncio.run(enter_and_ask())
+    assert answered
+    assert not broker.running
+
+
+def test_two_brokers_at_once() -> None:
+    with KafkaBroker() as one, KafkaBroker() as other:
+        assert one.port != other.port
+        assert answers(one)
+        assert answers(other)
+
+
+def test_kill_and_restart_keep_port_and_data() -> None:
+    with KafkaBroker() as broker:
+        port, pid = broker.port, broker.pid
+        identity = (broker.data_dir / "meta.properties").read_text()
+        broker.kill()
+        assert not broker.running
+        broker.start()
+        assert (broker.port, broker.running) == (port, True)
+        assert broker.pid != pid
+        broker.restart()
+        assert answers(broker)
+        assert (broker.data_dir / "meta.properties").read_text() == identity
+
+
+def test_given_data_dir_stays(tmp_path: Path) -> None:
+    with KafkaBroker(data_dir=tmp_path / "data"):
+        pass
+    assert (tmp_path / "data" / "meta.properties").exists()
+
+
+def test_second_broker_on_a_locked_directory_is_told(tmp_path: Path) -> None:
+    with (
+        KafkaBroker(data_dir=tmp_path),
+        pytest.raises(BrokerError, match=r"exit code 1") as caught,
+        KafkaBroker(data_dir=tmp_path),
+    ):
+        pytest.fail("it must not start")
+    assert "lock" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_taken_port_is_told() -> None:
+    with (
+        KafkaBroker() as first,
+        pytest.raises(BrokerError, match=r"exit code 1") as caught,
+        KafkaBroker(port=first.port),
+    ):
+        pytest.fail("it must not start")
+    assert "cannot start" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_bad_config_is_in_the_error() -> None:
+    with (
+        pytest.raises(BrokerError, match=r"Invalid value 0 for configuration num\.partitions: Value must be"),
+        KafkaBroker({"num.partitions": 0}),
+    ):
+        pytest.fail("it must not start")
+
+
+def test_settings_are_kafkas_text_and_the_environment_adds_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "0")
+    broker = KafkaBroker({"auto.create.topics.enable": False, "log.cleanup.policy": ["compact", "delete"]})
+    assert broker.config == {"auto.create.topics.enable": "false", "log.cleanup.policy": "compact,delete"}
+    with broker:
+        assert answers(broker)
+
+
+def test_log_of_a_failed_block_is_attached() -> None:
+    with pytest.raises(ZeroDivisionError) as caught, KafkaBroker({"no.such.key": 1}):
+        _ = 1 / 0
+    assert "unknown config no.such.key is ignored" in "".join(caught.value.__notes__)
+
+
+def test_misuse_is_refused() -> None:
+    with KafkaBroker() as broker:
+        with pytest.raises(BrokerError, match="already running"):
+            broker.start()
+        broker.stop()
+        broker.stop()
+    with pytest.raises(BrokerError, match="closed"):
+        broker.start()
+
+
+def test_broker_ends_when_its_parent_is_killed() -> None:
+    code = "from pykafka_broker.testing import KafkaBroker as K; b = K().start(); print(b.pid, flush=True); input()"
+    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        os.kill(pid, 0)
+        parent.kill()
+    wait_until_gone(pid)
