@@ -43,7 +43,7 @@ def _take_over(broker: Broker, context: RequestContext, request: InitProducerIdR
     if (expected[0] == -1) != (expected[1] == -1):
         return ProducerReply(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return ProducerReply(ErrorCode.NONE, broker.transactions.new_producer_id(context.now), 0)
+        return ProducerReply(ErrorCode.NONE, broker.transactions.new_producer_id(), 0)
     if not request.transactional_id:
         return ProducerReply(ErrorCode.INVALID_REQUEST)
     return broker.transactions.init_producer_id(

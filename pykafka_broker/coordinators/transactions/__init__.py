@@ -1,6 +1,4 @@
-"""Transactions (KIP-98, KIP-360, KIP-890): a sans-IO coordinator over `__transaction_state`, and the allocation of
-producer ids.
-"""
+"""Transactions (KIP-98, KIP-360, KIP-890): a sans-IO coordinator over `__transaction_state`."""
 
 from pykafka_broker.coordinators.transactions.coordinator import (
     Markers,
@@ -9,14 +7,12 @@ from pykafka_broker.coordinators.transactions.coordinator import (
     TransactionCoordinator,
 )
 from pykafka_broker.coordinators.transactions.listing import Filters, select
-from pykafka_broker.coordinators.transactions.producer_ids import ProducerIds
 from pykafka_broker.coordinators.transactions.state import TransactionState
 from pykafka_broker.coordinators.transactions.transaction import TopicPartition, Transaction
 
 __all__ = [
     "Filters",
     "Markers",
-    "ProducerIds",
     "ProducerReply",
     "Settings",
     "TopicPartition",

@@ -67,7 +67,7 @@ class TransactionCoordinator:
     """All transactional ids of one partition of `__transaction_state`. Each call that may write returns `Effects`."""
 
     def __init__(
-        self, settings: Settings, new_producer_id: Callable[[int], int], coordinator_epoch: int, now: int
+        self, settings: Settings, new_producer_id: Callable[[], int], coordinator_epoch: int, now: int
     ) -> None:
         self.settings = settings
         self.coordinator_epoch = coordinator_epoch
@@ -158,7 +158,7 @@ class TransactionCoordinator:
             timeout_ms = NO_TIMEOUT_MS
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            transaction = steps.created(self._new_producer_id(now), timeout_ms, now)
+            transaction = steps.created(self._new_producer_id(), timeout_ms, now)
         error = verdicts.on_init(transaction, expected)
         if error is not None:
             return Effects(ProducerReply(error))
@@ -191,7 +191,7 @@ class TransactionCoordinator:
         expected_epoch = None if expected is None else expected[1]
         if transaction.epoch_exhausted and expected_epoch in (None, transaction.producer_epoch):
             last = NO_PRODUCER_EPOCH if expected is None else transaction.producer_epoch
-            fresh = steps.rotated(transaction, self._new_producer_id(now), timeout_ms, last, now)
+            fresh = steps.rotated(transaction, self._new_producer_id(), timeout_ms, last, now)
         else:
             epochs = verdicts.next_epoch(transaction, expected_epoch)
             if isinstance(epochs, ErrorCode):
@@ -205,10 +205,10 @@ class TransactionCoordinator:
         version = self.settings.transaction_version
         if version < 2:
             return steps.prepared(steps.fenced(transaction), False, 0, NO_PRODUCER_ID, now)
-        return steps.prepared(transaction, False, version, self._successor(transaction, now), now)
+        return steps.prepared(transaction, False, version, self._successor(transaction), now)
 
-    def _successor(self, transaction: Transaction, now: int) -> int:
-        return self._new_producer_id(now) if transaction.epoch_exhausted else NO_PRODUCER_ID
+    def _successor(self, transaction: Transaction) -> int:
+        return self._new_producer_id() if transaction.epoch_exhausted else NO_PRODUCER_ID
 
     # -- taking part ------------------------------------------------------------------------------------------------
 
@@ -268,7 +268,7 @@ class TransactionCoordinator:
             return Effects(ProducerReply(error, transaction.producer_id, transaction.producer_epoch))
         if error is not None:
             return Effects(ProducerReply(error))
-        successor = self._successor(transaction, now) if client_version >= 2 else NO_PRODUCER_ID
+        successor = self._successor(transaction) if client_version >= 2 else NO_PRODUCER_ID
         preparing = steps.prepared(transaction, commit, client_version, successor, now)
         after = steps.completed(preparing, now)
         reply = ProducerReply(ErrorCode.NONE, after.producer_id, after.producer_epoch)

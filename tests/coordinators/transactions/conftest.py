@@ -36,7 +36,7 @@ class Driver:
         self.coordinator = self._new()
 
     def _new(self) -> TransactionCoordinator:
-        return TransactionCoordinator(self.settings, lambda now: next(self._producer_ids), 7, self.now)
+        return TransactionCoordinator(self.settings, lambda: next(self._producer_ids), 7, self.now)
 
     def restart(self) -> None:
         """As after a crash: what is in the log is all that is left."""
