@@ -59,7 +59,7 @@ class Join:
 
 def refusal(error: ErrorCode, member_id: str) -> JoinGroupResponse:
     """A JoinGroup answer that carries nothing but an error."""
-    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None)
+    return JoinGroupResponse(error_code=error, member_id=member_id)
 
 
 class ClassicJoin:

@@ -171,7 +171,7 @@ class ClassicRebalance:
         if token is not None:  # it may still be there, so let it ask again
             effects.complete(
                 token,
-                JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=UNKNOWN_MEMBER, protocol_name=None),
+                JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=UNKNOWN_MEMBER),
             )
         group.remove(member.member_id)
         if group.state in (STABLE, COMPLETING_REBALANCE):

@@ -14,12 +14,14 @@ from pykafka_broker.coordinators.groups import stored
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.classic_join import Join, refusal
+from pykafka_broker.coordinators.groups.classic_listing import describe
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, Topics
 from pykafka_broker.coordinators.groups.offset_requests import OffsetRequests
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest
@@ -145,6 +147,13 @@ class GroupCoordinator:
         return self._offset_requests.delete(request)
 
     # Groups as a whole
+
+    def describe_classic(self, group_id: str) -> DescribedGroup:
+        """One group of a DescribeGroups request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
+        group = self.table.existing(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
+        return describe(group)
 
     def delete_group(self, group_id: str) -> Effects:
         """One group of a DeleteGroups request; the reply is an ErrorCode."""

@@ -66,9 +66,14 @@ class Group(Protocol):
 class Partitions(Protocol):
     """A topic as the group coordinator sees it."""
 
-    name: str
-    id: bytes
-    partitions: Mapping[int, Any]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def id(self) -> bytes: ...
+
+    @property
+    def partitions(self) -> Mapping[int, Any]: ...
 
 
 class Topics(Protocol):

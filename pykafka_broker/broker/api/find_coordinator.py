@@ -1,0 +1,74 @@
+"""FindCoordinator v0-v6.
+
+Behaviour: the topic behind the coordinator is created at the first question and answers at once; the node is the leader
+of the key's partition.
+Versions: 1 transactional ids, 4 many keys in one request (KIP-699), 5 knows TRANSACTION_ABORTABLE, 6 keys of share
+partitions, `group:topic id:partition` (KIP-932).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.coordinator_log import partition_for
+from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE, SHARE: SHARE_GROUP_STATE}
+BATCHED_FROM = 4
+SHARE_FROM = 6
+SHARE_KEY = re.compile(r"[^:]+:[A-Za-z0-9_-]{22}:-?\d+")
+MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+
+
+@handles(ApiKey.FIND_COORDINATOR)
+def find_coordinator(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    if context.api_version >= BATCHED_FROM:
+        found = [_find(broker, context, request.key_type, key) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=found)
+    one = _find(broker, context, request.key_type, request.key)
+    message = one.error_message
+    if one.error_code:
+        message = message or (MALFORMED if one.error_code == ErrorCode.INVALID_REQUEST else "")
+    else:
+        message = "NONE"  # Kafka's answer in these versions
+    return FindCoordinatorResponse(
+        error_code=one.error_code, error_message=message, node_id=one.node_id, host=one.host, port=one.port
+    )
+
+
+def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> Coordinator:
+    if key_type not in TOPICS:
+        return _nowhere(key, ErrorCode.INVALID_REQUEST, MALFORMED)
+    if key_type == SHARE and (context.api_version < SHARE_FROM or SHARE_KEY.fullmatch(key) is None):
+        return _nowhere(key, ErrorCode.INVALID_REQUEST)
+    name = TOPICS[key_type]
+    if name not in broker.image.topics:
+        broker.metadata.create_missing_topics([name], context.now)
+    topic = broker.image.topics.get(name)
+    if topic is None:
+        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+    for node_id, host, port, _ in broker.metadata.nodes(context):
+        if node_id == leader:
+            return Coordinator(key, node_id, host, port)
+    return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _nowhere(key: str, error: ErrorCode, message: str = "") -> Coordinator:
+    return Coordinator(key, -1, "", -1, error, message)

@@ -1,0 +1,34 @@
+"""JoinGroup v0-v9.
+
+Behaviour: waits until the join phase of the group closes; the leader is told everybody's subscription.
+Versions: 0 has one timeout, 4 asks dynamic members to come back with the id they are given (KIP-394), 5 static members
+(KIP-345), 7 the protocol type in the answer, 8 a reason (KIP-800), 9 skip-assignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.router import handles
+from pykafka_broker.coordinators.groups.classic_join import refusal
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
+from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+
+@handles(ApiKey.JOIN_GROUP)
+def join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | Parked:
+    host, now = broker.groups, context.now
+    error = host.refusal(request.group_id, now)
+    if error is not ErrorCode.NONE and request.group_id:
+        return refusal(error, request.member_id)
+    parked = Parked(None)
+    effects = host.coordinator.join(request, host.caller(context), parked, now)
+    answer: JoinGroupResponse | Parked = host.answer(effects, now, parked)
+    return answer

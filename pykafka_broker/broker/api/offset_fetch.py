@@ -1,0 +1,81 @@
+"""OffsetFetch v0-v10.
+
+Behaviour: a partition without a commit is offset -1, without an error; null topics ask for everything that the group
+has. With RequireStable an offset that an open transaction may still change is UNSTABLE_OFFSET_COMMIT (KIP-447).
+Versions: 2 an error of the whole, and null topics, 5 leader epochs, 7 RequireStable, 8 many groups (KIP-709), 9 the
+member's epoch (KIP-848), 10 topic ids instead of names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from pykafka_broker.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+GROUPS_FROM = 8
+WHOLE_ERROR_FROM = 2
+
+
+@handles(ApiKey.OFFSET_FETCH)
+def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    if context.api_version >= GROUPS_FROM:
+        return OffsetFetchResponse(groups=[_fetch(broker, context, one, request) for one in request.groups])
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics
+        ]
+    group = _fetch(broker, context, OffsetFetchRequestGroup(request.group_id, topics=topics), request)
+    if group.error_code and context.api_version < WHOLE_ERROR_FROM:
+        return OffsetFetchResponse(topics=[_failed(topic, group.error_code) for topic in request.topics or ()])
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                topic.name,
+                [
+                    OffsetFetchResponsePartition(
+                        one.partition_index,
+                        one.committed_offset,
+                        one.committed_leader_epoch,
+                        one.metadata,
+                        one.error_code,
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )
+
+
+def _fetch(
+    broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup, request: OffsetFetchRequest
+) -> OffsetFetchResponseGroup:
+    error = broker.groups.refusal(group.group_id, context.now)
+    if error is not ErrorCode.NONE:
+        return OffsetFetchResponseGroup(group.group_id, [], error)
+    return broker.groups.coordinator.fetch_offsets(group, request.require_stable, context.api_version)
+
+
+def _failed(topic: OffsetFetchRequestTopic, error: int) -> OffsetFetchResponseTopic:
+    partitions = [OffsetFetchResponsePartition(index, -1, -1, "", error) for index in topic.partition_indexes]
+    return OffsetFetchResponseTopic(topic.name, partitions)
