@@ -8,6 +8,7 @@ from typing import Any
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -216,3 +217,7 @@ class PartitionTalk(Talk):
             f"OffsetFetch {group}{' stable' if require_stable else ''} -> {error_name(answer.error_code)} "
             f"{', '.join(outcome)}"
         )
+
+    def delete_topic(self, name: str = "a", *, internal: bool = False) -> None:
+        answer = self.request(DeleteTopicsRequest(topic_names=[name if internal else self.name(name)]), 5)
+        assert error_name(answer.responses[0].error_code) == "NONE", answer
