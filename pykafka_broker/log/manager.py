@@ -39,6 +39,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
+_RESERVED_IDS = (99).to_bytes(16, "big")  # up to here an id means "not assigned", "lost" and the like (KIP-858)
 OPEN_FILES = 1024
 # The disk is well, there is only no room (or no descriptor) at the moment: appends fail, reads go on.
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
@@ -98,20 +99,22 @@ class LogManager:
         partitions, deleted = directory.list_folders()
         for name in deleted:
             self._remover.folder_later(now + self.config.topic_defaults.file_delete_delay_ms, directory.file(name))
-        if not directory.clean:
-            self._recover(directory, partitions, now)
-        for partition in partitions:
+        for partition in partitions:  # first of all, so that none of them is made elsewhere if this directory fails
             other = self._where.setdefault(partition, directory)
             if other is not directory:
                 raise LogDirectoryError(f"{partition[0]}-{partition[1]} is in {other.path} and in {directory.path}")
+        if not directory.clean:
+            self._recover(directory, partitions, now)
 
     def _recover(self, directory: LogDirectory, partitions: list[TopicPartition], now: int) -> None:
-        """Recover every partition, several at a time if there are threads for it."""
+        """Recover every partition, several at a time if there are threads for it. Topics' own settings aren't known
+        yet; of the broker's only the density of indexes matters here."""
+        config = self.config.topic_defaults
 
         def recover(partition: TopicPartition) -> None:
             topic, number = partition
             path, offsets = directory.partition_path(partition), directory.offsets(partition)
-            FolderRecovery(self.files, path, f"{topic}-{number}", self._config_of(topic), offsets, now).run()
+            FolderRecovery(self.files, path, f"{topic}-{number}", config, offsets, now).run()
 
         for _ in map(recover, partitions) if self.executor is None else self.executor.map(recover, partitions):
             pass
@@ -206,8 +209,8 @@ class LogManager:
         for directory in online:
             if directory.id == directory_id:
                 return directory
-        if not online:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is online")
+        if not online or directory_id > _RESERVED_IDS:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "The log directory of the partition is not online")
         if len(online) == 1:
             return online[0]
         counts = dict.fromkeys(map(id, online), 0)

@@ -10,7 +10,7 @@ import logging
 
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.producer_snapshot import SUFFIX, CorruptSnapshot, read_snapshot, snapshot_name
-from pykafka_broker.log.producer_state import ProducerState
+from pykafka_broker.log.producer_state import ProducerEntry, ProducerState
 from pykafka_broker.log.scan import ScannedBatch, scan
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.log.transaction_index import AbortedTransaction
@@ -37,14 +37,11 @@ def restore_producers(
     producers.clear(0)
     for offset in reversed(snapshot_offsets(names)):
         path = f"{directory}/{snapshot_name(offset)}"
-        try:
-            if offset > end_offset:
-                raise CorruptSnapshot(f"it is newer than the log, which ends at {end_offset}")
-            entries = read_snapshot(fs, path)
-        except CorruptSnapshot as error:
-            logger.warning("Not using %s: %s", path, error)
-            with contextlib.suppress(FileNotFoundError):
-                fs.remove(path)
+        if offset > end_offset:
+            _remove(fs, path)
+            continue
+        entries = _read_or_remove(fs, path)
+        if entries is None:
             continue
         producers.restore(entries)
         producers.snapshot_offset = start = offset
@@ -79,3 +76,18 @@ def replay_batch(producers: ProducerState, batch: ScannedBatch) -> AbortedTransa
     aborted = producers.aborted_by(marker)
     producers.apply_marker(marker)
     return aborted
+
+
+def _read_or_remove(fs: FileSystem, path: str) -> list[ProducerEntry] | None:
+    """The entries of a snapshot; a file that is damaged goes, lest it be read again."""
+    try:
+        return read_snapshot(fs, path)
+    except CorruptSnapshot as error:
+        logger.warning("Removed %s: %s", path, error)
+        _remove(fs, path)
+        return None
+
+
+def _remove(fs: FileSystem, path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        fs.remove(path)

@@ -50,6 +50,7 @@ class LogSegment:
         "_max_timestamp",
         "_max_timestamp_offset",
         "_positions",
+        "_ragged",
         "_sealed",
         "base_offset",
         "created_ms",
@@ -71,6 +72,7 @@ class LogSegment:
         self.size = size
         self.created_ms = now
         self.index_full = False  # then the next append needs a new segment
+        self._ragged = False
         self._sealed = not fresh  # the index files are complete
         self._first_timestamp = NO_TIMESTAMP
         self._max_timestamp: int | None = NO_TIMESTAMP if fresh else None  # None: not yet read from the time index
@@ -100,10 +102,16 @@ class LogSegment:
         try:
             handle.write_at(batch, self.size)
         except OSError:
+            self._ragged = True
             with contextlib.suppress(OSError):
-                handle.truncate(self.size)  # what was written of it is not part of the log
+                self._cut_edge()
             raise
         self.index(len(batch), last_offset, timestamp, config)
+
+    def _cut_edge(self) -> None:
+        """Take away what a failed write may have left after the last batch."""
+        self.log.handle().truncate(self.size)
+        self._ragged = False
 
     def index(self, size: int, last_offset: int, timestamp: int, config: TopicConfig) -> None:
         """Take account of the batch that now stands at the end."""
@@ -137,6 +145,8 @@ class LogSegment:
 
     def seal(self) -> None:
         """Nothing more will be appended, at least not by this process: complete the index files."""
+        if self._ragged:
+            self._cut_edge()
         if self._sealed:
             return
         if self.max_timestamp != NO_TIMESTAMP:

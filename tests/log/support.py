@@ -1,0 +1,201 @@
+"""Batches, logs and file systems for the tests of the log."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+from pykafka_broker.config import BrokerConfig, TopicConfig
+from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.filesystem import Buffer, DiskUsage, FileHandle, FileLock, FileStat, FileSystem, OsFileSystem
+from pykafka_broker.log.loading import Offsets, create_log, load_log
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.segment import LogSegment
+from pykafka_broker.records.builder import BatchBuilder
+from pykafka_broker.records.control import build_end_transaction_marker
+
+DATA = Path(__file__).parent / "data"
+TOPIC_ID = bytes(range(16))
+NOW = 1_700_000_000_000
+
+
+def batch(
+    count: int = 1,
+    size: int = 10,
+    *,
+    timestamp: int = NOW,
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    transactional: bool = False,
+    keys: list[bytes] | None = None,
+) -> bytearray:
+    """A batch as a client sends it; record `n` is stamped `timestamp + n`."""
+    builder = BatchBuilder(
+        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
+    )
+    for number in range(count):
+        builder.append(keys[number] if keys else None, b"v" * size, timestamp + number)
+    return builder.build()
+
+
+def marker(
+    producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int = 0, timestamp: int = NOW
+) -> bytearray:
+    return build_end_transaction_marker(
+        commit=commit,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        coordinator_epoch=coordinator_epoch,
+        timestamp=timestamp,
+    )
+
+
+def topic_config(**overrides: object) -> TopicConfig:
+    """`topic_config(segment_bytes=1000)`: sizes below what a user may set are allowed here."""
+    config = TopicConfig.resolve(BrokerConfig({}), {"file.delete.delay.ms": "60000"})
+    copy = TopicConfig.__new__(TopicConfig)
+    for name in TopicConfig.__slots__:
+        setattr(copy, name, overrides.get(name, getattr(config, name)))
+    return copy
+
+
+class Listener:
+    """Remembers what a log told its keeper."""
+
+    def __init__(self) -> None:
+        self.errors: list[OSError] = []
+        self.rolls = 0
+        self.deleted: list[LogSegment] = []
+
+    def storage_failed(self, log: PartitionLog, error: OSError) -> None:
+        self.errors.append(error)
+
+    def rolled(self, log: PartitionLog) -> None:
+        self.rolls += 1
+
+    def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
+        self.deleted += segments
+
+
+def new_log(path: Path, fs: FileSystem | None = None, **overrides: object) -> PartitionLog:
+    files = FileCache(fs or OsFileSystem())
+    return create_log(files, str(path / "t-0"), "t", 0, TOPIC_ID, topic_config(**overrides), NOW, Listener())
+
+
+def reopen(log: PartitionLog) -> PartitionLog:
+    """Close it and load it again as after a clean shutdown."""
+    offsets = Offsets(log.log_start_offset, log.log_end_offset)
+    log.close()
+    files = FileCache(log.files.fs)
+    return load_log(files, log.directory, log.topic, log.partition, log.config, offsets, NOW, Listener())
+
+
+def manager(path: Path, fs: FileSystem | None = None, **keys: str) -> LogManager:
+    """One over `path/logs`; keys with underscores for dots."""
+    settings = {"log.dirs": str(path / "logs")} | {name.replace("_", "."): value for name, value in keys.items()}
+    numbers = iter(range(1, 1 << 16))
+    return LogManager(fs or OsFileSystem(), BrokerConfig(settings), new_uuid=lambda: next(numbers).to_bytes(16, "big"))
+
+
+def kafka_data(path: Path) -> Path:
+    """A data directory that a real 4.3.1 broker wrote and left after a clean shutdown (see data/make.py)."""
+    with tarfile.open(DATA / "kafka-4.3.1.tar.gz") as archive:
+        archive.extractall(path, filter="data")
+    return path
+
+
+Rule = Callable[[str, str], OSError | None]
+
+
+class FailingFile:
+    def __init__(self, inner: FileHandle, path: str, check: Callable[[str, str], None]) -> None:
+        self._inner = inner
+        self._path = path
+        self._check = check
+
+    def fileno(self) -> int:
+        return self._inner.fileno()
+
+    def read_at(self, length: int, position: int) -> bytes:
+        self._check("read", self._path)
+        return self._inner.read_at(length, position)
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        try:
+            self._check("write", self._path)
+        except OSError:
+            self._inner.write_at(memoryview(data)[: len(data) // 2], position)  # as a full disk does
+            raise
+        self._inner.write_at(data, position)
+
+    def size(self) -> int:
+        return self._inner.size()
+
+    def truncate(self, size: int) -> None:
+        self._check("truncate", self._path)
+        self._inner.truncate(size)
+
+    def sync(self) -> None:
+        self._check("sync", self._path)
+        self._inner.sync()
+
+
+class FailingFileSystem:
+    """The real one, except that operations named in `failures` raise: {"write .log": errno.ENOSPC}."""
+
+    def __init__(self) -> None:
+        self._inner = OsFileSystem()
+        self.failures: dict[str, int] = {}
+        self.calls: list[str] = []
+
+    def _check(self, operation: str, path: str) -> None:
+        self.calls.append(f"{operation} {path}")
+        for failing, number in self.failures.items():
+            wanted, _, part = failing.partition(" ")
+            if operation == wanted and part in path:
+                raise OSError(number, os.strerror(number), path)
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
+        self._check("open", path)
+        return FailingFile(self._inner.open(path, create=create, writable=writable), path, self._check)
+
+    def stat(self, path: str) -> FileStat:
+        self._check("stat", path)
+        return self._inner.stat(path)
+
+    def exists(self, path: str) -> bool:
+        return self._inner.exists(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._check("rename", source)
+        self._inner.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        self._check("remove", path)
+        self._inner.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        self._check("remove_tree", path)
+        self._inner.remove_tree(path)
+
+    def make_directory(self, path: str) -> None:
+        self._check("make_directory", path)
+        self._inner.make_directory(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        self._check("list_directory", path)
+        return self._inner.list_directory(path)
+
+    def sync_directory(self, path: str) -> None:
+        self._check("sync_directory", path)
+        self._inner.sync_directory(path)
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        return self._inner.disk_usage(path)
+
+    def lock(self, path: str) -> FileLock:
+        return self._inner.lock(path)

@@ -1,0 +1,341 @@
+"""Append and read: what a produce and a fetch handler build on."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.header import check_crc, iter_batches, read_header
+from tests.log.support import NOW, FailingFileSystem, batch, marker, new_log, reopen
+
+
+def read_all(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20) -> list[tuple[int, int]]:
+    """Base and last offset of every batch, read to the end of the log."""
+    found = []
+    while (read := log.read(offset, max_bytes, log.high_watermark)) is not None:
+        found += [(header.base_offset, header.last_offset) for header, _ in iter_batches(read.records.read())]
+        offset = read.end_offset()
+    return found
+
+
+def test_an_append_assigns_offsets_and_leader_epoch_and_keeps_the_crc(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    first = log.append(batch(3), NOW)
+    second = log.append(batch(2), NOW, leader_epoch=7)
+    assert (first.base_offset, first.last_offset, first.max_timestamp) == (0, 2, NOW + 2)
+    assert (second.base_offset, second.last_offset) == (3, 4)
+    read = log.read(0, 1 << 20, log.high_watermark)
+    assert read is not None
+    headers = []
+    for header, data in iter_batches(read.records.read()):
+        check_crc(data, header)
+        headers.append((header.base_offset, header.partition_leader_epoch))
+    assert headers == [(0, 0), (3, 7)]
+    assert (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset) == (0, 5, 5, 5)
+    assert log.leader_epoch_end(0) == (0, 3)
+    assert log.leader_epoch_end(7) == (7, 5)
+    assert log.epoch_at(4) == 7
+
+
+def test_reading_in_the_middle_of_a_batch_gives_the_whole_batch(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for _ in range(4):
+        log.append(batch(5), NOW)
+    read = log.read(7, 1 << 20, log.high_watermark)
+    assert read is not None
+    assert read_header(read.records.read()).base_offset == 5
+    assert read.end_offset() == 20
+
+
+def test_the_end_is_empty_and_beyond_it_is_out_of_range(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    log.append(batch(5), NOW)
+    assert log.read(5, 100, 5) is None
+    for offset in (-1, 6):
+        with pytest.raises(ApiError) as caught:
+            log.read(offset, 100, 5)
+        assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_max_bytes_cuts_between_batches_but_the_first_one_comes_whole(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    size = len(batch(1, 100))
+    for _ in range(10):
+        log.append(batch(1, 100), NOW)
+    for max_bytes, expected in ((size * 3, 3), (size * 3 + size - 1, 3), (size, 1), (1, 1), (0, 1), (1 << 20, 10)):
+        read = log.read(0, max_bytes, 10)
+        assert read is not None
+        assert len(read.records) == expected * size == len(read.records.read())
+        assert read.end_offset() == expected
+    assert log.read(0, size - 1, 10, min_one=False) is None
+
+
+def test_the_upper_offset_cuts_at_a_batch_boundary(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=500)
+    for _ in range(20):
+        log.append(batch(2, 40), NOW)
+    for upper in range(0, 41, 2):
+        offset, got = 0, []
+        while (read := log.read(offset, 1 << 20, upper)) is not None:
+            got += [header.last_offset for header, _ in iter_batches(read.records.read())]
+            offset = read.end_offset()
+        assert got == list(range(1, upper, 2))
+
+
+@pytest.mark.parametrize("max_bytes", [1, 300, 5000, 1 << 20])
+def test_reading_on_gives_every_batch_once_across_segments(tmp_path: Path, max_bytes: int) -> None:
+    log = new_log(tmp_path, segment_bytes=3000, index_interval_bytes=200)
+    expected = []
+    for number in range(200):
+        info = log.append(batch(1 + number % 4, number), NOW)
+        expected.append((info.base_offset, info.last_offset))
+    assert len(log.segments) > 5
+    assert read_all(log, max_bytes=max_bytes) == expected
+    again = reopen(log)
+    assert again.log_end_offset == log.log_end_offset
+    assert read_all(again, max_bytes=max_bytes) == expected
+
+
+def test_any_offset_is_found_by_the_index(tmp_path: Path) -> None:
+    log = reopen_after(new_log(tmp_path, segment_bytes=20_000, index_interval_bytes=100), 500)
+    for offset in range(log.log_end_offset):
+        read = log.read(offset, 1, log.high_watermark)
+        assert read is not None
+        header = read_header(read.records.read())
+        assert header.base_offset <= offset <= header.last_offset
+
+
+def reopen_after(log: PartitionLog, batches: int) -> PartitionLog:
+    for number in range(batches):
+        log.append(batch(3, number % 50), NOW)
+    return reopen(log)
+
+
+def test_a_tail_read_needs_no_disk_besides_the_data(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    log = new_log(tmp_path, fs)
+    for _ in range(100):
+        log.append(batch(1, 200), NOW)
+    offset = log.log_end_offset
+    log.append(batch(1), NOW)
+    assert log.read(offset, 100, log.high_watermark) is not None
+    offset = log.log_end_offset
+    fs.calls.clear()
+    assert log.read(offset, 1000, offset) is None
+    log.append(batch(1), NOW)
+    read = log.read(offset, 1000, log.high_watermark)
+    assert [call.split()[0] for call in fs.calls] == ["write"]
+    assert read is not None
+    assert read_header(read.records.read()).base_offset == offset
+
+
+def test_a_roll_by_size_by_record_time_and_by_age(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=1000, segment_ms=5000)
+    size = len(batch(1, 300))
+    for _ in range(1000 // size + 1):
+        log.append(batch(1, 300), NOW)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    log.append(batch(timestamp=NOW + 5000), NOW)
+    assert len(log.segments) == 2
+    log.append(batch(timestamp=NOW + 5001), NOW)
+    assert log.segments.active.base_offset == 4
+    ageless = new_log(tmp_path / "other", segment_ms=5000)
+    ageless.append(batch(timestamp=-1), NOW)
+    ageless.append(batch(timestamp=-1), NOW + 5000)
+    assert len(ageless.segments) == 1
+    ageless.append(batch(timestamp=-1), NOW + 5001)
+    assert len(ageless.segments) == 2
+
+
+def test_a_roll_when_an_index_is_full(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_index_bytes=36, index_interval_bytes=1)
+    for number in range(12):
+        log.append(batch(timestamp=NOW + number), NOW)
+    # three entries of the time index fit, one place is kept for sealing
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6, 9]
+    assert all(segment.time_index.count <= 3 for segment in log.segments)
+
+
+def test_jitter_is_below_its_limit_and_steady(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_ms=1000, segment_jitter_ms=400)
+    log.append(batch(), NOW)
+    log.append(batch(timestamp=NOW + 600), NOW)
+    assert len(log.segments) == 1
+    log.append(batch(timestamp=NOW + 1001), NOW)
+    assert len(log.segments) == 2
+
+
+def test_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=200)
+    with pytest.raises(ApiError) as caught:
+        log.append(batch(1, 500), NOW)
+    assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert log.log_end_offset == 0
+
+
+def test_a_failed_write_changes_nothing_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    log = new_log(tmp_path, fs)
+    log.append(batch(2, producer_id=1, epoch=0, sequence=0), NOW)
+    fs.failures = {"write .log": errno.ENOSPC}
+    with pytest.raises(ApiError) as caught:
+        log.append(batch(2, producer_id=1, epoch=0, sequence=2), NOW)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert [error.errno for error in log.listener.errors] == [errno.ENOSPC]
+    assert log.log_end_offset == log.high_watermark == 2
+    assert read_all(log) == [(0, 1)]
+    fs.failures = {}
+    info = log.append(batch(2, producer_id=1, epoch=0, sequence=2), NOW)
+    assert (info.base_offset, info.duplicate) == (2, False)
+    assert read_all(reopen(log)) == [(0, 1), (2, 3)]
+
+
+def test_what_a_failed_write_left_is_gone_after_a_restart(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    log = new_log(tmp_path, fs)
+    log.append(batch(), NOW)
+    fs.failures = {"write .log": errno.ENOSPC, "truncate .log": errno.EIO}
+    with pytest.raises(ApiError):
+        log.append(batch(), NOW)
+    fs.failures = {}
+    again = reopen(log)
+    assert again.log_end_offset == 1
+    assert read_all(again) == [(0, 0)]
+
+
+def test_a_follower_keeps_the_leaders_offsets_and_epochs(tmp_path: Path) -> None:
+    leader = new_log(tmp_path / "leader")
+    leader.append(batch(3), NOW)
+    leader.append(batch(2), NOW, leader_epoch=4)
+    read = leader.read(0, 1 << 20, 5)
+    assert read is not None
+    follower = new_log(tmp_path / "follower")
+    follower.sole_replica = False
+    for _, data in iter_batches(bytearray(read.records.read())):
+        follower.append(data, NOW, origin=Origin.REPLICATION)
+    assert follower.log_end_offset == 5
+    assert follower.high_watermark == 0
+    assert follower.epochs.entries == [(0, 0), (4, 3)]
+    follower.advance_high_watermark(5)
+    assert read_all(follower) == read_all(leader)
+
+
+def test_open_transactions_hold_the_last_stable_offset(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    log.append(batch(2), NOW)
+    log.append(batch(1, producer_id=1, epoch=0, sequence=0, transactional=True), NOW)
+    log.append(batch(1, producer_id=2, epoch=0, sequence=0, transactional=True), NOW)
+    assert (log.last_stable_offset, log.high_watermark) == (2, 4)
+    log.append(marker(1, 0, commit=True), NOW, origin=Origin.COORDINATOR)
+    assert log.last_stable_offset == 3
+    assert log.aborted_transactions(0, 10) == []
+    log.append(marker(2, 0, commit=False), NOW, origin=Origin.COORDINATOR)
+    assert log.last_stable_offset == log.high_watermark == 6
+    (aborted,) = log.aborted_transactions(0, 6)
+    assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (2, 3, 5)
+    assert log.aborted_transactions(0, 3) == []
+    assert reopen(log).aborted_transactions(3, 4) == [aborted]
+
+
+def test_an_unverified_transactional_batch_needs_an_open_transaction(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    first = batch(producer_id=1, epoch=0, sequence=0, transactional=True)
+    with pytest.raises(ApiError) as caught:
+        log.append(first, NOW, verified=False)
+    assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+    log.append(first, NOW)
+    log.append(batch(producer_id=1, epoch=0, sequence=1, transactional=True), NOW, verified=False)
+    assert log.log_end_offset == 2
+
+
+def test_a_slice_outlives_the_deletion_of_its_segment(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=300, retention_bytes=0)
+    for _ in range(5):
+        log.append(batch(1, 200), NOW)
+    read = log.read(0, 1 << 20, 5)
+    assert read is not None
+    before = read.records.read()
+    log.retain(NOW)
+    assert log.log_start_offset > 0
+    for segment in log.listener.deleted:
+        segment.remove()
+    assert not list(tmp_path.glob("**/*.deleted"))
+    assert read.records.read() == before
+    assert read.records.fileno() >= 0
+
+
+def test_offsets_of_times(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=600, index_interval_bytes=50, retention_ms=-1)
+    stamps = [100, 101, 500, 501, 300, 301, 900, 901, 200, 201, 700, 701]
+    for stamp in stamps[::2]:
+        log.append(batch(2, 30, timestamp=stamp), NOW)
+    for log_ in (log, log := reopen(log)):
+        for wanted in range(90, 910, 10):
+            expected = next((offset for offset, stamp in enumerate(stamps) if stamp >= wanted), None)
+            found = log_.offset_for_timestamp(wanted)
+            assert (found.offset if found else None) == expected
+            assert found is None or found.timestamp == stamps[found.offset]
+        best = log_.offset_of_max_timestamp()
+        assert best is not None
+        assert (best.timestamp, best.offset) == (901, 7)
+    log.delete_records_before(8, NOW)
+    found = log.offset_for_timestamp(0)
+    assert found is not None
+    assert (found.timestamp, found.offset) == (200, 8)
+
+
+def test_an_empty_log_has_no_times(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    assert log.offset_for_timestamp(0) is None
+    assert log.offset_of_max_timestamp() is None
+
+
+def test_delete_records_moves_the_start_and_frees_whole_segments(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=400)
+    for _ in range(10):
+        log.append(batch(1, 100), NOW)
+    log.delete_records_before(5, NOW)
+    assert log.log_start_offset == 5
+    assert log.segments.first.base_offset == 4
+    with pytest.raises(ApiError) as caught:
+        log.read(4, 100, 10)
+    assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    with pytest.raises(ApiError):
+        log.delete_records_before(11, NOW)
+    log.delete_records_before(3, NOW)
+    assert log.log_start_offset == 5
+    assert [first for first, _ in read_all(log, 5)] == [5, 6, 7, 8, 9]
+
+
+def test_truncation_forgets_offsets_indexes_epochs_and_producers(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=700, index_interval_bytes=50)
+    for number in range(20):
+        log.append(
+            batch(1, 50, timestamp=NOW + number, producer_id=1, epoch=0, sequence=number), NOW, leader_epoch=number // 5
+        )
+    log.truncate_to(8)
+    assert (log.log_end_offset, log.high_watermark) == (8, 8)
+    assert log.epochs.entries == [(0, 0), (1, 5)]
+    assert log.producers.entries[1].last_sequence == 7
+    best = log.offset_of_max_timestamp()
+    assert best is not None
+    assert best.offset == 7
+    log.append(batch(1, 50, producer_id=1, epoch=0, sequence=8), NOW)
+    assert [first for first, _ in read_all(log)] == list(range(9))
+    assert [first for first, _ in read_all(reopen(log))] == list(range(9))
+
+
+def test_an_offset_gap_larger_than_an_index_can_hold_rolls(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    log.append(batch(), NOW)
+    far = batch()
+    struct.pack_into(">q", far, 0, 1 << 32)
+    log.append(far, NOW, origin=Origin.REPLICATION)
+    assert [segment.base_offset for segment in log.segments] == [0, 1 << 32]
+    assert read_all(log) == [(0, 0), (1 << 32, 1 << 32)]

@@ -1,0 +1,182 @@
+"""Sequence numbers, epochs and markers, as appends meet them (KIP-98, KIP-360, KIP-890)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.log.producer_snapshot import CorruptSnapshot, decode, encode
+from pykafka_broker.protocol.errors import ErrorCode
+from tests.log.support import NOW, batch, marker, new_log, reopen
+
+MAX = 0x7FFFFFFF
+
+
+def produce(log: PartitionLog, sequence: int, count: int = 1, epoch: int = 0, **more: object) -> tuple[int, bool]:
+    data = batch(count, producer_id=9, epoch=epoch, sequence=sequence, **more)  # type: ignore[arg-type]
+    info = log.append(data, NOW)
+    return info.base_offset, info.duplicate
+
+
+def refused(log: PartitionLog, *args: int, **more: object) -> ErrorCode:
+    end = log.log_end_offset
+    with pytest.raises(ApiError) as caught:
+        produce(log, *args, **more)  # type: ignore[arg-type]
+    assert log.log_end_offset == end
+    return caught.value.code
+
+
+def test_the_last_five_batches_are_known_again(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for number in range(6):
+        assert produce(log, number * 3, 3) == (number * 3, False)
+    for number in range(1, 6):
+        assert produce(log, number * 3, 3) == (number * 3, True)
+    assert refused(log, 0, 3) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(log, 15, 2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # same first, other last: not the same batch
+    assert log.log_end_offset == 18
+
+
+def test_the_last_batch_is_known_again_after_a_restart(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    produce(log, 0, 4)
+    produce(log, 4, 2)
+    log = reopen(log)
+    assert produce(log, 4, 2) == (4, True)
+    assert produce(log, 6) == (6, False)
+    assert refused(log, 8) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_sequences_wrap_at_the_greatest_int(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    produce(log, MAX - 1, 4)  # MAX-1, MAX, 0, 1
+    assert produce(log, MAX - 1, 4) == (0, True)
+    assert refused(log, 3) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(log, 2) == (4, False)
+    exact = new_log(tmp_path / "exact")
+    produce(exact, MAX)
+    assert produce(exact, 0) == (1, False)
+
+
+def test_an_unknown_producer_may_start_anywhere(tmp_path: Path) -> None:
+    assert produce(new_log(tmp_path), 1234) == (0, False)
+
+
+def test_epochs(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    produce(log, 0)
+    assert refused(log, 1, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(log, 0, epoch=1) == (1, False)
+    assert refused(log, 1, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert produce(log, 1, epoch=1) == (2, False)
+
+
+def test_a_coordinator_writes_without_sequences(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for _ in range(2):
+        info = log.append(batch(producer_id=9, epoch=0, transactional=True), NOW, origin=Origin.COORDINATOR)
+        assert not info.duplicate
+    assert log.last_stable_offset == 0
+
+
+def test_a_plain_batch_inside_a_transaction_is_refused(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    produce(log, 0, transactional=True)
+    assert refused(log, 1) is ErrorCode.INVALID_TXN_STATE
+
+
+def end(log: PartitionLog, epoch: int, commit: bool = True, coordinator_epoch: int = 0, version: int = 0) -> int:
+    data = marker(9, epoch, commit=commit, coordinator_epoch=coordinator_epoch)
+    return log.append(data, NOW, origin=Origin.COORDINATOR, transaction_version=version).base_offset
+
+
+def test_markers_are_fenced_by_both_epochs(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    produce(log, 0, epoch=3, transactional=True)
+    with pytest.raises(ApiError) as caught:
+        end(log, 2)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert end(log, 3, coordinator_epoch=5) == 1
+    with pytest.raises(ApiError) as caught:
+        end(log, 3, coordinator_epoch=4)
+    assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert refused(log, 2, epoch=3, transactional=True) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(log, 1, epoch=3, transactional=True) == (2, False)
+
+
+def test_a_marker_of_version_two_carries_a_raised_epoch(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    produce(log, 0, transactional=True)
+    with pytest.raises(ApiError) as caught:
+        end(log, 0, version=2)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert end(log, 1, version=2) == 1
+    assert end(log, 1, version=2) == 2  # the coordinator asks once more after a time-out
+    assert refused(log, 1, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(log, 0, epoch=1, transactional=True) == (3, False)
+
+
+def test_idle_producers_are_forgotten_but_not_open_transactions(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    log.append(batch(producer_id=1, epoch=0, sequence=0), NOW)
+    log.append(batch(producer_id=2, epoch=0, sequence=0, transactional=True), NOW)
+    log.producers.expire(NOW + 999, 1000)
+    assert {entry.producer_id for entry in log.active_producers()} == {1, 2}
+    log.producers.expire(NOW + 1000, 1000)
+    assert {entry.producer_id for entry in log.active_producers()} == {2}
+
+
+def test_last_stable_offset_after_a_restart_in_the_middle_of_transactions(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for producer in (5, 3, 4):
+        log.append(batch(producer_id=producer, epoch=0, sequence=0, transactional=True), NOW)
+    log = reopen(log)
+    assert log.last_stable_offset == 0
+    log.append(marker(5, 0, commit=False), NOW, origin=Origin.COORDINATOR)
+    assert log.last_stable_offset == 1
+    (aborted,) = log.aborted_transactions(0, 4)
+    assert (aborted.first_offset, aborted.last_stable_offset) == (0, 1)
+
+
+def test_a_snapshot_says_what_it_was_made_of(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    produce(log, 0, 5)
+    log.append(batch(2, producer_id=7, epoch=1, sequence=9, transactional=True), NOW)
+    first, second = decode(encode(log.producers))
+    assert (first.producer_id, first.epoch, first.txn_first_offset, list(first.batches)) == (
+        7,
+        1,
+        5,
+        [(10, 6, 1, NOW + 1)],
+    )
+    assert (second.producer_id, second.last_sequence, second.coordinator_epoch) == (9, 4, -1)
+
+
+def test_every_damaged_snapshot_is_refused(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    produce(log, 0)
+    data = encode(log.producers)
+    for length in range(len(data)):
+        with pytest.raises(CorruptSnapshot):
+            decode(data[:length])
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 0x10
+        with pytest.raises(CorruptSnapshot):
+            decode(bytes(damaged))
+
+
+def test_a_damaged_snapshot_costs_a_longer_read_and_nothing_else(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=500)
+    for number in range(10):
+        produce(log, number)
+    log.close()
+    snapshots = sorted(tmp_path.glob("t-0/*.snapshot"))
+    assert len(snapshots) >= 2
+    snapshots[-1].write_bytes(b"\0\1garbage")
+    log = reopen(log)
+    assert produce(log, 9) == (9, True)
+    assert produce(log, 10) == (10, False)

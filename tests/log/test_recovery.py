@@ -1,0 +1,213 @@
+"""After a crash: clean, torn at the end, damaged in the middle."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.header import iter_batches
+from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, marker, topic_config
+
+
+def crashed(path: Path, appends: int = 30, synced: int = 0) -> LogManager:
+    """One that dies with `appends` batches in t-0, of which `synced` are on disk for certain."""
+    logs = small(manager(path))
+    logs.start(NOW)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for number in range(appends):
+        if number == synced:
+            logs.flush(log, NOW)
+            logs.on_deadline(NOW + 60_000)
+        log.append(batch(2, 50, timestamp=NOW + number, producer_id=1, epoch=0, sequence=number * 2), NOW)
+    release(logs)
+    return logs
+
+
+def small(logs: LogManager) -> LogManager:
+    logs.topic_config = lambda topic: topic_config(segment_bytes=2000, index_interval_bytes=300)
+    return logs
+
+
+def release(logs: LogManager) -> None:
+    """A dead process holds no locks."""
+    for directory in logs.directories:
+        directory.release()
+
+
+def start(path: Path, fs: FailingFileSystem | None = None) -> LogManager:
+    logs = small(manager(path, fs))
+    logs.start(NOW)
+    return logs
+
+
+def offsets_in(log: PartitionLog) -> list[int]:
+    found, offset = [], 0
+    while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
+        found += [header.base_offset for header, _ in iter_batches(read.records.read())]
+        offset = read.end_offset()
+    return found
+
+
+def newest_segment(path: Path) -> Path:
+    return sorted(path.glob("logs/t-0/*.log"))[-1]
+
+
+def test_clean_end_everything_is_there(tmp_path: Path) -> None:
+    crashed(tmp_path)
+    log = start(tmp_path).get("t", 0)
+    assert offsets_in(log) == list(range(0, 60, 2))
+    assert log.producers.entries[1].last_sequence == 59
+    assert log.append(batch(2, 50, producer_id=1, epoch=0, sequence=60), NOW).base_offset == 60
+
+
+@pytest.mark.parametrize("left", [0, 1, 12, 60, 61, 100, -1])
+def test_torn_tail_is_cut_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture, left: int) -> None:
+    crashed(tmp_path, synced=5)
+    segment = newest_segment(tmp_path)
+    whole = segment.read_bytes()
+    size = len(batch(2, 50))
+    start_of_last = len(whole) - size
+    torn = whole[: start_of_last + left] if left >= 0 else whole[:-1]
+    segment.write_bytes(torn)
+    with caplog.at_level(logging.WARNING):
+        log = start(tmp_path).get("t", 0)
+    assert offsets_in(log) == list(range(0, 58, 2))
+    assert segment.stat().st_size == start_of_last
+    cut = len(torn) - start_of_last
+    assert (f"Cut {cut} bytes" in caplog.text) == (cut > 0)
+    assert log.producers.entries[1].last_sequence == 57
+
+
+def test_a_hole_cuts_what_follows_even_in_later_segments(tmp_path: Path) -> None:
+    crashed(tmp_path)
+    second = sorted(tmp_path.glob("logs/t-0/*.log"))[1]
+    data = bytearray(second.read_bytes())
+    position = len(data) // 2
+    data[position : position + 40] = bytes(40)
+    second.write_bytes(data)
+    log = start(tmp_path).get("t", 0)
+    got = offsets_in(log)
+    assert got == list(range(0, log.log_end_offset, 2))
+    assert int(second.stem) < log.log_end_offset < 60
+    assert newest_segment(tmp_path) == second
+
+
+def test_damage_in_what_was_synced_takes_the_directory_offline(tmp_path: Path) -> None:
+    crashed(tmp_path, synced=20)
+    first_unsynced = sorted(tmp_path.glob("logs/t-0/*.log"))[-2]
+    data = bytearray(first_unsynced.read_bytes())
+    data[100] ^= 1
+    first_unsynced.write_bytes(data)
+    with pytest.raises(LogDirectoryError, match="damaged at byte 0"):
+        start(tmp_path)
+    assert first_unsynced.read_bytes() == data
+
+
+def test_a_log_shorter_than_what_was_synced_is_refused(tmp_path: Path) -> None:
+    crashed(tmp_path, appends=20, synced=19)
+    newest_segment(tmp_path).write_bytes(b"")
+    with pytest.raises(LogDirectoryError, match="had been synced up to 38"):
+        start(tmp_path)
+
+
+def test_other_directories_serve_on(tmp_path: Path) -> None:
+    dirs = f"{tmp_path}/a,{tmp_path}/b"
+    logs = manager(tmp_path, log_dirs=dirs)
+    logs.start(NOW)
+    for partition in range(4):
+        logs.create("t", partition, TOPIC_ID, NOW).append(batch(), NOW)
+    for partition in range(4):
+        logs.flush(logs.get("t", partition), NOW)
+    logs.on_deadline(NOW + 60_000)
+    release(logs)
+    bad = next(tmp_path.glob("a/t-*/*.log"))
+    bad.write_bytes(b"x" * bad.stat().st_size)
+    logs = manager(tmp_path, log_dirs=dirs)
+    logs.start(NOW)
+    assert [directory.online for directory in logs.directories] == [False, True]
+    served = []
+    for folder in tmp_path.glob("b/t-*"):
+        served.append(logs.get("t", int(folder.name[-1])).log_end_offset)
+    assert served == [1, 1]
+    for folder in tmp_path.glob("a/t-*"):
+        with pytest.raises(ApiError) as caught:
+            logs.get("t", int(folder.name[-1]))
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_only_segments_past_the_recovery_point_are_read(tmp_path: Path) -> None:
+    crashed(tmp_path, synced=25)
+    fs = FailingFileSystem()
+    start(tmp_path, fs)
+    read = {call.rpartition("/")[2] for call in fs.calls if call.startswith("read ") and call.endswith(".log")}
+    segments = [file.name for file in sorted(tmp_path.glob("logs/t-0/*.log"))]
+    assert read == {name for name in segments if name >= next(s for s in reversed(segments) if int(s[:20]) <= 50)}
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
+@pytest.mark.parametrize("content", [None, b"", b"\xff" * 77, bytes(4096)])
+def test_indexes_and_snapshots_are_rebuilt(tmp_path: Path, suffix: str, content: bytes | None) -> None:
+    logs = crashed(tmp_path)
+    log = logs.get("t", 0)
+    log.append(batch(1, producer_id=2, epoch=0, sequence=0, transactional=True), NOW)
+    log.append(marker(2, 0, commit=False), NOW, origin=Origin.COORDINATOR)
+    for segment in log.segments:
+        segment.seal()
+    for file in tmp_path.glob(f"logs/t-0/*{suffix}"):
+        file.unlink() if content is None else file.write_bytes(content)
+    log = start(tmp_path).get("t", 0)
+    assert offsets_in(log) == [*range(0, 60, 2), 60, 61]
+    for offset in range(60):
+        assert log.read(offset, 1, 62) is not None
+    assert [aborted.first_offset for aborted in log.aborted_transactions(0, 62)] == [60]
+    best = log.offset_of_max_timestamp()
+    assert best is not None
+    assert best.offset == 59
+
+
+@pytest.mark.parametrize("content", [None, b"", b"0\n9\n0 0\n", b"nonsense"])
+def test_leader_epochs_are_rebuilt(tmp_path: Path, content: bytes | None) -> None:
+    crashed(tmp_path)
+    file = tmp_path / "logs/t-0/leader-epoch-checkpoint"
+    file.unlink() if content is None else file.write_bytes(content)
+    log = start(tmp_path).get("t", 0)
+    assert log.epochs.entries == [(0, 0)]
+    assert file.read_bytes() == b"0\n1\n0 0\n"
+
+
+def test_leftovers_of_an_unfinished_deletion_go(tmp_path: Path) -> None:
+    crashed(tmp_path)
+    for name in ("00000000000000000000.log.deleted", "00000000000000000900.log.cleaned", "x.tmp"):
+        (tmp_path / "logs/t-0" / name).write_bytes(b"?")
+    start(tmp_path)
+    assert not [file for file in tmp_path.glob("logs/t-0/*") if file.suffix in (".deleted", ".cleaned", ".tmp")]
+
+
+def test_recovery_runs_in_the_threads_it_is_given(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    logs.start(NOW)
+    for partition in range(20):
+        logs.create("t", partition, TOPIC_ID, NOW).append(batch(3), NOW)
+    release(logs)
+    logs = manager(tmp_path)
+    with ThreadPoolExecutor(4) as executor:
+        logs.executor = executor
+        logs.start(NOW)
+    assert [logs.get("t", partition).log_end_offset for partition in range(20)] == [3] * 20
+
+
+def test_a_disk_that_fails_during_recovery(tmp_path: Path) -> None:
+    crashed(tmp_path)
+    fs = FailingFileSystem()
+    fs.failures = {"read .log": errno.EIO}
+    with pytest.raises(LogDirectoryError, match="Input/output error"):
+        start(tmp_path, fs)
