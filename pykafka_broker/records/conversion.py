@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, ZSTD, compress
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import InvalidRecord, TruncatedBatch, UnsupportedCompression
@@ -45,14 +45,19 @@ def to_v2(
     `codec` None keeps the first entry's own, as `compression.type=producer` does. Messages of v0 go on without a
     timestamp, unless `log_append_time` gives them one.
     """
-    records = list(iter_messages(message_set, max_bytes=max_bytes))
-    if not records:
+    if codec is None:
+        codec = next((entry.codec for entry in iter_entries(message_set)), NONE)
+    builder = BatchBuilder(base_offset=base_offset, codec=codec, level=level, log_append_time=log_append_time)
+    builder.extend(_counted(iter_messages(message_set, max_bytes=max_bytes), base_offset))
+    if not builder.count:
         raise InvalidRecord("a message set without a message")
+    return builder.build()
+
+
+def _counted(records: Iterator[Record], base_offset: int) -> Iterator[Record]:
     for offset, record in enumerate(records, base_offset):
         record.offset = offset
-    if codec is None:
-        codec = next(iter_entries(message_set)).codec
-    return build_batch(records, base_offset=base_offset, codec=codec, level=level, log_append_time=log_append_time)
+        yield record
 
 
 def from_v2(batches: Buffer, magic: int, *, first_offset: int = -1, max_bytes: int = MAX_DECOMPRESSED) -> bytes:

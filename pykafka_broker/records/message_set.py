@@ -118,17 +118,25 @@ def _open_wrapper(wrapper: Entry, max_bytes: int) -> bytes:
 
 
 def _inner_messages(wrapper: Entry, inner: bytes) -> Iterator[Record]:
-    entries = list(iter_entries(inner))
-    if not entries:
+    if not inner:
         raise InvalidRecord(f"the compressed message at offset {wrapper.offset} is empty")
-    base = wrapper.offset - entries[-1].offset if wrapper.magic else 0
-    for entry in entries:
+    base = wrapper.offset - _last_offset(inner) if wrapper.magic else 0
+    for entry in iter_entries(inner):
         if entry.magic != wrapper.magic or entry.codec != NONE:
             raise InvalidRecord(
                 f"a message of format v{entry.magic} and codec {entry.codec} in a wrapper of format v{wrapper.magic}"
             )
         timestamp = wrapper.timestamp if wrapper.log_append_time else entry.timestamp
         yield Record(base + entry.offset, timestamp, entry.key, entry.value)
+
+
+def _last_offset(inner: bytes) -> int:
+    """The offset of the last entry, found by their sizes alone; whether they are sound shows when they are read."""
+    position = offset = 0
+    while position <= len(inner) - ENTRY_OVERHEAD:
+        offset, size = _OFFSET_AND_SIZE.unpack_from(inner, position)
+        position += ENTRY_OVERHEAD + max(size, 0)
+    return offset
 
 
 def build_message_set(
@@ -140,23 +148,24 @@ def build_message_set(
     log_append_time: int | None = None,
 ) -> bytes:
     """A set of format v0 or v1 (headers are left out), in one wrapper if it is compressed."""
-    records = list(records)
-    if not records:
-        return b""
     if codec == ZSTD:
         raise UnsupportedCompression(f"zstd in a message of format v{magic}")
     attributes = LOG_APPEND_TIME_BIT if magic and log_append_time is not None else 0
-    base = records[0].offset if magic and codec != NONE else 0
-    messages = []
+    relative = magic > 0 and codec != NONE
+    base = last = None
     max_timestamp = NO_TIMESTAMP
+    messages = bytearray()
     for record in records:
+        last = record.offset
+        if base is None:
+            base = last if relative else 0
         timestamp = record.timestamp if log_append_time is None else log_append_time
         max_timestamp = max(max_timestamp, timestamp)
-        messages.append(_entry(record.offset - base, magic, attributes, timestamp, record.key, record.value))
-    if codec == NONE:
-        return b"".join(messages)
-    value = compress(codec, b"".join(messages), level, broken_lz4_checksum=magic == 0)
-    return _entry(records[-1].offset, magic, attributes | codec, max_timestamp, None, value)
+        messages += _entry(last - base, magic, attributes, timestamp, record.key, record.value)
+    if codec == NONE or last is None:
+        return bytes(messages)
+    value = compress(codec, messages, level, broken_lz4_checksum=magic == 0)
+    return _entry(last, magic, attributes | codec, max_timestamp, None, value)
 
 
 def _entry(offset: int, magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:

@@ -99,20 +99,27 @@ def decode_records(data: bytes, position: int, stop: int, header: BatchHeader) -
     try:
         for _ in range(header.count):
             start = position
-            size, second, third, fourth, fifth, sixth, seventh = smallest_bytes(data, start)
-            if size < 128:
-                end = start + 1 + (size >> 1)
+            length, second, third, fourth, fifth, sixth, seventh = smallest_bytes(data, start)
+            if length < 128:
+                end = start + 1 + (length >> 1)
                 delta, offset, size, after = third, fourth, fifth, sixth
                 position = start + 5
             else:
-                end = start + 2 + ((size & 127 | second << 7) >> 1)
+                end = start + 2 + ((length & 127 | second << 7) >> 1)
                 delta, offset, size, after = fourth, fifth, sixth, seventh
                 position = start + 6
             if offset > 127:
                 offset += (size << 7) - 128
                 size = after
                 position += 1
-            if delta <= max_delta and offset < 16384 and not offset & 1 and size < 128 and end <= stop:
+            if (
+                delta <= max_delta
+                and second < 128
+                and size < 128
+                and offset < 16384
+                and not (offset | length) & 1
+                and end <= stop
+            ):
                 record = new(cls)
                 record.offset = base_offset + (offset >> 1)
                 record.timestamp = base_timestamp + (delta >> 1 ^ -(delta & 1)) if append_time is None else append_time

@@ -11,6 +11,8 @@ from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import BatchHeader, read_header
 from pykafka_broker.records.record import Record, iter_records, read_varint, records_data
 
+_MAX_NULL_KEYS = 1_000
+
 
 class RecordsInfo(NamedTuple):
     """Kafka writes the true max timestamp into a header that names another: see `set_max_timestamp`."""
@@ -18,7 +20,7 @@ class RecordsInfo(NamedTuple):
     min_timestamp: int
     max_timestamp: int
     offset_of_max_timestamp: int  # the first one that has it
-    null_keys: list[int]  # indexes in the batch
+    null_keys: list[int]  # the first thousand, as indexes in the batch
 
 
 def validate_records(
@@ -43,7 +45,7 @@ def validate_decoded(records: Iterable[Record], header: BatchHeader, *, key_requ
     if header.count <= 0 or header.count != header.last_offset_delta + 1:
         raise InvalidRecord(f"{header.count} records with a last offset delta of {header.last_offset_delta}")
     low = high = offset_of_high = None
-    null_keys = []
+    null_keys: list[int] = []
     expected = header.base_offset
     for record in records:
         if record.offset != expected:
@@ -55,7 +57,7 @@ def validate_decoded(records: Iterable[Record], header: BatchHeader, *, key_requ
             high, offset_of_high = timestamp, expected
         if low is None or timestamp < low:
             low = timestamp
-        if record.key is None:
+        if record.key is None and len(null_keys) < _MAX_NULL_KEYS:
             null_keys.append(expected - header.base_offset)
         expected += 1
     if key_required and null_keys:

@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from pykafka_broker.records.builder import build_batch, varint
-from pykafka_broker.records.compression import LZ4, ZSTD
+from pykafka_broker.records.compression import GZIP, LZ4, ZSTD
+from pykafka_broker.records.control import read_end_transaction_marker
+from pykafka_broker.records.conversion import UnsupportedConversion, from_v2, recompress
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch
 from pykafka_broker.records.header import HEADER_SIZE, check_crc, read_header
 from pykafka_broker.records.record import Record, iter_records, read_varint
+from pykafka_broker.records.validation import has_null_key, validate_records
 from tests.records.samples import INT64, outcome, plain_records, record_lists, with_payload
 
 
@@ -40,6 +43,17 @@ def test_what_kafka_python_builds_is_read(records: list[Record], codec: int) -> 
         builder.append(record.offset - first, time + record.offset, record.key, record.value, record.headers)
     expected = [Record(r.offset - first, time + r.offset, r.key, r.value, r.headers) for r in records]
     assert list(iter_records(bytes(builder.build()))) == expected
+
+
+@pytest.mark.parametrize("size", [*range(8_170, 8_200), *range(1_048_560, 1_048_580)])
+def test_sizes_around_a_longer_varint(size: int) -> None:
+    """The loop takes sizes of two bytes; cut off there, some of three bytes look like a sound record."""
+    for record in (
+        Record(0, 0, bytes(size), b""),
+        Record(0, 0, None, bytes(size)),
+        Record(0, 0, b"k", bytes(size - 5)),
+    ):
+        assert list(iter_records(build_batch([record]))) == [record]
 
 
 def test_a_header_key_that_is_not_utf8_survives() -> None:
@@ -85,6 +99,26 @@ def test_damaged_records_are_read_or_refused_and_all_paths_agree(data: st.DataOb
         assert fast is strict
 
 
+@given(st.data())
+@settings(max_examples=300)
+def test_a_changed_byte_anywhere_is_no_more_than_corrupt(data: st.DataObject) -> None:
+    """Whoever doesn't check the CRC still meets no other exception."""
+    batch = build_batch(plain_records(), codec=data.draw(st.integers(0, ZSTD)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        position = data.draw(st.one_of(st.integers(0, len(batch) - 1), st.integers(0, HEADER_SIZE - 1)))
+        batch[position] = data.draw(st.one_of(st.integers(0, 255), st.sampled_from([0, 127, 128, 255])))
+    outcome(lambda: iter_records(batch, max_bytes=1 << 16))
+    outcome(lambda: [check_crc(batch, read_header(batch))])
+    outcome(lambda: [validate_records(batch, max_bytes=1 << 16)])
+    outcome(lambda: [has_null_key(batch, max_bytes=1 << 16)])
+    outcome(lambda: [read_end_transaction_marker(batch)])
+    outcome(lambda: [recompress(batch, GZIP, log_append_time=5, max_bytes=1 << 16)])
+    try:
+        outcome(lambda: [from_v2(batch, 1, max_bytes=1 << 16)])
+    except UnsupportedConversion:
+        assert read_header(batch).codec == ZSTD
+
+
 @given(st.binary(max_size=100), st.integers(0, 8), st.integers(0, 7))
 def test_noise_behind_a_sound_header(noise: bytes, count: int, codec: int) -> None:
     batch = with_payload(noise, count)
@@ -105,6 +139,8 @@ def record_bytes(body: bytes) -> bytes:
         (1, record_bytes(bytes(7)), "fields up to byte 7"),
         (1, varint(100) + bytes(6), "a record of 100 bytes with 6 left"),
         (1, varint(-1) + bytes(6), "a record of -1 bytes"),
+        (1, varint(-7) + bytes(6), "a record of -7 bytes"),
+        (1, varint(-107) + bytes(106), "a record of -107 bytes"),
         (1, record_bytes(b"\0\0\x01\0\0\0"), "offset delta -1"),
         (1, record_bytes(b"\0\0\0\x03\0\0"), "a field of -2 bytes"),
         (1, record_bytes(b"\0\0\0\0\x03\0"), "a field of -2 bytes"),
