@@ -159,8 +159,6 @@ class GroupCoordinator:
         """One group of a DeleteGroups request; the reply is an ErrorCode."""
         effects = Effects(ErrorCode.NONE, key=group_id)
         try:
-            if not group_id:
-                raise ApiError(ErrorCode.INVALID_GROUP_ID)
             self.table.existing(group_id).check_delete()
         except ApiError as error:
             effects.reply = error.code

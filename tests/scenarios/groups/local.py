@@ -1,0 +1,120 @@
+"""A world that is a broker in this process, without sockets: its time stands still unless a scenario moves it.
+
+Rule: requests go through the router as bytes, so that every codec version and the order of answers are the real ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from pykafka_broker.broker.broker import Broker
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.router import PendingReply, Router
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.messages.request_header import RequestHeader
+from pykafka_broker.protocol.messages.response_header import ResponseHeader
+from pykafka_broker.protocol.runtime import Message
+
+START = 1_700_000_000_000
+
+
+class Listener:
+    """Where clients find the broker, if they looked."""
+
+    name = "PLAINTEXT"
+    host = "127.0.0.1"
+    port = 9092
+    advertised = None
+
+
+class LocalWorld:
+    """One broker on one directory; `restart` makes a new one on the same files."""
+
+    def __init__(self, directory: Path, name: str, config: dict[str, str]) -> None:
+        self.name = name
+        self.now = START
+        self._config = {"log.dirs": str(directory), **config}
+        self._uuids = itertools.count(1)
+        self._connections = itertools.count(1)
+        self._boot()
+
+    def _boot(self) -> None:
+        self.broker = Broker(BrokerConfig(self._config), new_uuid=self._new_uuid, new_session_id=lambda: 1)
+        self.broker.listeners["PLAINTEXT"] = Listener()
+        self.broker.start(self.now)
+        self.router = Router(self.broker)
+
+    def _new_uuid(self) -> bytes:
+        return (0x9E3779B97F4A7C15F39CC0605CEDC834 * next(self._uuids) % (1 << 128)).to_bytes(16, "big")
+
+    def connect(self, client_id: str) -> LocalWire:
+        connection = ConnectionContext(next(self._connections), "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50_000))
+        return LocalWire(self, connection, client_id)
+
+    def wait(self, ms: int) -> None:
+        """Let the time pass, deadline by deadline."""
+        end = self.now + ms
+        while (due := self.broker.next_deadline()) is not None and due <= end:
+            self.now = max(self.now, due)
+            self.broker.on_deadline(self.now)
+            self.broker.settle(self.now)
+        self.now = end
+
+    def restart(self) -> None:
+        self.broker.stop(self.now)
+        self._boot()
+
+
+class LocalWire:
+    """One connection; a request behind one that waits is served when that has been answered, as the server does it."""
+
+    def __init__(self, world: LocalWorld, connection: ConnectionContext, client_id: str) -> None:
+        self._world = world
+        self._connection = connection
+        self._client_id = client_id
+        self._asked: deque[tuple[int, int]] = deque()
+        self._unserved: deque[bytes] = deque()
+        self._answers: deque[bytes] = deque()
+        self._busy = False
+
+    def send(self, request: Message, version: int) -> None:
+        spec = SPECS[request.API_KEY]
+        header = RequestHeader(spec.api_key, version, 7, self._client_id)
+        self._asked.append((spec.api_key, version))
+        self._unserved.append(header.encode(spec.request_header_version(version)) + request.encode(version))
+        self._serve()
+
+    def _serve(self) -> None:
+        while self._unserved and not self._busy:
+            now = self._world.now
+            reply = self._world.router.dispatch(self._connection, memoryview(self._unserved.popleft()), now)
+            if isinstance(reply, PendingReply):
+                self._busy = True
+                reply.parked.on_reply = lambda answer, pending=reply: self._answered(pending, answer)
+            elif reply is not None:
+                self._take(reply)
+            self._world.broker.settle(now)
+
+    def _answered(self, pending: PendingReply, answer: Any) -> None:
+        self._busy = False
+        self._take(pending.pieces(answer))
+        self._serve()
+
+    def _take(self, pieces: list[Any]) -> None:
+        self._answers.append(b"".join(bytes(piece) for piece in pieces)[4:])
+
+    def receive(self) -> Any:
+        if not self._answers:
+            raise AssertionError("the answer is still out")
+        api_key, version = self._asked.popleft()
+        spec = SPECS[api_key]
+        frame = self._answers.popleft()
+        _, at = ResponseHeader.read(frame, 0, spec.response_header_version(version))
+        return spec.response_class().decode(memoryview(frame)[at:], version)
+
+    def is_quiet(self) -> bool:
+        return not self._answers

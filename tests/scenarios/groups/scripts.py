@@ -1,0 +1,6 @@
+"""All group scenarios, by name."""
+
+from tests.scenarios.groups import classic_scripts, offset_scripts
+from tests.scenarios.groups.stage import Scenario
+
+SCENARIOS: dict[str, Scenario] = {**classic_scripts.SCENARIOS, **offset_scripts.SCENARIOS}
