@@ -68,4 +68,8 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.LIST_GROUPS: Route("list_groups"),
     ApiKey.DESCRIBE_GROUPS: Route("describe_groups"),
     ApiKey.DELETE_GROUPS: Route("delete_groups"),
+    ApiKey.ALTER_CONFIGS: Route("alter_configs"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Route("alter_configs"),
+    ApiKey.DESCRIBE_LOG_DIRS: Route("describe_log_dirs"),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Route("alter_replica_log_dirs"),
 }

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from pykafka_broker.cluster.config_rules import check_topic
 from pykafka_broker.cluster.controller import Controller, Effects
 from pykafka_broker.cluster.placement import check_assignment, directories_of, place
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
 from pykafka_broker.config.describe import describe_topic
-from pykafka_broker.config.topic import parse_overrides
-from pykafka_broker.config.values import ConfigError
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -179,10 +178,7 @@ def _checked_overrides(topic: CreatableTopic) -> dict[str, str]:
         raise ApiError(
             ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(sorted(set(nulls)))}"
         )
-    try:
-        parse_overrides(overrides)
-    except ConfigError as error:
-        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    check_topic(overrides)
     return overrides
 
 

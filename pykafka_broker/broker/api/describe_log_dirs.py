@@ -1,0 +1,64 @@
+"""DescribeLogDirs v0-v5 (KIP-113, KIP-827).
+
+Behaviour: each directory with the size of every log in it and the room on its disk; partitions that are asked for and
+are not here are left out. A directory that is offline has KAFKA_STORAGE_ERROR and nothing else. Null topics means all,
+an empty list none. Versions: 3 an error of the whole, 4 total and usable bytes, 5 whether the directory is cordoned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.log.log_directory import LogDirectory
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from pykafka_broker.protocol.messages.describe_log_dirs_response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+TopicPartition = tuple[str, int]
+
+
+@handles(ApiKey.DESCRIBE_LOG_DIRS)
+def describe_log_dirs(
+    broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    if request.topics is None:
+        wanted = [partition for partition in broker.logs.partitions() if partition[0] != CLUSTER_METADATA]
+    else:
+        wanted = [(topic.topic, partition) for topic in request.topics for partition in topic.partitions]
+    by_directory: dict[int, list[TopicPartition]] = {}
+    for partition in wanted:
+        directory = broker.logs.directory_of(partition)
+        if directory is not None:
+            by_directory.setdefault(id(directory), []).append(partition)
+    results = [
+        _directory(broker, directory, by_directory.get(id(directory), [])) for directory in broker.logs.directories
+    ]
+    return DescribeLogDirsResponse(results=results)
+
+
+def _directory(broker: Broker, directory: LogDirectory, partitions: list[TopicPartition]) -> DescribeLogDirsResult:
+    result = DescribeLogDirsResult(log_dir=directory.path)
+    if not directory.online:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return result
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for topic, partition in partitions:
+        log = broker.logs.get(topic, partition)
+        topics.setdefault(topic, []).append(DescribeLogDirsPartition(partition, log.size_bytes, 0, False))
+    result.topics = [DescribeLogDirsTopic(topic, found) for topic, found in topics.items()]
+    usage = broker.fs.disk_usage(directory.path)
+    result.total_bytes, result.usable_bytes = usage.total_bytes, usage.usable_bytes
+    result.is_cordoned = directory.id in broker.image.brokers[broker.node_id].cordoned_log_dirs
+    return result

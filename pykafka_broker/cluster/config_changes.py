@@ -1,0 +1,138 @@
+"""AlterConfigs and IncrementalAlterConfigs (KIP-133, KIP-339).
+
+Rule: one resource changes whole or not at all, and only what really changes is written. Loggers are no metadata and are
+not handled here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pykafka_broker.cluster import config_rules
+from pykafka_broker.cluster.controller import Controller
+from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.config.registry import (
+    ConfigKey,
+    broker_keys,
+    client_metrics_keys,
+    group_keys,
+    inherited,
+    topic_keys,
+)
+from pykafka_broker.config.values import ConfigType, format_value
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+_NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+_KEYS = {
+    ResourceType.TOPIC: topic_keys,
+    ResourceType.BROKER: broker_keys,
+    ResourceType.GROUP: group_keys,
+    ResourceType.CLIENT_METRICS: client_metrics_keys,
+}
+
+Records = list[ApiMessageAndVersion]
+
+
+class ConfigOp(NamedTuple):
+    """One change of one key."""
+
+    key: str
+    operation: int
+    value: str | None
+
+
+def incremental_alter_configs(controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp]) -> Records:
+    """The records of these changes of one resource; raises ApiError."""
+    check_ops(ops)
+    _check_resource(controller, kind, name)
+    present = controller.image.config(kind, name)
+    changed: dict[str, str | None] = {}
+    for op in ops:
+        if op.operation in (APPEND, SUBTRACT):
+            changed[op.key] = _edited_list(controller, ResourceType(kind), op, present.get(op.key))
+        else:
+            changed[op.key] = op.value if op.operation == SET else None
+    return _records(controller, kind, name, present, changed)
+
+
+def alter_configs(controller: Controller, kind: int, name: str, configs: Sequence[tuple[str, str | None]]) -> Records:
+    """The records that make these the only configs of one resource; raises ApiError."""
+    check_ops([ConfigOp(key, SET, value) for key, value in configs])
+    _check_resource(controller, kind, name)
+    present = controller.image.config(kind, name)
+    changed: dict[str, str | None] = dict(configs)
+    changed.update((key, None) for key in present if key not in changed)
+    return _records(controller, kind, name, present, changed)
+
+
+def check_ops(ops: Sequence[ConfigOp]) -> None:
+    """What is wrong with a list of changes whatever they are for."""
+    if len({op.key for op in ops}) < len(ops):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [op.key for op in ops if op.value is None and op.operation != DELETE]
+    if nulls:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
+    for op in ops:
+        if op.operation not in (SET, DELETE, APPEND, SUBTRACT):
+            # Kafka fails the whole request with UNKNOWN_SERVER_ERROR here.
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.operation}")
+
+
+def _check_resource(controller: Controller, kind: int, name: str) -> None:
+    if kind == ResourceType.TOPIC:
+        config_rules.check_topic_resource(controller, name)
+    elif kind == ResourceType.BROKER:
+        config_rules.check_broker_name(controller, name)
+    elif kind not in _KEYS:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def _edited_list(controller: Controller, kind: ResourceType, op: ConfigOp, present: str | None) -> str:
+    key = _KEYS[kind]().get(op.key)
+    if key is None or key.type is not ConfigType.LIST:
+        if kind is ResourceType.BROKER:
+            word = _NAMES[op.operation].lower()
+            reason = f"Config value {word} is not allowed for config key: {op.key}"
+        else:
+            reason = f"Can't {_NAMES[op.operation]} to key {op.key} because its type is not LIST."
+        raise ApiError(ErrorCode.INVALID_CONFIG, reason)
+    if present is None:
+        present = _inherited_text(controller, kind, key)
+    parts = [part.strip() for part in present.split(",") if part.strip()]
+    wanted = [part.strip() for part in (op.value or "").split(",")]
+    if op.operation == APPEND:
+        parts += [part for part in dict.fromkeys(wanted) if part not in parts]
+    else:
+        parts = [part for part in parts if part not in wanted]
+    return ",".join(parts)
+
+
+def _inherited_text(controller: Controller, kind: ResourceType, key: ConfigKey) -> str:
+    value = controller.config[key.name] if kind is ResourceType.BROKER else inherited(key, controller.config)
+    return format_value(value) or ""
+
+
+def _records(
+    controller: Controller, kind: int, name: str, present: Mapping[str, str], changed: Mapping[str, str | None]
+) -> Records:
+    overrides = {**present, **{key: value for key, value in changed.items() if value is not None}}
+    for key, value in changed.items():
+        if value is None:
+            overrides.pop(key, None)
+    if kind == ResourceType.TOPIC:
+        config_rules.check_topic(overrides)
+    elif kind == ResourceType.BROKER:
+        config_rules.check_broker(controller, name, changed, overrides)
+    elif kind == ResourceType.GROUP:
+        config_rules.check_group(controller.config, name, overrides)
+    else:
+        config_rules.check_client_metrics(name, overrides)
+    return [
+        ApiMessageAndVersion(ConfigRecord(kind, name, key, value), 0)
+        for key, value in changed.items()
+        if value != present.get(key)
+    ]

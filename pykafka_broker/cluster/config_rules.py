@@ -1,0 +1,226 @@
+"""What a changed config must satisfy, resource by resource.
+
+Rule: a set of overrides is checked as it would stand after the change, with Kafka's error and sentence. Topics, groups
+and metrics subscriptions are the controller's checks (INVALID_CONFIG), brokers are checked by the broker that the
+change is for (INVALID_REQUEST), because only it knows its static settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from pykafka_broker.cluster.controller import Controller
+from pykafka_broker.cluster.topic_names import check_topic_name
+from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.registry import broker_keys, client_metrics_keys, group_keys
+from pykafka_broker.config.topic import parse_overrides
+from pykafka_broker.config.values import ConfigError, parse_value
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
+Overrides = Mapping[str, str]
+
+ELR_FEATURE = "eligible.leader.replicas.version"
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+
+# Pools that may at most double or halve in one step (KIP-226).
+_POOLS = (
+    "num.io.threads",
+    "num.network.threads",
+    "num.replica.fetchers",
+    "num.recovery.threads.per.data.dir",
+    "background.threads",
+)
+# Known as dynamic to Kafka, and fixed here: sockets are bound once.
+_FIXED_HERE = ("listeners", "listener.security.protocol.map")
+_CLIENT_MATCHES = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+_MIN_INTERVAL_MS, _MAX_INTERVAL_MS = 100, 3_600_000
+
+
+def check_topic(overrides: Overrides) -> None:
+    """The configs of one topic, new or changed."""
+    try:
+        values = parse_overrides(overrides)
+    except ConfigError as error:
+        raise _bad(str(error)) from None
+    lowest, highest = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")
+    if isinstance(lowest, int) and isinstance(highest, int) and lowest > highest:
+        raise _bad(
+            f"conflict topic config setting min.compaction.lag.ms ({lowest}) > max.compaction.lag.ms ({highest})"
+        )
+    if values.get("remote.storage.enable"):
+        raise _bad(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+
+
+def check_topic_resource(controller: Controller, name: str) -> None:
+    if not name:
+        raise _wrong("Default topic resources are not allowed.")
+    check_topic_name(name)
+    if name not in controller.image.topics:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:
+    if not name:
+        raise _wrong("Default group resources are not allowed.")
+    keys = group_keys()
+    for key, text in overrides.items():
+        if key not in keys:
+            raise _bad(f"Unknown group config name: {key}")
+        try:
+            value = parse_value(keys[key], text)
+        except ConfigError as error:
+            raise _bad(str(error)) from None
+        for bound, word, broken in (("min", "greater", -1), ("max", "less", 1)):
+            limit_name = _limit_of(key, bound)
+            if limit_name is not None and isinstance(value, int) and (value - config[limit_name]) * broken > 0:
+                raise _bad(f"{key} must be {word} than or equal to {limit_name}")
+
+
+def _limit_of(key: str, bound: str) -> str | None:
+    """The broker's limit for a group config: `share.x` is held within `group.share.min.x` and `group.share.max.x`."""
+    kind, _, rest = key.partition(".")
+    name = f"group.{kind}.{bound}.{rest.removeprefix('num.')}"
+    return name if name in broker_keys() else None
+
+
+def check_client_metrics(name: str, overrides: Overrides) -> None:
+    if not name:
+        raise _wrong("Subscription name can't be empty")
+    keys = client_metrics_keys()
+    for key, text in overrides.items():
+        if key not in keys:
+            raise _wrong(f"Unknown client metrics configuration: {key}")
+        try:
+            value = parse_value(keys[key], text)
+        except ConfigError as error:
+            raise _bad(str(error)) from None
+        if isinstance(value, int) and not _MIN_INTERVAL_MS <= value <= _MAX_INTERVAL_MS:
+            raise _wrong(
+                f"Invalid value {value} for {key}, interval must be between {_MIN_INTERVAL_MS} and {_MAX_INTERVAL_MS} "
+                "(1 hour)"
+            )
+        if key == "match" and isinstance(value, list):
+            for pattern in value:
+                _check_match(pattern)
+
+
+def _check_match(pattern: str) -> None:
+    name, equals, expression = pattern.partition("=")
+    try:
+        re.compile(expression)
+    except re.error:
+        equals = ""
+    if not equals or name.strip() not in _CLIENT_MATCHES:
+        raise _bad(f"Illegal client matching pattern: {pattern}")
+
+
+def check_broker(controller: Controller, name: str, changed: Mapping[str, str | None], overrides: Overrides) -> None:
+    """`changed` is what the request names, `overrides` what would then be set for this resource."""
+    check_broker_name(controller, name)
+    keys = broker_keys()
+    given = [key for key, text in changed.items() if text is not None]
+    known = [key for key in given if key in keys and not keys[key].removed]
+    fixed = [key for key in known if keys[key].read_only or (name and key in _FIXED_HERE)]
+    _refuse_all(fixed, "Cannot update these configs dynamically")
+    _refuse_all(
+        [key for key in known if key.startswith(("ssl.", "sasl."))],
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+    )
+    try:
+        for key in known:
+            parse_value(keys[key], changed[key] or "")
+    except ConfigError as error:
+        raise _wrong(str(error)) from None
+    if not name:
+        _refuse_all(
+            [key for key in known if keys[key].mode == "per-broker"],
+            "Cannot update these configs at default cluster level, broker id must be specified",
+        )
+    _check_broker_values(controller, name, overrides)
+    _check_min_insync_replicas(controller, name, changed)
+
+
+def check_broker_name(controller: Controller, name: str) -> None:
+    """Empty stands for all brokers; a broker takes changes of its own configs only."""
+    if not name:
+        return
+    try:
+        wanted = int(name)
+    except ValueError:
+        raise _wrong(f"Node id must be an integer, but it is: {name}") from None
+    if wanted != controller.node_id:
+        raise _wrong(f"Unexpected broker id, expected {controller.node_id}, but received {wanted}")
+
+
+def _refuse_all(keys: Iterable[str], reason: str) -> None:
+    names = ", ".join(keys)
+    if names:
+        raise _wrong(f"{reason}: [{names}]")
+
+
+def _check_broker_values(controller: Controller, name: str, overrides: Overrides) -> None:
+    """How the values stand to each other and to the ones in force."""
+    current = controller.config
+    layers = (overrides, current.dynamic_broker) if not name else (current.dynamic_default, overrides)
+    proposed = current.with_dynamic(*layers)
+    for pool in _POOLS:
+        new, old = proposed[pool], current[pool]
+        limit = f"be greater than double the current value {old}" if new > 2 * old else None
+        if new != old and (limit is not None or new < old // 2):
+            should = f"should not {limit}" if limit is not None else f"should be at least half the current value {old}"
+            raise _dynamic(f"Dynamic thread count update validation failed for {pool}={new}, value {should}")
+    cleaners, now = proposed.log_cleaner_threads, current.log_cleaner_threads
+    if cleaners > 2 * now:
+        raise _dynamic(f"Log cleaner threads cannot be increased to more than double the current value {now}")
+    if cleaners < now // 2:
+        raise _dynamic(f"Log cleaner threads cannot be reduced to less than half the current value {now}")
+    retention = proposed["log.retention.ms"]
+    if retention == 0:
+        raise _wrong("requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    local = proposed["log.local.retention.ms"]
+    if retention is not None and 0 <= retention < local:
+        raise _dynamic(
+            f"Invalid value {local} for configuration log.local.retention.ms: Value must not be more than "
+            f"log.retention.ms property value: {retention}"
+        )
+    for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
+        if not entry.rpartition(":")[2].strip().isdigit() or ":" not in entry:
+            raise _wrong(f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry}")
+
+
+def _check_min_insync_replicas(controller: Controller, name: str, changed: Mapping[str, str | None]) -> None:
+    """Eligible leader replicas count on one cluster-wide value (KIP-966)."""
+    if MIN_INSYNC_REPLICAS not in changed or not controller.image.features.get(ELR_FEATURE, 0):
+        return
+    if name:
+        raise _bad("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+    if changed[MIN_INSYNC_REPLICAS] is None:
+        raise _bad("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+
+
+def _bad(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _wrong(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _dynamic(message: str) -> ApiError:
+    """As Kafka wraps what a reconfigurable part of the broker says."""
+    return _wrong(
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {message} for configuration Invalid dynamic "
+        "configuration"
+    )
