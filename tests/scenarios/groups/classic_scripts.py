@@ -5,7 +5,6 @@ Rule: each function is one scenario with a group of its own; read it from top to
 
 from __future__ import annotations
 
-
 from tests.scenarios.groups.actors import Actor, ClassicMember, assignment, subscription
 from tests.scenarios.groups.stage import Scenario, Stage
 
@@ -479,7 +478,7 @@ def empty_group_is_deleted(s: Stage) -> None:
 
 @scenario
 def listing_and_describing(s: Stage) -> None:
-    one, two = stable_pair(s)
+    one, _ = stable_pair(s)
     for version in range(6):
         one.list_groups(version=version)
     one.list_groups(states=["stable"])

@@ -7,6 +7,7 @@ timeouts of `world.CONFIG`.
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from pathlib import Path
 
@@ -20,7 +21,7 @@ ANSWERS = Path(__file__).with_name("answers")
 
 
 def play(name: str, address: tuple[str, int]) -> list[str]:
-    stage = Stage(SocketWorld(address, name))
+    stage = Stage(SocketWorld(address, f"{name}-{secrets.token_hex(3)}"))  # one broker may be asked twice
     stage.ready()
     SCENARIOS[name](stage)
     return stage.lines
