@@ -66,7 +66,8 @@ def id_bytes(text: str) -> bytes:
 
 
 def write_partition_metadata(fs: FileSystem, path: str, topic_id: bytes) -> None:
-    write_file(fs, path, f"version: 0\ntopic_id: {id_text(topic_id)}".encode("ascii"))
+    """Not synced: that is the first flush's work, and the metadata log knows the id too."""
+    write_file(fs, path, f"version: 0\ntopic_id: {id_text(topic_id)}".encode("ascii"), sync=False)
 
 
 def read_partition_metadata(fs: FileSystem, path: str) -> bytes | None:

@@ -7,10 +7,15 @@ next one (group commit).
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 from collections.abc import Callable
 
-from pykafka_broker.log.filesystem import FileHandle
+from pykafka_broker.log.checkpoints import PARTITION_METADATA
+from pykafka_broker.log.filesystem import FileHandle, FileSystem
 from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_snapshot import snapshot_name
 
@@ -25,19 +30,19 @@ class FlushJob:
         self._flusher = flusher
         self._now = now
         self._fs = log.files.fs
-        self._directory = log.directory
         self.offset = log.log_end_offset
-        self._handles, self._snapshots = _unsynced_files(log)
-        self._sync_directory = log.directory_dirty
+        self._handles, self._paths = _unsynced_files(log)
+        self._directories = [log.directory, os.path.dirname(log.directory)] if log.directory_dirty else []
         log.directory_dirty = False
 
     def run(self) -> None:
         for handle in self._handles:
             handle.sync()
-        for path in self._snapshots:
-            self._fs.open(path).sync()
-        if self._sync_directory:
-            self._fs.sync_directory(self._directory)
+        for path in self._paths:
+            with contextlib.suppress(FileNotFoundError):  # replaced by a newer one meanwhile, or never there
+                self._fs.open(path).sync()
+        for path in self._directories:
+            self._fs.sync_directory(path)
 
     def apply(self) -> None:
         self._flusher.done(self.offset, self._now)
@@ -46,19 +51,36 @@ class FlushJob:
         self._flusher.failed(error)
 
 
+class DirectorySyncJob:
+    """Makes the renames in a directory outlive a power cut."""
+
+    def __init__(self, fs: FileSystem, path: str, on_error: Callable[[str, OSError], None]) -> None:
+        self._fs = fs
+        self._path = path
+        self._on_error = on_error
+
+    def run(self) -> None:
+        self._fs.sync_directory(self._path)
+
+    def apply(self) -> None:
+        """Nothing waits for it."""
+
+    def failed(self, error: OSError) -> None:
+        self._on_error(self._path, error)
+
+
 def _unsynced_files(log: PartitionLog) -> tuple[list[FileHandle], list[str]]:
-    handles, snapshots = [], []
-    segments = log.segments.starting_from(log.recovery_point)
-    for segment in segments:
+    """Handles of segments and their indexes, and paths of the small files."""
+    handles, paths = [], []
+    for segment in log.segments.starting_from(log.recovery_point):
         handles.append(segment.log.handle())
         if segment is not log.segments.active:
-            for file in segment.files()[1:]:
-                if file.exists():
-                    handles.append(file.handle())
-        snapshot = f"{log.directory}/{snapshot_name(segment.base_offset)}"
-        if segment.base_offset > log.recovery_point and log.files.fs.exists(snapshot):
-            snapshots.append(snapshot)
-    return handles, snapshots
+            handles += [file.handle() for file in segment.files()[1:] if file.exists()]
+        if segment.base_offset > log.recovery_point:
+            paths.append(f"{log.directory}/{snapshot_name(segment.base_offset)}")
+    if log.directory_dirty:
+        paths += [f"{log.directory}/{PARTITION_METADATA}", f"{log.directory}/{EPOCHS_FILE}"]
+    return handles, paths
 
 
 class Flusher:
@@ -101,7 +123,11 @@ class Flusher:
             waiter(None)
 
     def failed(self, error: OSError) -> None:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            # written pages found no room and may be dropped: unlike at a write, what is lost can't be known
+            error = OSError(errno.EIO, f"sync failed: {error.strerror}", error.filename)
         self._running = False
+        self.log.directory_dirty = True
         waiting, self._waiting = self._waiting, []
         self.log.listener.storage_failed(self.log, error)
         for _, waiter in waiting:

@@ -18,7 +18,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.flush import Flusher, Waiter
+from pykafka_broker.log.flush import DirectorySyncJob, Flusher, Waiter
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.loading import ZERO_ID, create_log, load_log
 from pykafka_broker.log.log_directory import (
@@ -257,6 +257,7 @@ class LogManager:
             self.fs.rename(directory.partition_path(key), target)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
+        self.submit(DirectorySyncJob(self.fs, directory.path, self._sync_failed))
         if log is not None:
             log.move_to(target)
             self._remover.later(now + delay_ms, log.retire)
@@ -291,6 +292,11 @@ class LogManager:
         if error.errno not in _PASSING:
             self.take_offline(directory, error)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}")
+
+    def _sync_failed(self, path: str, error: OSError) -> None:
+        for directory in self.directories:
+            if directory.path == path:
+                self.directory_failed(directory, error)
 
     def _removal_failed(self, error: OSError) -> None:
         logger.warning("Could not remove what was deleted, the next start tries again: %s", error)

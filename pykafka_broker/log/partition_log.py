@@ -137,7 +137,7 @@ class PartitionLog:
         self.recovery_point = recovery_point  # what lies below is synced
         self.sole_replica = True  # then what is appended is committed; replication moves the high watermark itself
         self.last_flush_ms = now
-        self.directory_dirty = True  # files came or went since the folder was synced
+        self.directory_dirty = True  # files came, went or were replaced since the folder was synced
         self.leader_epoch = max(0, epochs.latest)
         self.listener = listener
 
@@ -318,7 +318,11 @@ class PartitionLog:
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         if self.epochs.assign(leader_epoch, start_offset):
-            self.epochs.write(sync=False)
+            self.write_epochs()
+
+    def write_epochs(self) -> None:
+        self.epochs.write(sync=False)
+        self.directory_dirty = True
 
     def advance_high_watermark(self, offset: int) -> None:
         self.high_watermark = offset

@@ -23,7 +23,7 @@ def raise_log_start(log: PartitionLog, offset: int) -> bool:
         return False
     log.log_start_offset = offset
     if log.epochs.truncate_from_start(offset):
-        log.epochs.write(sync=False)
+        log.write_epochs()
     return True
 
 
@@ -68,6 +68,7 @@ def _expired(log: PartitionLog, now: int) -> Callable[[LogSegment, int, bool], b
 
 def delete_segments(log: PartitionLog, segments: list[LogSegment]) -> None:
     log.segments.replace(segments, [])
+    log.directory_dirty = True
     for segment in segments:
         segment.mark_deleted()
         log.forget_snapshot(segment.base_offset)
@@ -88,6 +89,6 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     log.recovery_point = min(log.recovery_point, log.log_end_offset)
     log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
     if log.epochs.truncate_from_end(log.log_end_offset):
-        log.epochs.write(sync=False)
+        log.write_epochs()
     log.reload_producers()
     log.advance_high_watermark(min(log.high_watermark, log.log_end_offset))

@@ -1,0 +1,100 @@
+"""The small text files: Kafka's bytes, and nothing believed that is damaged."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.log import checkpoints
+from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.leader_epochs import LeaderEpochs
+from tests.log.support import TOPIC_ID, FailingFileSystem, kafka_data
+
+FS = OsFileSystem()
+
+
+def test_offsets(tmp_path: Path) -> None:
+    path = f"{tmp_path}/checkpoint"
+    offsets = {("a", 0): 5, ("b-c", 12): 1 << 40}
+    checkpoints.write_offsets(FS, path, offsets)
+    assert (tmp_path / "checkpoint").read_bytes() == b"0\n2\na 0 5\nb-c 12 1099511627776\n"
+    assert checkpoints.read_offsets(FS, path) == offsets
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"0\n", b"0\n2\na 0 5\n", b"1\n1\na 0 5\n", b"0\n1\na 0\n", b"0\n1\na x 5\n", b"\xff"]
+)
+def test_a_damaged_checkpoint_says_nothing(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "checkpoint").write_bytes(content)
+    assert checkpoints.read_offsets(FS, f"{tmp_path}/checkpoint") == {}
+    assert checkpoints.read_offsets(FS, f"{tmp_path}/missing") == {}
+
+
+def test_a_failed_write_leaves_the_old_checkpoint(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    path = f"{tmp_path}/checkpoint"
+    checkpoints.write_offsets(fs, path, {("a", 0): 1})
+    for failure in ("write", "sync", "rename"):
+        fs.failures = {failure: errno.ENOSPC}
+        with pytest.raises(OSError, match="No space"):
+            checkpoints.write_offsets(fs, path, {("a", 0): 2})
+        assert checkpoints.read_offsets(FS, path) == {("a", 0): 1}
+
+
+def test_what_kafka_wrote(tmp_path: Path) -> None:
+    kafka = kafka_data(tmp_path)
+    points = checkpoints.read_offsets(FS, f"{kafka}/{checkpoints.RECOVERY_POINTS}")
+    assert points["transactions", 0] == 95
+    topic_id = checkpoints.read_partition_metadata(FS, f"{kafka}/plain-0/partition.metadata")
+    assert topic_id is not None
+    checkpoints.write_partition_metadata(FS, f"{tmp_path}/again", topic_id)
+    assert (tmp_path / "again").read_bytes() == (kafka / "plain-0/partition.metadata").read_bytes()
+    properties = checkpoints.read_properties(FS, f"{kafka}/meta.properties")
+    assert properties["version"] == "1"
+    assert properties["node.id"] == "1"
+
+
+@pytest.mark.parametrize("content", [b"", b"version: 0\n", b"version: 0\ntopic_id: short\n", b"\xff"])
+def test_partition_metadata_that_says_nothing(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
+    assert checkpoints.read_partition_metadata(FS, f"{tmp_path}/file") is None
+    assert checkpoints.id_bytes(checkpoints.id_text(TOPIC_ID)) == TOPIC_ID
+
+
+def epochs(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochs:
+    return LeaderEpochs(FS, f"{tmp_path}/epochs", list(entries))
+
+
+def test_epochs_are_assigned_in_order(tmp_path: Path) -> None:
+    known = epochs(tmp_path)
+    assert known.latest == -1
+    assert known.assign(0, 0)
+    assert not known.assign(0, 5)
+    assert known.assign(3, 10)
+    assert known.assign(4, 10)  # nothing was written in epoch 3
+    assert known.entries == [(0, 0), (4, 10)]
+    known.write()
+    assert (tmp_path / "epochs").read_bytes() == b"0\n2\n0 0\n4 10\n"
+    assert LeaderEpochs.load(FS, f"{tmp_path}/epochs").entries == known.entries
+
+
+def test_end_offsets_of_epochs(tmp_path: Path) -> None:
+    known = epochs(tmp_path, (2, 10), (4, 20), (7, 50))
+    expected = {-1: (-1, -1), 0: (0, 10), 1: (1, 10), 2: (2, 20), 3: (2, 20), 4: (4, 50), 6: (4, 50), 7: (7, 99)}
+    assert {epoch: known.end_offset_for(epoch, 99) for epoch in expected} == expected
+    assert known.end_offset_for(8, 99) == (-1, -1)
+    assert epochs(tmp_path).end_offset_for(0, 99) == (-1, -1)
+    assert [known.epoch_at(offset) for offset in (5, 10, 19, 20, 70)] == [-1, 2, 2, 4, 7]
+
+
+def test_epochs_are_cut_at_both_ends(tmp_path: Path) -> None:
+    known = epochs(tmp_path, (2, 10), (4, 20), (7, 50))
+    assert known.truncate_from_start(30)
+    assert known.entries == [(4, 30), (7, 50)]
+    assert not known.truncate_from_start(30)
+    assert known.truncate_from_end(50)
+    assert known.entries == [(4, 30)]
+    assert not known.truncate_from_end(50)

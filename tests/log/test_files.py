@@ -1,0 +1,82 @@
+"""Open files are few, and a slice keeps what it was given."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pykafka_broker.log.files import CachedFile, FileCache, FileSlice
+from pykafka_broker.log.filesystem import OsFileSystem
+
+
+def files(path: Path, count: int, limit: int) -> tuple[FileCache, list[CachedFile]]:
+    cache = FileCache(OsFileSystem(), limit)
+    made = []
+    for number in range(count):
+        file = CachedFile(cache, f"{path}/{number}")
+        file.create().write_at(b"%d" % number, 0)
+        made.append(file)
+    return cache, made
+
+
+def open_descriptors(path: Path) -> int:
+    return sum(
+        os.path.exists(f"/proc/self/fd/{fd}") and os.readlink(f"/proc/self/fd/{fd}").startswith(str(path))
+        for fd in os.listdir("/proc/self/fd")
+    )
+
+
+def test_no_more_than_the_limit_are_open(tmp_path: Path) -> None:
+    cache, made = files(tmp_path, 50, 7)
+    for file in made * 2:
+        assert file.handle().read_at(10, 0) == file.path.rpartition("/")[2].encode()
+    assert len(cache) == open_descriptors(tmp_path) == 7
+
+
+def test_the_one_not_used_for_longest_is_closed(tmp_path: Path) -> None:
+    cache, made = files(tmp_path, 3, 3)
+    kept = made[0].handle()
+    made[1].recent = made[2].recent = False
+    CachedFile(cache, f"{tmp_path}/new").create()
+    assert made[0].handle() is kept
+    assert open_descriptors(tmp_path) == 3
+
+
+def test_a_slice_keeps_its_descriptor_while_the_cache_closes_the_file(tmp_path: Path) -> None:
+    cache, made = files(tmp_path, 1, 2)
+    held = FileSlice(made[0], 0, 1)
+    fd = held.fileno()
+    for number in range(5):
+        CachedFile(cache, f"{tmp_path}/other{number}").create()
+    assert os.pread(fd, 1, 0) == b"0"
+    assert held.fileno() == fd
+    del held
+    assert open_descriptors(tmp_path) == 2
+
+
+def test_a_removed_file_is_readable_through_its_slices_and_closed_with_them(tmp_path: Path) -> None:
+    _, made = files(tmp_path, 1, 2)
+    held = FileSlice(made[0], 0, 1)
+    made[0].remove()
+    made.clear()
+    assert list(tmp_path.iterdir()) == []
+    assert held.read() == b"0"
+    assert os.pread(held.fileno(), 1, 0) == b"0"
+    del held
+    assert open_descriptors(tmp_path) == 0
+
+
+def test_a_renamed_file_goes_on(tmp_path: Path) -> None:
+    _, (file,) = files(tmp_path, 1, 2)
+    file.rename(f"{tmp_path}/moved")
+    file.close()
+    assert file.handle().read_at(1, 0) == b"0"
+    assert [path.name for path in tmp_path.iterdir()] == ["moved"]
+
+
+def test_reading_beyond_the_end_gives_what_there_is(tmp_path: Path) -> None:
+    handle = OsFileSystem().open(f"{tmp_path}/file", create=True)
+    handle.write_at(b"abc", 0)
+    assert handle.read_at(10, 1) == b"bc"
+    assert handle.read_at(10, 3) == b""
+    assert handle.size() == 3

@@ -1,0 +1,356 @@
+"""Directories, creation and deletion, checkpoints, shutdown, and disks that fail."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.jobs import Job
+from pykafka_broker.log.log_directory import LogDirectoryError, deleted_name
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.protocol.errors import ErrorCode
+from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, topic_config
+
+MINUTE = 60_000
+
+
+def started(path: Path, fs: FailingFileSystem | None = None, **keys: str) -> LogManager:
+    logs = manager(path, fs, **keys)
+    logs.start(NOW)
+    return logs
+
+
+def test_a_new_directory_gets_an_identity_that_it_keeps(tmp_path: Path) -> None:
+    first = started(tmp_path, node_id="7")
+    first.shutdown(NOW)
+    again = started(tmp_path, node_id="7")
+    assert again.cluster_id == first.cluster_id
+    assert again.directories[0].id == first.directories[0].id
+    again.shutdown(NOW)
+    text = (tmp_path / "logs/meta.properties").read_text()
+    assert f"cluster.id={first.cluster_id}\n" in text
+    assert "version=1\n" in text
+    assert "node.id=7\n" in text
+    with pytest.raises(LogDirectoryError, match=r"is of node 7, but node\.id is 8"):
+        started(tmp_path, node_id="8")
+
+
+def test_a_locked_directory_is_refused(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    logs = started(tmp_path)
+    script = (
+        "from pathlib import Path; from tests.log.test_manager import started\n"
+        f"try: started(Path({str(tmp_path)!r}))\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("LogDirectoryError Failed to acquire lock"), done
+    logs.shutdown(NOW)
+
+
+def test_a_log_comes_back_after_a_clean_shutdown(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.create("my-topic", 3, TOPIC_ID, NOW)
+    log.append(batch(5), NOW)
+    assert logs.get("my-topic", 3) is log
+    logs.shutdown(NOW)
+    assert (tmp_path / "logs/.kafka_cleanshutdown").exists()
+    logs = started(tmp_path)
+    assert not (tmp_path / "logs/.kafka_cleanshutdown").exists()
+    assert list(logs.partitions()) == [("my-topic", 3)]
+    assert logs.loaded == {}
+    log = logs.get("my-topic", 3)
+    assert (log.topic_id, log.log_end_offset, log.recovery_point) == (TOPIC_ID, 5, 5)
+
+
+def test_a_start_after_a_clean_shutdown_opens_no_log(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    for partition in range(20):
+        logs.create("t", partition, TOPIC_ID, NOW).append(batch(), NOW)
+    logs.shutdown(NOW)
+    fs = FailingFileSystem()
+    started(tmp_path, fs)
+    assert not [call for call in fs.calls if "/t-" in call]
+
+
+def test_an_unknown_partition(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    with pytest.raises(ApiError) as caught:
+        logs.get("t", 0)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not logs.exists("t", 0)
+
+
+def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
+    logs = started(tmp_path, log_dirs=f"{tmp_path}/a,{tmp_path}/b,{tmp_path}/c")
+    chosen = logs.directories[1]
+    for partition in range(5):
+        logs.create("t", partition, TOPIC_ID, NOW, directory_id=chosen.id)
+    for partition in range(5, 15):
+        logs.create("t", partition, TOPIC_ID, NOW)
+    counts = [len(list(tmp_path.glob(f"{name}/t-*"))) for name in "abc"]
+    assert counts == [5, 5, 5]
+    with pytest.raises(ApiError) as caught:
+        logs.create("t", 99, TOPIC_ID, NOW, directory_id=b"\xff" * 16)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_deleted_folder_is_renamed_at_once_and_removed_later(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(), NOW)
+    read = log.read(0, 100, 1)
+    assert read is not None
+    logs.delete("t", 0, NOW)
+    assert not logs.exists("t", 0)
+    (folder,) = tmp_path.glob("logs/t-0*")
+    assert folder.name.startswith("t-0.")
+    assert folder.name.endswith("-delete")
+    again = logs.create("t", 0, bytes(15) + b"z", NOW)
+    assert again.log_end_offset == 0
+    logs.on_deadline(NOW + MINUTE - 1)
+    assert folder.exists()
+    logs.on_deadline(NOW + MINUTE)
+    assert not folder.exists()
+    assert len(read.records.read()) == len(batch())
+
+
+def test_a_deletion_is_finished_after_a_crash(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    logs.create("t", 0, TOPIC_ID, NOW)
+    logs.delete("t", 0, NOW)
+    logs.directories[0].release()
+    logs = started(tmp_path)
+    assert not logs.exists("t", 0)
+    assert logs.next_deadline() is not None
+    logs.on_deadline(NOW + MINUTE)
+    assert not list(tmp_path.glob("logs/t-0*"))
+
+
+def test_long_names_are_cut_for_the_file_system() -> None:
+    name = deleted_name(("x" * 249, 12345), bytes(16))
+    assert len(name) == 255
+    assert name.startswith("xxx")
+    assert name.endswith("-12345." + "0" * 32 + "-delete")
+
+
+def test_a_log_made_again_takes_over_no_offsets(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for _ in range(9):
+        log.append(batch(), NOW)
+    log.delete_records_before(5, NOW)
+    logs.flush(log, NOW)
+    logs.on_deadline(NOW + MINUTE)
+    assert "t 0 9" in (tmp_path / "logs/recovery-point-offset-checkpoint").read_text()
+    assert "t 0 5" in (tmp_path / "logs/log-start-offset-checkpoint").read_text()
+    logs.delete("t", 0, NOW)
+    logs.create("t", 0, bytes(15) + b"z", NOW).append(batch(), NOW)
+    logs.directories[0].release()  # and crash
+    log = started(tmp_path).get("t", 0)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 1)
+
+
+def test_what_an_earlier_topic_of_that_name_left_is_taken_away(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)
+    assert logs.create("t", 0, TOPIC_ID, NOW).log_end_offset == 1
+    other = logs.create("t", 0, bytes(15) + b"z", NOW)
+    assert other.log_end_offset == 0
+    assert len(list(tmp_path.glob("logs/t-0.*-delete"))) == 1
+
+
+def test_log_start_offsets_survive_a_restart(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for _ in range(9):
+        log.append(batch(), NOW)
+    log.delete_records_before(5, NOW)
+    logs.shutdown(NOW)
+    assert started(tmp_path).get("t", 0).log_start_offset == 5
+
+
+def test_the_metadata_log_is_kept_for_ever(tmp_path: Path) -> None:
+    logs = started(tmp_path, log_retention_ms="1")
+    log = logs.metadata_log(NOW)
+    assert log.config.retention_ms == -1
+    assert (tmp_path / "logs/__cluster_metadata-0/partition.metadata").read_text().endswith("AAAAAAAAAAAAAAAAAAAAAQ")
+    log.append(batch(), NOW)
+    logs.on_deadline(NOW + 10 * MINUTE)
+    assert log.log_start_offset == 0
+
+
+def test_a_full_disk_refuses_appends_and_serves_reads_and_then_goes_on(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(), NOW)
+    for number in (errno.ENOSPC, errno.EMFILE):
+        fs.failures = {"write .log": number}
+        with pytest.raises(ApiError) as caught:
+            log.append(batch(), NOW)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert log.read(0, 100, 1) is not None
+        assert logs.directories[0].online
+    fs.failures = {}
+    assert log.append(batch(), NOW).base_offset == 1
+
+
+def test_a_broken_disk_takes_its_directory_offline_alone(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
+    lost: list[tuple[str, int]] = []
+    logs.on_offline = lambda directory, partitions: lost.extend(partitions)
+    for partition in range(4):
+        logs.create("t", partition, TOPIC_ID, NOW).append(batch(), NOW)
+    fs.failures = {"write /a/": errno.EIO}
+    with pytest.raises(ApiError):
+        logs.get("t", 0).append(batch(), NOW)
+    assert lost == [("t", 0), ("t", 2)]
+    with pytest.raises(ApiError) as caught:
+        logs.get("t", 2)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert logs.get("t", 1).append(batch(), NOW).base_offset == 1
+    assert logs.create("t", 9, TOPIC_ID, NOW).directory == f"{tmp_path}/b/t-9"
+    logs.shutdown(NOW)
+    assert not (tmp_path / "a/.kafka_cleanshutdown").exists()
+    assert (tmp_path / "b/.kafka_cleanshutdown").exists()
+
+
+def test_a_failed_last_sync_leaves_no_clean_marker(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)
+    fs.failures = {"sync .log": errno.EIO}
+    logs.shutdown(NOW)
+    assert not (tmp_path / "logs/.kafka_cleanshutdown").exists()
+
+
+def test_settings_reach_the_logs_of_their_topic(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log, other = logs.create("t", 0, TOPIC_ID, NOW), logs.create("u", 0, TOPIC_ID, NOW)
+    changed = topic_config(segment_bytes=1)
+    logs.reconfigure("t", changed)
+    assert log.config is changed
+    assert other.config is not changed
+
+
+class Deferred:
+    """Keeps jobs until told to run them."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def submit(self, job: Job) -> None:
+        self.jobs.append(job)
+
+    def run(self) -> int:
+        jobs, self.jobs = self.jobs, []
+        for job in jobs:
+            job.run()
+            job.apply()
+        return len(jobs)
+
+
+def test_concurrent_requests_share_a_sync(tmp_path: Path) -> None:
+    deferred = Deferred()
+    fs = FailingFileSystem()
+    logs = manager(tmp_path, fs)
+    logs.submit = deferred.submit
+    logs.start(NOW)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    heard: list[int] = []
+    for number in range(5):
+        log.append(batch(), NOW)
+        logs.flush(log, NOW, lambda error, number=number: heard.append(number))
+    assert (heard, log.recovery_point) == ([], 0)
+    fs.calls.clear()
+    assert deferred.run() == 1
+    assert (heard, log.recovery_point) == ([0], 1)
+    assert deferred.run() == 1
+    assert (heard, log.recovery_point) == ([0, 1, 2, 3, 4], 5)
+    assert deferred.run() == 0
+    assert sum(call.startswith("sync ") and call.endswith(".log") for call in fs.calls) == 2
+
+
+def test_a_failed_sync_is_heard_by_all_who_wait(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(), NOW)
+    fs.failures = {"sync": errno.EIO}
+    heard: list[OSError | None] = []
+    logs.flush(log, NOW, heard.append)
+    assert heard
+    assert heard[0] is not None
+    assert log.recovery_point == 0
+    assert not logs.directories[0].online
+
+
+def test_flush_ms_is_kept(tmp_path: Path) -> None:
+    logs = started(tmp_path, log_flush_scheduler_interval_ms="100")
+    logs.topic_config = lambda topic: topic_config(flush_ms=1000)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(), NOW)
+    logs.on_deadline(NOW + 900)
+    assert log.recovery_point == 0
+    logs.on_deadline(NOW + 1000)
+    assert log.recovery_point == 1
+
+
+def test_checkpoints_are_written_when_something_changed(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(3), NOW)
+    logs.on_deadline(NOW + MINUTE)
+    assert "t 0 3" in (tmp_path / "logs/replication-offset-checkpoint").read_text()
+    fs.calls.clear()
+    logs.on_deadline(NOW + 2 * MINUTE)
+    assert not [call for call in fs.calls if "checkpoint" in call]
+
+
+def test_retention_by_time_and_size(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    logs.topic_config = lambda topic: topic_config(segment_bytes=500, retention_ms=7 * 24 * 60 * MINUTE)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for number in range(10):
+        log.append(batch(1, 300, timestamp=NOW + number * MINUTE), NOW)
+    week = 7 * 24 * 60 * MINUTE
+    logs.on_deadline(NOW + week + 5 * MINUTE)
+    assert log.log_start_offset == 5
+    log.config = topic_config(segment_bytes=500, retention_ms=-1, retention_bytes=2 * len(batch(1, 300)))
+    logs.on_deadline(NOW + week + 10 * MINUTE)
+    assert log.log_start_offset == 8
+    assert len(list(tmp_path.glob("logs/t-0/*.deleted"))) > 0
+    logs.on_deadline(NOW + week + 20 * MINUTE)
+    assert not list(tmp_path.glob("logs/t-0/*.deleted"))
+    log.config = topic_config(segment_bytes=500, retention_ms=1)
+    logs.on_deadline(NOW + 2 * week)
+    assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (10, 10, 1)
+    assert log.append(batch(), NOW).base_offset == 10
+
+
+def test_compacted_topics_keep_old_segments(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    logs.topic_config = lambda topic: topic_config(segment_bytes=500, retention_ms=1, cleanup_policy=["compact"])
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for _ in range(5):
+        log.append(batch(1, 300), NOW)
+    logs.on_deadline(NOW + 100 * MINUTE)
+    assert log.log_start_offset == 0
+
+
+def test_a_sync_that_finds_no_room_is_not_forgiven(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(), NOW)
+    fs.failures = {"sync .log": errno.ENOSPC}
+    logs.flush(log, NOW)
+    assert not logs.directories[0].online
