@@ -17,6 +17,7 @@ from pykafka_broker import __version__
 from pykafka_broker.cli.settings import DEVELOPMENT, UsageError, static_settings
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.config.effects import has_no_effect, refusals
+from pykafka_broker.config.problems import problems
 
 log = logging.getLogger("pykafka_broker")
 
@@ -56,9 +57,9 @@ def main(arguments: Sequence[str]) -> int:
             return complain([str(error)])
         except ConfigErrors as errors:
             return complain(map(str, errors.errors))
-        refused = refusals(config)
-        if refused:
-            return complain(refused)
+        wrong = [*problems(config), *refusals(config)]
+        if wrong:
+            return complain(wrong)
         warn(config)
         if options.stop_on_stdin_close:
             threading.Thread(target=_stop_at_end_of_input, daemon=True).start()

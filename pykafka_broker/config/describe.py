@@ -19,8 +19,9 @@ from pykafka_broker.config.registry import (
     broker_keys,
     client_metrics_keys,
     group_keys,
+    inherited,
 )
-from pykafka_broker.config.topic import inherited, live_keys, topic_values
+from pykafka_broker.config.topic import live_keys, topic_values
 from pykafka_broker.config.values import ConfigType, Value, format_value, parse_value
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import os
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config.values import ConfigType, Value, parse_type
+
+if TYPE_CHECKING:
+    from pykafka_broker.config.broker import BrokerConfig
 
 CLUSTER_WIDE = "cluster-wide"
 PER_BROKER = "per-broker"
@@ -92,3 +95,12 @@ def group_keys() -> dict[str, ConfigKey]:
 def client_metrics_keys() -> dict[str, ConfigKey]:
     """Keys of the CLIENT_METRICS resource (KIP-714)."""
     return _registry()["client_metrics"]
+
+
+def inherited(key: ConfigKey, broker: BrokerConfig) -> Value:
+    """The broker's value for a topic or group key: the first of its synonyms that is set, in the that key's unit."""
+    for name, factor in key.synonyms:
+        value = broker[name]
+        if value is not None:
+            return value * factor if factor != 1 and isinstance(value, int) else value
+    return key.default

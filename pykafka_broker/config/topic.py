@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pykafka_broker.config.broker import BrokerConfig
-from pykafka_broker.config.registry import ConfigKey, topic_keys
+from pykafka_broker.config.registry import ConfigKey, inherited, topic_keys
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
 MAX_CACHED = 1024
@@ -119,15 +119,6 @@ class TopicConfig:
 def live_keys() -> Iterable[ConfigKey]:
     """The topic keys of 4.3.1; the two that 4.0 removed are unknown names to it and to us."""
     return (key for key in topic_keys().values() if not key.removed)
-
-
-def inherited(key: ConfigKey, broker: BrokerConfig) -> Value:
-    """The broker's value for a topic key: the first of its synonyms that is set, in the topic key's unit."""
-    for name, factor in key.synonyms:
-        value = broker[name]
-        if value is not None:
-            return value * factor if factor != 1 and isinstance(value, int) else value
-    return key.default
 
 
 def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:

@@ -1,0 +1,95 @@
+"""A group's configuration: its overrides over the broker's values (KIP-848, KIP-932, KIP-1071).
+
+Rule: an instance never changes. A stored override that no longer fits the broker's limits is drawn to the nearest one,
+so that a narrowed limit holds for every group at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.registry import broker_keys, group_keys, inherited
+from pykafka_broker.config.values import ConfigError, Value, parse_value
+
+
+class GroupConfig:
+    """One attribute for each key of the GROUP resource."""
+
+    __slots__ = (
+        "consumer_assignment_interval_ms",
+        "consumer_heartbeat_interval_ms",
+        "consumer_session_timeout_ms",
+        "share_assignment_interval_ms",
+        "share_auto_offset_reset",
+        "share_delivery_count_limit",
+        "share_heartbeat_interval_ms",
+        "share_isolation_level",
+        "share_partition_max_record_locks",
+        "share_record_lock_duration_ms",
+        "share_renew_acknowledge_enable",
+        "share_session_timeout_ms",
+        "streams_assignment_interval_ms",
+        "streams_heartbeat_interval_ms",
+        "streams_initial_rebalance_delay_ms",
+        "streams_num_standby_replicas",
+        "streams_session_timeout_ms",
+    )
+
+    consumer_assignment_interval_ms: int
+    consumer_heartbeat_interval_ms: int
+    consumer_session_timeout_ms: int
+    share_assignment_interval_ms: int
+    share_auto_offset_reset: str
+    share_delivery_count_limit: int
+    share_heartbeat_interval_ms: int
+    share_isolation_level: str
+    share_partition_max_record_locks: int
+    share_record_lock_duration_ms: int
+    share_renew_acknowledge_enable: bool
+    share_session_timeout_ms: int
+    streams_assignment_interval_ms: int
+    streams_heartbeat_interval_ms: int
+    streams_initial_rebalance_delay_ms: int
+    streams_num_standby_replicas: int
+    streams_session_timeout_ms: int
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        for name, value in values.items():
+            setattr(self, name.replace(".", "_"), value)
+
+    @classmethod
+    def resolve(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> GroupConfig:
+        """The configuration of a group with these overrides. Raises `ConfigError`."""
+        values = {name: inherited(key, broker) for name, key in group_keys().items()}
+        for name, value in parse_group_overrides(overrides).items():
+            values[name] = _within(broker, name, value)
+        return cls(values)
+
+
+def parse_group_overrides(overrides: Mapping[str, str]) -> dict[str, Value]:
+    """The typed values of a group's own configs; raises `ConfigError` for what Kafka doesn't know or take."""
+    keys = group_keys()
+    for name in overrides:
+        if name not in keys:
+            raise ConfigError(f"Unknown group config name: {name}")
+    return {name: parse_value(keys[name], text) for name, text in overrides.items()}
+
+
+def limits_of(name: str) -> tuple[str | None, str | None]:
+    """The broker's keys that hold the least and the greatest value of a group key, or of its broker-wide default."""
+    protocol, _, rest = name.removeprefix("group.").partition(".")
+    rest = rest.removeprefix("num.") if rest == "num.standby.replicas" else rest
+    least, most = f"group.{protocol}.min.{rest}", f"group.{protocol}.max.{rest}"
+    keys = broker_keys()
+    return (least if least in keys else None, most if most in keys else None)
+
+
+def _within(broker: BrokerConfig, name: str, value: Value) -> Value:
+    least, most = limits_of(name)
+    if isinstance(value, int):
+        if least is not None:
+            value = max(value, broker[least])
+        if most is not None:
+            value = min(value, broker[most])
+    return value

@@ -1,0 +1,49 @@
+"""What is wrong with values that are fine each by itself (KafkaConfig.validateValues).
+
+Rule: Kafka's sentence, which names the keys and what they must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.group import limits_of
+from pykafka_broker.config.registry import group_keys
+
+
+def problems(config: BrokerConfig) -> Iterator[str]:
+    """One sentence for each contradiction among the broker's values."""
+    if config.node_id is not None and config.node_id != config.broker_id:
+        yield "You must set `node.id` to the same value as `broker.id`."
+    topic = config.topic_defaults
+    if topic.segment_ms < 1:
+        yield "log.roll.ms must be greater than or equal to 1"
+    if topic.segment_jitter_ms < 0:
+        yield "log.roll.jitter.ms must be greater than or equal to 0"
+    if topic.retention_ms == 0:
+        yield "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
+    if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
+        yield "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
+    yield from _connection_problems(config)
+    for group_key in group_keys():
+        yield from _outside_limits(config, f"group.{group_key}")
+
+
+def _connection_problems(config: BrokerConfig) -> Iterator[str]:
+    overrides = config.max_connections_per_ip_overrides
+    if config.max_connections_per_ip == 0 and not overrides:
+        yield "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+    for pair in filter(None, (pair.strip() for pair in overrides.split(","))):
+        host, _, count = pair.rpartition(":")
+        if not host or not count.strip().isdigit():
+            yield f"Error parsing configuration property 'max.connections.per.ip.overrides': {pair} is not host:count"
+
+
+def _outside_limits(config: BrokerConfig, name: str) -> Iterator[str]:
+    """Whether the broker-wide value of a group key keeps to the limits for groups."""
+    least, most = limits_of(name)
+    if least is not None and config[name] < config[least]:
+        yield f"{name} must be greater than or equal to {least}"
+    if most is not None and config[name] > config[most]:
+        yield f"{name} must be less than or equal to {most}"
