@@ -1,0 +1,116 @@
+"""Exactly once: a transactional copy whose every part is killed again and again. Each input is in the output once."""
+# mypy: disable-error-code="attr-defined"
+
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.conftest import ROOT, NewBroker
+
+PARTITIONS = 3
+RECORDS = 9_000
+PAUSE_MS = 30
+COPIER_KILLS = 20
+BROKER_KILLS = 5
+
+
+class CopierProcess:
+    """`interop.copier`, of which there is one at a time."""
+
+    def __init__(self, bootstrap: str, log: Path) -> None:
+        self._command = [sys.executable, "-m", "interop.copier", bootstrap, "input", "output", "copier"]
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
+
+    def start(self, pause_ms: int) -> None:
+        """Start it, and wait until it has the transactional id."""
+        before = self.log.count("ready\n")
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen([*self._command, str(pause_ms)], cwd=ROOT, stdout=log, stderr=log)
+        deadline = time.monotonic() + 30
+        while self.log.count("ready\n") == before and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def ensure_running(self) -> None:
+        """A copier that met an error for which it has no remedy ends; an operator would start it again."""
+        if self._process is None or self._process.poll() is not None:
+            self.start(0)
+
+
+def read(bootstrap: str, isolation_level: str, enough: Callable[[Counter[bytes]], bool]) -> Counter[bytes]:
+    """The values in the output until there are enough, and whatever comes in the second after that."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": isolation_level})
+    consumer.assign([TopicPartition("output", partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
+    seen: Counter[bytes] = Counter()
+    while not enough(seen):
+        seen.update(m.value() for m in consumer.consume(5_000, timeout=0.2) if not m.error())
+    for _ in range(5):
+        seen.update(m.value() for m in consumer.consume(5_000, timeout=0.2) if not m.error())
+    consumer.close()
+    return seen
+
+
+def fill(bootstrap: str) -> list[bytes]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in ("input", "output")]).values():
+        future.result(20)
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    values = [b"%d" % number for number in range(RECORDS)]
+    for number, value in enumerate(values):
+        producer.produce("input", value, partition=number % PARTITIONS)
+    assert producer.flush(60) == 0
+    return values
+
+
+def test_each_input_exactly_once(new_broker: NewBroker, tmp_path: Path) -> None:
+    broker = new_broker()
+    where = broker.bootstrap_servers
+    values = fill(where)
+    copier = CopierProcess(where, tmp_path / "copier.log")
+    dice = random.Random(4)
+    try:
+        for turn in range(COPIER_KILLS):
+            copier.start(PAUSE_MS)
+            time.sleep(dice.uniform(0.1, 0.5))
+            if turn % (COPIER_KILLS // BROKER_KILLS) == 3:
+                broker.kill()
+                broker.restart()
+                time.sleep(dice.uniform(0.1, 0.5))
+            copier.kill()
+        copier.start(0)
+        seen = await_copies(where, copier)
+    finally:
+        copier.kill()
+    expected = Counter({b"copy of " + value: 1 for value in values})
+    log = copier.log[-3_000:]
+    missing, surplus = expected - seen, seen - expected
+    assert not missing, f"{len(missing)} inputs are missing, such as {list(missing)[:5]}\n{log}"
+    assert not surplus, f"{surplus.total()} copies are too many, such as {list(surplus)[:5]}\n{log}"
+    everything = read(where, "read_uncommitted", lambda found: len(found) >= RECORDS)
+    assert everything.total() > RECORDS, "no kill came in the middle of a transaction"
+
+
+def await_copies(bootstrap: str, copier: CopierProcess) -> Counter[bytes]:
+    deadline = time.monotonic() + 90
+
+    def enough(found: Counter[bytes]) -> bool:
+        copier.ensure_running()
+        return len(found) >= RECORDS or time.monotonic() > deadline
+
+    return read(bootstrap, "read_committed", enough)
