@@ -44,26 +44,29 @@ READ_AS = {
 READ_HERE = {"process.roles"}  # by `refusals`
 
 
+CHECKS = {"config_rules.py", "config_changes.py"}  # they read values only to judge a change
+
+
 @cache
 def reads() -> dict[str, set[str]]:
-    """For each attribute name, whose it is wherever the code outside config/ and cli/ reads it; a quoted key counts
-    too."""
+    """For each attribute, the names it is read from outside config/ and cli/."""
     root = Path(pykafka_broker.__file__).parent
     found: dict[str, set[str]] = {}
     for path in root.rglob("*.py"):
-        if path.relative_to(root).parts[0] in ("config", "cli", "protocol", "testing"):
+        if path.relative_to(root).parts[0] in ("config", "cli", "protocol", "testing") or path.name in CHECKS:
             continue
         text = path.read_text()
         for owner, attribute in re.findall(r"\b(\w+)(?=\.([a-z_0-9]+)\b)", text):
             found.setdefault(attribute, set()).add(owner)
-        for name in re.findall(r'"([a-z.0-9]+)"', text):
+        # config["a.key"], and keys whose values a method of the config computes: replication_factor("a.key", brokers)
+        for name in re.findall(r'(?:config\[|\.replication_factor\()"([a-z.0-9]+)"', text):
             found.setdefault(name.replace(".", "_"), set()).add("config")
     return found
 
 
 def is_read(name: str) -> bool:
     owners = reads().get(READ_AS.get(name, name).replace(".", "_"), set())
-    return any("config" in owner or owner in ("topic_defaults", "settings", "limits") for owner in owners)
+    return any("config" in owner or owner in ("topic_defaults", "settings") for owner in owners)
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -83,6 +86,13 @@ def test_lists_name_keys_that_exist() -> None:
 @pytest.mark.parametrize("name", sorted((HONOURED_BROKER - READ_HERE) | HONOURED_TOPIC))
 def test_an_honoured_key_is_read_somewhere(name: str) -> None:
     assert is_read(name)
+
+
+@pytest.mark.parametrize("scope", ["broker", "topic"])
+def test_a_key_that_is_read_is_honoured(scope: str) -> None:
+    """Whoever makes a key work adds it to `effects.py`."""
+    read = {name for name in SCOPES[scope] if is_read(name)}
+    assert {name for name in read if effect_of(scope, name)[0] != "honoured"} == set()
 
 
 def test_the_search_can_say_no() -> None:
