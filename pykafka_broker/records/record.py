@@ -20,7 +20,8 @@ from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header,
 Headers = list[tuple[str, bytes | None]]
 
 _SMALLEST_RECORD = 7
-_SMALLEST_BYTES = Struct("7B").unpack_from
+_FOUR_BYTES = Struct("4B").unpack_from
+_ZIGZAG = [value >> 1 ^ -(value & 1) for value in range(128)]
 _SAFE_TIMESTAMP = 1 << 62  # a delta of one byte added to less than this stays an int64
 
 
@@ -73,7 +74,7 @@ def records_data(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMP
     if header.codec != NONE:
         data = decompress(header.codec, memoryview(batch)[HEADER_SIZE:stop], max_bytes)
         position, stop = 0, len(data)
-    elif isinstance(batch, bytes):
+    elif isinstance(batch, bytes) and stop == len(batch):
         data, position = batch, HEADER_SIZE
     else:
         data = bytes(memoryview(batch)[HEADER_SIZE:stop])
@@ -86,63 +87,61 @@ def records_data(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMP
 
 
 def decode_records(data: bytes, position: int, stop: int, header: BatchHeader) -> Iterator[Record]:
-    """Every record. Those of the common form are decoded in the loop; the rest, and all errors, are `_read_record`'s.
+    """Every record of data that ends at `stop`. The common form is decoded in the loop; all else is `_read_record`'s.
 
-    The common form has one byte for the timestamp delta and the key's length, at most two for the record's length, the
+    That form has one byte for the timestamp delta and the key's length, at most two for the record's length, the
     offset delta and the value's length, and no headers. A call for each varint would take three times as long.
     """
     base_offset = header.base_offset
     base_timestamp = header.base_timestamp
     append_time = header.max_timestamp if header.log_append_time else None
-    max_delta = 127 if -_SAFE_TIMESTAMP < base_timestamp < _SAFE_TIMESTAMP else -1
-    new, cls, smallest_bytes = Record.__new__, Record, _SMALLEST_BYTES
+    limit = 128 if -_SAFE_TIMESTAMP < base_timestamp < _SAFE_TIMESTAMP else 0
+    new, cls, four_bytes, zigzag = Record.__new__, Record, _FOUR_BYTES, _ZIGZAG
     try:
         for _ in range(header.count):
             start = position
-            length, second, third, fourth, fifth, sixth, seventh = smallest_bytes(data, start)
+            odd = length = data[position]
             if length < 128:
-                end = start + 1 + (length >> 1)
-                delta, offset, size, after = third, fourth, fifth, sixth
-                position = start + 5
+                last = position + (length >> 1)  # the record's last byte, which counts its headers
+                position += 2
             else:
-                end = start + 2 + ((length & 127 | second << 7) >> 1)
-                delta, offset, size, after = fourth, fifth, sixth, seventh
-                position = start + 6
-            if offset > 127:
+                length = data[position + 1]
+                last = position + 1 + (length << 6) + (odd >> 1 & 63)
+                position += 3
+            delta, offset, size, after = four_bytes(data, position)
+            if offset < 128:
+                position += 3
+            else:
                 offset += (size << 7) - 128
+                length |= size
                 size = after
-                position += 1
-            if (
-                delta <= max_delta
-                and second < 128
-                and size < 128
-                and offset < 16384
-                and not (offset | length) & 1
-                and end <= stop
-            ):
+                position += 4
+            if delta | length | size < limit and not (odd | offset) & 1:
                 record = new(cls)
                 record.offset = base_offset + (offset >> 1)
-                record.timestamp = base_timestamp + (delta >> 1 ^ -(delta & 1)) if append_time is None else append_time
-                if size == 1:
+                record.timestamp = base_timestamp + zigzag[delta] if append_time is None else append_time
+                if size & 1:
                     record.key = None
+                    if size > 1:
+                        last = -1  # a negative length is not of the common form
                 else:
-                    if size & 1:
-                        end = 0  # not of the common form
                     record.key = data[position : (position := position + (size >> 1))]
                 size = data[position]
                 position += 1
-                if size == 1:
+                if size > 127:
+                    size += (data[position] << 7) - 128
+                    position += 1
+                    if size > 16383:
+                        last = -1
+                if size & 1:
                     record.value = None
+                    if size > 1:
+                        last = -1
                 else:
-                    if size > 127:
-                        size += (data[position] << 7) - 128
-                        position += 1
-                    if size & 1 or size > 16383:
-                        end = 0
                     record.value = data[position : (position := position + (size >> 1))]
-                if position + 1 == end and not data[position]:
+                if position == last and not data[position]:
                     record.headers = []
-                    position = end
+                    position += 1
                     yield record
                     continue
             record, position = _read_record(data, start, stop, header)
