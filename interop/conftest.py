@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from interop.targets import Target, start  # noqa: E402
 
 NewBroker = Callable[..., Target]
 MakeTopic = Callable[..., str]
+NUMBER = count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,15 +77,13 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
 
 @pytest.fixture
 def make_topic(request: pytest.FixtureRequest, admin: KafkaAdminClient) -> MakeTopic:
-    """Creates a topic named after the test; a second one of the same test gets a number."""
-    made: list[str] = []
+    """Creates a topic named after the test; the number tells several of one test, and similar names, apart."""
 
     def make(partitions: int = 1, **configs: object) -> str:
         test = f"{request.path.stem}-{request.node.name}".replace("test_", "")
-        name = f"{re.sub(r'[^A-Za-z0-9]+', '-', test)}-{len(made)}"
+        name = f"{re.sub(r'[^A-Za-z0-9]+', '-', test)}-{next(NUMBER)}"
         settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
         admin.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)], wait_for_metadata=True)
-        made.append(name)
         return name
 
     return make

@@ -82,13 +82,13 @@ class _HooksKept:
 
 
 class JavaTools:
-    """The tools of one Kafka release: `tools.run("kafka-topics", "--list", ...)`."""
+    """The tools, to be run with `tools.run("kafka-topics", "--list", ...)`."""
 
-    def __init__(self, version: str = "4.3.1") -> None:
+    def __init__(self) -> None:
         bridge = glob.glob(os.path.join(os.path.dirname(pyspark.__file__), "jars", "py4j*.jar"))[0]
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # our own unwinding out of `main` is no error
         port, token = launch_gateway(
-            classpath=os.pathsep.join([bridge, kafka_classpath(version)]),
+            classpath=os.pathsep.join([bridge, kafka_classpath()]),
             jarpath=bridge,
             java_path=java_command()[0],
             javaopts=["-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx512m"],

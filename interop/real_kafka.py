@@ -61,7 +61,6 @@ class RealKafka:
         directory: Path | None = None,
         port: int | None = None,
         heap: str = "512m",
-        version: str = "4.3.1",
     ) -> None:
         self._owns_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="real-kafka-"))
@@ -71,7 +70,7 @@ class RealKafka:
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
         self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC"]
-        self._classpath = kafka_classpath(version)
+        self._classpath = kafka_classpath()
         self._properties = self.directory / "server.properties"
         self._write_properties(config or {})
 

@@ -63,7 +63,6 @@ def test_a_frame_of_impossible_size(bootstrap: str, prefix: bytes) -> None:
     [
         pytest.param(header(999, 0), id="unknown api"),
         pytest.param(header(-1, 0), id="negative api"),
-        pytest.param(header(4, 0) + bytes(100), id="api of another role"),
         pytest.param(header(3, 99) + bytes(10), id="unknown version"),
         pytest.param(header(3, -1) + bytes(10), id="negative version"),
         pytest.param(b"\0", id="one byte"),
@@ -82,6 +81,15 @@ def test_a_frame_that_makes_no_sense(bootstrap: str, body: bytes) -> None:
     with RawClient(bootstrap) as client:
         client.send_bytes(framed(body))
         assert client.is_closed_by_broker()
+
+
+@pytest.mark.parametrize("api_key", [4, 7, 52, 62])
+def test_an_api_of_another_role(bootstrap: str, api_key: int) -> None:
+    """What only controllers and followers ask: the end of the connection, or an answer that can't be mistaken."""
+    with RawClient(bootstrap) as client:
+        client.send_bytes(framed(header(api_key, 1) + bytes(100)))
+        with contextlib.suppress(Closed):
+            assert struct.pack(">h", UNSUPPORTED_VERSION) in client.receive_frame()
 
 
 def test_an_empty_frame(bootstrap: str) -> None:

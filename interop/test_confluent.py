@@ -235,15 +235,14 @@ def test_end_of_partition_is_reported_once_per_end(topic: str, produce: Produce,
     assert end.offset() == 1
 
 
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
 @pytest.mark.parametrize("version", ["0.9.0", "0.10.0", "0.10.2", "0.11.0"])
 @pytest.mark.ours_only
-def test_librdkafka_that_believes_the_broker_is_old(
-    version: str, topic: str, produce: Produce, bootstrap: str, consumer: Consumer
-) -> None:
+def test_librdkafka_that_believes_the_broker_is_old(version: str, codec: str, topic: str, bootstrap: str) -> None:
     """Without ApiVersions librdkafka picks message formats 0 and 1 by what it is told of the broker."""
     old = {"api.version.request": "false", "broker.version.fallback": version}
     values = [b"%d" % i * 20 for i in range(100)]
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": "gzip", **old})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": codec, **old})
     for value in values:
         producer.produce(topic, value, key=b"k")
     assert producer.flush(20) == 0
