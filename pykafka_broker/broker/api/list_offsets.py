@@ -38,6 +38,7 @@ _NAMED_SINCE = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
+_LEADER_EPOCHS_FROM = 4
 _NONE = -1
 
 
@@ -79,7 +80,9 @@ def _answer(
     timestamp = wanted.timestamp
     if timestamp < 0 and version < _NAMED_SINCE.get(timestamp, 1 << 15):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    answer.offset, answer.timestamp, answer.leader_epoch = _lookup(log, timestamp, end)
+    answer.offset, answer.timestamp, leader_epoch = _lookup(log, timestamp, end)
+    if version >= _LEADER_EPOCHS_FROM:
+        answer.leader_epoch = leader_epoch
     return answer
 
 

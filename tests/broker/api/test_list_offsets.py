@@ -48,6 +48,12 @@ def found(one: ListOffsetsPartitionResponse) -> tuple[int, int]:
     return one.offset, one.timestamp
 
 
+@pytest.mark.parametrize("version", range(1, 12))
+def test_every_version_carries_its_answer(broker: LightBroker, version: int) -> None:
+    assert found(answer(broker, -1, version)) == (6, -1)
+    assert found(answer(broker, NOW + 1, version)) == (3, NOW + 2000)
+
+
 def test_by_time(broker: LightBroker) -> None:
     assert found(answer(broker, NOW - 1)) == (0, NOW)
     assert found(answer(broker, NOW)) == (0, NOW)
