@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from pykafka_broker.log.checkpoints import PARTITION_METADATA
 from pykafka_broker.log.filesystem import FileHandle, FileSystem
-from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_snapshot import snapshot_name
@@ -23,15 +23,15 @@ Waiter = Callable[[OSError | None], None]
 
 
 class FlushJob:
-    """Syncs one log up to where it ends now."""
+    """Syncs one log up to where it ends now; `closed`: with all that a clean shutdown promises."""
 
-    def __init__(self, flusher: Flusher, now: int) -> None:
+    def __init__(self, flusher: Flusher, now: int, *, closed: bool = False) -> None:
         log = flusher.log
         self._flusher = flusher
         self._now = now
         self._fs = log.files.fs
         self.offset = log.log_end_offset
-        self._handles, self._paths = _unsynced_files(log)
+        self._handles, self._paths = _unsynced_files(log, closed)
         self._directories = [log.directory, os.path.dirname(log.directory)] if log.directory_dirty else []
         log.directory_dirty = False
 
@@ -69,18 +69,33 @@ class DirectorySyncJob:
         self._on_error(self._path, error)
 
 
-def _unsynced_files(log: PartitionLog) -> tuple[list[FileHandle], list[str]]:
+def _unsynced_files(log: PartitionLog, closed: bool) -> tuple[list[FileHandle], list[str]]:
     """Handles of segments and their indexes, and paths of the small files."""
     handles, paths = [], []
     for segment in log.segments.starting_from(log.recovery_point):
         handles.append(segment.log.handle())
-        if segment is not log.segments.active:
+        if segment is not log.segments.active or closed:
             handles += [file.handle() for file in segment.files()[1:] if file.exists()]
+        elif segment.transactions.entries:
+            handles.append(segment.transactions.file.handle())
         if segment.base_offset > log.recovery_point:
             paths.append(f"{log.directory}/{snapshot_name(segment.base_offset)}")
+    if closed:
+        paths.append(f"{log.directory}/{snapshot_name(log.log_end_offset)}")
     if log.directory_dirty:
         paths += [f"{log.directory}/{PARTITION_METADATA}", f"{log.directory}/{EPOCHS_FILE}"]
     return handles, paths
+
+
+def close_log(log: PartitionLog, now: int) -> None:
+    """Leave a log's files as a clean shutdown leaves them, all of them synced."""
+    unsynced = log.recovery_point < log.log_end_offset
+    log.seal()
+    if unsynced:
+        job = FlushJob(Flusher(log, run_inline), now, closed=True)
+        job.run()
+        job.apply()
+    log.close()
 
 
 class Flusher:

@@ -153,15 +153,19 @@ class OffsetIndex(SparseIndex):
     def append(self, offset: int, position: int) -> None:
         self._append(offset - self.base_offset, position)
 
-    def position_for(self, offset: int) -> int:
-        """Where to start looking for `offset`."""
-        number = self._floor(offset - self.base_offset, _INT32, 0)
-        return self.entry(number)[1] if number >= 0 else 0
+    def floor(self, offset: int) -> tuple[int, int] | None:
+        """The last entry (offset, position) at or before `offset`."""
+        return self._absolute(self._floor(offset - self.base_offset, _INT32, 0))
 
-    def position_before(self, position: int) -> int:
-        """The last indexed batch that starts at or before `position`."""
-        number = self._floor(position, _INT32, 4)
-        return self.entry(number)[1] if number >= 0 else 0
+    def floor_position(self, position: int) -> tuple[int, int] | None:
+        """The last entry (offset, position) whose batch starts at or before `position`."""
+        return self._absolute(self._floor(position, _INT32, 4))
+
+    def _absolute(self, number: int) -> tuple[int, int] | None:
+        if number < 0:
+            return None
+        offset, position = self.entry(number)
+        return self.base_offset + offset, position
 
     def truncate_to(self, offset: int) -> None:
         """Forget entries at or above `offset`."""
@@ -181,10 +185,13 @@ class TimeIndex(SparseIndex):
         if timestamp > self.last()[0]:
             self._append(timestamp, offset - self.base_offset)
 
-    def offset_for(self, timestamp: int) -> int:
-        """An offset at or before the first batch that has a timestamp as great as this."""
+    def floor(self, timestamp: int) -> tuple[int, int]:
+        """The last entry (timestamp, offset) at or before `timestamp`; (-1, base offset) if there is none."""
         number = self._floor(timestamp, _INT64, 0)
-        return self.base_offset + (self.entry(number)[1] if number >= 0 else 0)
+        if number < 0:
+            return NO_TIMESTAMP, self.base_offset
+        stamp, offset = self.entry(number)
+        return stamp, self.base_offset + offset
 
     def truncate_to(self, offset: int) -> None:
         """Forget entries whose offset is at or above `offset`."""

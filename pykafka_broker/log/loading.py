@@ -16,7 +16,7 @@ from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.partition_log import LogListener, PartitionLog
 from pykafka_broker.log.producer_loading import restore_producers
 from pykafka_broker.log.producer_state import ProducerState
-from pykafka_broker.log.segment import LogSegment
+from pykafka_broker.log.segment import LogSegment, segment_name
 from pykafka_broker.log.segments import Segments
 
 ZERO_ID = bytes(16)
@@ -81,8 +81,9 @@ def load_log(
     fs = files.fs
     names = fs.list_directory(directory)
     segments = open_segments(files, directory, names, offsets.log_start_offset, now)
+    _complete_indexes(segments, set(names))
     log_start_offset = max(offsets.log_start_offset, segments.first.base_offset)
-    log_end_offset = end_of(segments.active)
+    log_end_offset = segments.active.end_offset()
     producers = ProducerState(f"{topic}-{partition}")
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
     return PartitionLog(
@@ -117,10 +118,9 @@ def open_segments(files: FileCache, directory: str, names: list[str], log_start_
     return Segments(segments)
 
 
-def end_of(segment: LogSegment) -> int:
-    """The offset after the last batch."""
-    end = segment.base_offset
-    if segment.size:
-        for place in segment.batches(segment.offset_index.position_before(segment.size)):
-            end = place.last_offset + 1
-    return end
+def _complete_indexes(segments: Segments, names: set[str]) -> None:
+    """Make the index files that are missing."""
+    for segment in segments:
+        stem = segment_name(segment.base_offset)
+        if segment.size and not {f"{stem}.index", f"{stem}.timeindex"} <= names:
+            segment.rebuild_indexes()

@@ -18,7 +18,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.flush import DirectorySyncJob, Flusher, Waiter
+from pykafka_broker.log.flush import DirectorySyncJob, Flusher, Waiter, close_log
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.loading import ZERO_ID, create_log, load_log
 from pykafka_broker.log.log_directory import (
@@ -138,9 +138,7 @@ class LogManager:
     def _close(self, directory: LogDirectory, now: int) -> None:
         logs = [log for partition, log in self.loaded.items() if self._where[partition] is directory]
         for log in logs:
-            if log.recovery_point < log.log_end_offset:
-                Flusher(log, run_inline).request(now)
-            log.close()
+            close_log(log, now)
         if directory.online:
             self._upkeep.write_checkpoints(directory)
             directory.write_clean_marker()

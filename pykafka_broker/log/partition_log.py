@@ -441,8 +441,14 @@ class PartitionLog:
         for segment in self.segments:
             segment.remove()
 
-    def close(self) -> None:
-        """Leave the files as a clean shutdown leaves them; the caller has synced, or wants no more of this log."""
+    def seal(self) -> None:
+        """Complete the files that say what is in the log."""
         self.take_snapshot(self.log_end_offset)
+        self.segments.active.seal()
+        self.directory_dirty = True
+
+    def close(self) -> None:
+        """Leave the files as a clean shutdown leaves them, synced or not."""
+        self.seal()
         for segment in self.segments:
             segment.close()

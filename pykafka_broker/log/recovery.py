@@ -20,7 +20,7 @@ from pykafka_broker.log.producer_loading import replay_batch, restore_producers
 from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
-from pykafka_broker.log.segment import DELETED, LogSegment
+from pykafka_broker.log.segment import DELETED, LogSegment, segment_name
 from pykafka_broker.log.segments import Segments
 
 logger = logging.getLogger(__name__)
@@ -57,6 +57,8 @@ class FolderRecovery:
         segments = open_segments(self._files, self._directory, names, self._offsets.log_start_offset, self._now)
         unflushed = segments.starting_from(self._offsets.recovery_point)
         start = unflushed[0].base_offset
+        if len(unflushed) == 1 and self._is_whole(unflushed[0], names):
+            return Recovered(self._offsets.recovery_point, 0, 0)
         restore_producers(fs, self._directory, names, self._producers, segments, self._offsets.log_start_offset, start)
         end = start
         for number, segment in enumerate(unflushed):
@@ -70,6 +72,19 @@ class FolderRecovery:
         self._check_synced(segments, end)
         self._finish(segments, end)
         return Recovered(end, self._read_bytes, self._cut_bytes)
+
+    def _is_whole(self, segment: LogSegment, names: list[str]) -> bool:
+        """Whether nothing was written since all was synced: then the folder is what a clean shutdown left."""
+        end = self._offsets.recovery_point
+        if not segment.size:
+            return end == segment.base_offset == 0
+        stem = segment_name(segment.base_offset)
+        if not {f"{stem}.index", f"{stem}.timeindex", snapshot_name(end)} <= set(names) or not self._epochs.entries:
+            return False
+        try:
+            return segment.has_whole_indexes() and segment.end_offset() == end
+        except DamagedLog:
+            return False
 
     def _recover_segment(self, segment: LogSegment) -> tuple[int, bool]:
         """Where the segment ends, and whether it was whole."""
@@ -101,7 +116,7 @@ class FolderRecovery:
         aborted = replay_batch(self._producers, batch)
         if aborted is not None:
             segment.transactions.append(aborted)
-        segment.index(header.size, header.last_offset, header.max_timestamp, self._config)
+        segment.index(header.size, header.last_offset, header.max_timestamp, self._config.index_interval_bytes)
 
     def _drop(self, segments: Segments, later: list[LogSegment]) -> None:
         for segment in later:

@@ -7,6 +7,7 @@ overwritten by the next one. Positions that readers stopped at are remembered, b
 from __future__ import annotations
 
 import contextlib
+import logging
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,8 +18,12 @@ from pykafka_broker.log.filesystem import Buffer
 from pykafka_broker.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.transaction_index import TransactionIndex
-from pykafka_broker.records.header import HEADER_SIZE, LENGTH_OVERHEAD, read_header
+from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.header import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC_OFFSET, BatchHeader, read_header
 
+logger = logging.getLogger(__name__)
+
+_INDEX_INTERVAL_BYTES = 4096
 _HEAD = struct.Struct(">qi")  # base offset, length of what follows
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
@@ -83,7 +88,12 @@ class LogSegment:
     @property
     def max_timestamp(self) -> int:
         if self._max_timestamp is None:
-            self._max_timestamp, self._max_timestamp_offset = self.time_index.last()
+            timestamp, offset = self.time_index.last()
+            if self.size and not self._time_entry_holds(timestamp, offset):
+                self.rebuild_indexes()
+            else:
+                self._max_timestamp, self._max_timestamp_offset = timestamp, offset
+            assert self._max_timestamp is not None
         return self._max_timestamp
 
     @property
@@ -106,14 +116,17 @@ class LogSegment:
             with contextlib.suppress(OSError):
                 self._cut_edge()
             raise
-        self.index(len(batch), last_offset, timestamp, config)
+        indexed = self.offset_index.count
+        self.index(len(batch), last_offset, timestamp, config.index_interval_bytes)
+        if self.offset_index.count != indexed:
+            self.note_index_size(config)
 
     def _cut_edge(self) -> None:
         """Take away what a failed write may have left after the last batch."""
         self.log.handle().truncate(self.size)
         self._ragged = False
 
-    def index(self, size: int, last_offset: int, timestamp: int, config: TopicConfig) -> None:
+    def index(self, size: int, last_offset: int, timestamp: int, interval_bytes: int) -> None:
         """Take account of the batch that now stands at the end."""
         position = self.size
         greatest = self._max_timestamp
@@ -122,11 +135,10 @@ class LogSegment:
         if timestamp > greatest:
             self._max_timestamp = timestamp
             self._max_timestamp_offset = last_offset
-        if self._bytes_since_index > config.index_interval_bytes:
+        if self._bytes_since_index > interval_bytes:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
             self._bytes_since_index = 0
-            self.note_index_size(config)
         self._bytes_since_index += size
         self._sealed = False
         self.size = position + size
@@ -166,6 +178,19 @@ class LogSegment:
         self.offset_index.clear()
         self.time_index.clear()
 
+    def rebuild_indexes(self, interval_bytes: int = _INDEX_INTERVAL_BYTES) -> None:
+        """Offset and time index anew from the batches, because what they said is not so."""
+        logger.warning("Rebuilding the indexes of %s", self.log.path)
+        size = self.size
+        self.clear_indexes()
+        try:
+            for batch in scan(self.log.handle(), self.log.path, 0, size, verify=False):
+                header = batch.header
+                self.index(header.size, header.last_offset, header.max_timestamp, interval_bytes)
+        finally:
+            self.size = size
+        self.seal()
+
     def close(self) -> None:
         self.seal()
         for file in self.files():
@@ -188,7 +213,7 @@ class LogSegment:
     def _greatest_timestamp(self) -> tuple[int, int]:
         """From the time index and the batches after its last entry."""
         timestamp, offset = self.time_index.last()
-        position = self.offset_index.position_for(offset)
+        position = self.start_for(offset)
         for batch in scan(self.log.handle(), self.log.path, position, self.size, verify=False):
             if batch.header.max_timestamp > timestamp:
                 timestamp, offset = batch.header.max_timestamp, batch.header.last_offset
@@ -227,17 +252,84 @@ class LogSegment:
                     raise DamagedLog(self.log.path, position, "no whole batch header")
             base_offset, length = _HEAD.unpack_from(chunk, at)
             delta = _LAST_OFFSET_DELTA.unpack_from(chunk, at + _LAST_OFFSET_DELTA_AT)[0]
-            if length < HEADER_SIZE - LENGTH_OVERHEAD or delta < 0 or base_offset < self.base_offset:
+            if length < HEADER_SIZE - LENGTH_OVERHEAD or delta < 0 or chunk[at + MAGIC_OFFSET] != 2:
                 raise DamagedLog(self.log.path, position, "a broken batch header")
             yield BatchPlace(position, length + LENGTH_OVERHEAD, base_offset, base_offset + delta)
             position += length + LENGTH_OVERHEAD
+
+    def start_for(self, offset: int) -> int:
+        """Where to start looking for `offset`: the indexed batch at or before it. A lying index is rebuilt."""
+        for _ in range(2):
+            entry = self.offset_index.floor(offset)
+            if entry is None:
+                return 0
+            if self._entry_holds(*entry):
+                return entry[1]
+            self.rebuild_indexes()
+        raise DamagedLog(self.log.path, 0, "its offset index, made anew, names no batch")
+
+    def _entry_holds(self, offset: int, position: int) -> bool:
+        """Whether a batch stands there that ends at `offset`; releases before 4.0 named the last of several batches."""
+        header = self._header_at(position)
+        return header is not None and self.base_offset <= header.last_offset <= offset
+
+    def _time_entry_holds(self, timestamp: int, offset: int) -> bool:
+        if timestamp == NO_TIMESTAMP:
+            return self.first_timestamp == NO_TIMESTAMP
+        header = self._header_at(self.position_of(offset))
+        return header is not None and header.max_timestamp == timestamp
+
+    def end_offset(self) -> int:
+        """The offset after the last batch."""
+        end = self.base_offset
+        for place in self.batches(self._indexed_before(self.size)):
+            end = place.last_offset + 1
+        return end
+
+    def has_whole_indexes(self) -> bool:
+        """Whether both index files look like ones that this segment could have, entry by entry."""
+        for entries in (self.offset_index.entries(), self.time_index.entries()):
+            before = (-1, -1)
+            for entry in entries:
+                if entry[0] <= before[0] or entry[1] <= before[1]:
+                    return False
+                before = entry[0], entry[1]
+        last = self.offset_index.floor_position(self.size)
+        return last is None or self._entry_holds(*last)
+
+    def _indexed_before(self, position: int) -> int:
+        """The last indexed batch that starts at or before `position`."""
+        entry = self.offset_index.floor_position(position)
+        if entry is None:
+            return 0
+        if not self._entry_holds(*entry):
+            self.rebuild_indexes()
+            entry = self.offset_index.floor_position(position)
+        return entry[1] if entry is not None else 0
+
+    def _header_at(self, position: int) -> BatchHeader | None:
+        if not 0 <= position < self.size:
+            return None
+        try:
+            return read_header(self.log.handle().read_at(HEADER_SIZE, position))
+        except CorruptBatch:
+            return None
+
+    def time_start_for(self, timestamp: int, start_offset: int) -> int:
+        """Where to start looking for a record as late as `timestamp`, at or above `start_offset`."""
+        for _ in range(2):
+            stamp, offset = self.time_index.floor(timestamp)
+            if stamp == NO_TIMESTAMP or self._time_entry_holds(stamp, offset):
+                return self.start_for(max(offset, start_offset))
+            self.rebuild_indexes()
+        raise DamagedLog(self.log.path, 0, "its time index, made anew, names no batch")
 
     def position_of(self, offset: int) -> int:
         """Where the first batch starts that ends at or above `offset`; the size if there is none."""
         known = self._positions.get(offset)
         if known is not None:
             return known
-        for place in self.batches(self.offset_index.position_for(offset)):
+        for place in self.batches(self.start_for(offset)):
             if place.last_offset >= offset:
                 self.remember(offset, place.position)
                 return place.position
@@ -262,7 +354,7 @@ class LogSegment:
 
     def _read_limited(self, start: int, limit: int, end: int, min_one: bool) -> tuple[FileSlice, int | None]:
         # an indexed batch starts inside the limit, so all that lies before it is whole
-        stop = max(start, self.offset_index.position_before(limit))
+        stop = max(start, self._indexed_before(limit))
         next_offset = None
         for place in self.batches(stop, end):
             if place.end > limit and not (min_one and place.position == start):

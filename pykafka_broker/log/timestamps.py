@@ -33,8 +33,7 @@ def offset_for_timestamp(log: PartitionLog, timestamp: int) -> TimestampOffset |
 
 
 def _in_segment(segment: LogSegment, timestamp: int, start_offset: int) -> TimestampOffset | None:
-    offset = max(segment.time_index.offset_for(timestamp), start_offset)
-    position = segment.offset_index.position_for(offset)
+    position = segment.time_start_for(timestamp, start_offset)
     for batch in scan(segment.log.handle(), segment.log.path, position, segment.size, verify=False):
         if batch.header.max_timestamp >= timestamp and batch.header.last_offset >= start_offset:
             for record in iter_records(batch.data, batch.header):

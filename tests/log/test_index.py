@@ -36,9 +36,9 @@ def test_an_offset_is_found_wherever_its_entry_is(tmp_path: Path, count: int, cl
     assert index.count == count
     assert [(BASE + first, second) for first, second in index.entries()] == entries
     for wanted in [BASE, *range(BASE, offset + 3, max(1, count // 100))]:
-        assert index.position_for(wanted) == max((p for o, p in entries if o <= wanted), default=0)
+        assert index.floor(wanted) == max(((o, p) for o, p in entries if o <= wanted), default=None)
     for wanted in range(0, position + 3, max(1, position // 200)):
-        assert index.position_before(wanted) == max((p for _, p in entries if p <= wanted), default=0)
+        assert index.floor_position(wanted) == max(((o, p) for o, p in entries if p <= wanted), default=None)
 
 
 def test_the_file_has_kafkas_bytes(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_times_only_rise(tmp_path: Path) -> None:
     for stamp, offset in ((50, 1001), (50, 1002), (40, 1003), (60, 1004)):
         index.maybe_append(stamp, offset)
     assert list(index.entries()) == [(50, 1), (60, 4)]
-    assert [index.offset_for(stamp) for stamp in (0, 49, 50, 59, 60, 99)] == [1000, 1000, 1001, 1001, 1004, 1004]
+    assert [index.floor(stamp)[1] for stamp in (0, 49, 50, 59, 60, 99)] == [1000, 1000, 1001, 1001, 1004, 1004]
 
 
 @pytest.mark.parametrize("written", [0, 1, 2, 3])

@@ -339,3 +339,50 @@ def test_an_offset_gap_larger_than_an_index_can_hold_rolls(tmp_path: Path) -> No
     log.append(far, NOW, origin=Origin.REPLICATION)
     assert [segment.base_offset for segment in log.segments] == [0, 1 << 32]
     assert read_all(log) == [(0, 0), (1 << 32, 1 << 32)]
+
+
+def garbage(kind: str, size: int) -> bytes:
+    if kind == "zeros":
+        return bytes(size)
+    if kind == "ones":
+        return b"\xff" * size
+    rising = b"".join(struct.pack(">ii", 7 * number, 100 * number + 13) for number in range(1, size // 8))
+    return rising if kind == "lies" else rising[: size // 2] + b"x"
+
+
+@pytest.mark.parametrize("kind", ["zeros", "ones", "lies", "torn"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_lying_index_is_noticed_and_rebuilt(tmp_path: Path, kind: str, suffix: str) -> None:
+    log = new_log(tmp_path, segment_bytes=4000, index_interval_bytes=100)
+    for number in range(100):
+        log.append(batch(2, 40, timestamp=NOW + number * 10), NOW)
+    log.close()
+    for file in tmp_path.glob(f"t-0/*{suffix}"):
+        file.write_bytes(garbage(kind, file.stat().st_size))
+    log = reopen(log)
+    for offset in range(199, -1, -1):
+        read = log.read(offset, 1, 200)
+        assert read is not None
+        assert read_header(read.records.read()).base_offset == offset - offset % 2
+    for number in range(100):
+        found = log.offset_for_timestamp(NOW + number * 10)
+        assert found is not None
+        assert found.offset == number * 2
+    best = log.offset_of_max_timestamp()
+    assert best is not None
+    assert best.offset == 199
+    assert read_all(log, max_bytes=500) == [(number, number + 1) for number in range(0, 200, 2)]
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_missing_index_is_made_at_load(tmp_path: Path, suffix: str) -> None:
+    log = new_log(tmp_path, segment_bytes=4000, index_interval_bytes=100)
+    for number in range(100):
+        log.append(batch(2, 40, timestamp=NOW + number * 10), NOW)
+    log.close()
+    before = {file.name: file.stat().st_size for file in tmp_path.glob("t-0/*")}
+    for file in tmp_path.glob(f"t-0/*{suffix}"):
+        file.unlink()
+    log = reopen(log)
+    assert {file.name for file in tmp_path.glob("t-0/*")} == set(before)
+    assert len(read_all(log)) == 100
