@@ -15,6 +15,69 @@ from pykafka_broker.coordinators.transactions.transaction import (
     tombstone,
 )
 
+GOLDEN = [
+    (
+        "epochs-run-out-512e86-u",
+        "0001000000000000008500000000ea600000000001a1fdbddef5ffffffffffffffff0100080000000000000085",
+        Transaction(133, 0, 60_000, TransactionState.EMPTY, 1795258441461, previous_producer_id=133),
+    ),
+    (
+        "both-protocols-take-turns-1293f4-t",
+        "0001000000000000004a00010000ea600401000001a1fdb24590000001a1fdb2458d020008000000000000004a02020002",
+        Transaction(
+            *(74, 1, 60_000, TransactionState.COMPLETE_COMMIT, 1795257681296),
+            start_ms=1795257681293,
+            previous_producer_id=74,
+            client_version=2,
+        ),
+    ),
+    (
+        "both-protocols-take-turns-1293f4-t",
+        (
+            "0001000000000000004a00010000ea60030223626f74682d70726f746f636f6c732d74616b652d7475726e732d3132393366342d610300"
+            "0000000000000100000001a1fdb245ac000001a1fdb245a3010008000000000000004a"
+        ),
+        Transaction(
+            *(74, 1, 60_000, TransactionState.PREPARE_ABORT, 1795257681324),
+            frozenset({("both-protocols-take-turns-1293f4-a", 0), ("both-protocols-take-turns-1293f4-a", 1)}),
+            start_ms=1795257681315,
+            previous_producer_id=74,
+        ),
+    ),
+    (
+        "epochs-run-out-512e86-v",
+        (
+            "000100000000000000877fff0000ea6002021865706f6368732d72756e2d6f75742d3531326538362d61020000000000000001a1fdbdfb"
+            "7f000001a1fdbdfb7b03000800000000000000870108000000000000008802020002"
+        ),
+        Transaction(
+            *(135, 32767, 60_000, TransactionState.PREPARE_COMMIT, 1795258448767),
+            frozenset({("epochs-run-out-512e86-a", 0)}),
+            start_ms=1795258448763,
+            previous_producer_id=135,
+            next_producer_id=136,
+            client_version=2,
+        ),
+    ),
+    (
+        "before-kip-890-df9734-u",
+        "0000000000000000008e0000000000c800ffffffff000001a1fdc84322ffffffffffffffff",
+        Transaction(142, 0, 200, TransactionState.EMPTY, 1795259122466),
+    ),
+    (
+        "before-kip-890-df9734-u",
+        (
+            "0000000000000000008e0001000000c8030000000100176265666f72652d6b69702d3839302d6466393733342d61000000010000000100"
+            "0001a1fdc845cf000001a1fdc84322"
+        ),
+        Transaction(
+            *(142, 1, 200, TransactionState.PREPARE_ABORT, 1795259123151),
+            frozenset({("before-kip-890-df9734-a", 1)}),
+            start_ms=1795259122466,
+        ),
+    ),
+]
+
 ids = st.integers(-1, 2**63 - 1)
 epochs = st.integers(-1, 32767)
 times = st.integers(-1, 2**48)
@@ -33,6 +96,16 @@ transactions = st.builds(
     client_version=st.sampled_from([0, 1, 2]),
     last_producer_epoch=epochs,
 )
+
+
+@pytest.mark.parametrize(("transactional_id", "value", "transaction"), GOLDEN)
+def test_records_that_a_real_broker_wrote(transactional_id: str, value: str, transaction: Transaction) -> None:
+    raw = bytes.fromhex(value)
+    assert decode_value(raw) == transaction
+    assert encode_value(transaction, raw[1]) == raw
+    assert (
+        encode_key(transactional_id) == b"\0\0" + len(transactional_id).to_bytes(2, "big") + transactional_id.encode()
+    )
 
 
 @given(st.text(max_size=40))

@@ -29,6 +29,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -221,3 +222,12 @@ class PartitionTalk(Talk):
     def delete_topic(self, name: str = "a", *, internal: bool = False) -> None:
         answer = self.request(DeleteTopicsRequest(topic_names=[name if internal else self.name(name)]), 5)
         assert error_name(answer.responses[0].error_code) == "NONE", answer
+
+    def finalize(self, level: int) -> None:
+        """Set the cluster's `transaction.version`."""
+        upgrade, unsafe_downgrade = 1, 3
+        update = FeatureUpdateKey("transaction.version", level, upgrade_type=upgrade if level else unsafe_downgrade)
+        answer = self.request(UpdateFeaturesRequest(60_000, [update]), 1)
+        assert error_name(answer.error_code) == "NONE", answer
+        assert not any(one.error_code for one in answer.results), answer
+        self.wait(100)  # a real broker hears of it a moment later
