@@ -5,7 +5,6 @@ The whole requests are of two kinds: those of the recorded scenarios, which name
 every API and version on offer, filled by their fields' types.
 """
 
-import asyncio
 import inspect
 import random
 import struct
@@ -17,7 +16,7 @@ from typing import Any
 from interop.answers.areas import AREAS
 from interop.answers.script import Ask, Send, scenarios_of
 from interop.batches import batch
-from interop.raw import RawClient, request_bytes
+from interop.raw import Closed, RawClient, framed, request_bytes
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -26,6 +25,7 @@ from pykafka_broker.protocol.runtime import DecodeError, EncodeError, Fields, Me
 TOPIC = "fuzzed"
 NAMES = [TOPIC, "", "fuzz-other", "g", "é", "__consumer_offsets", "1", "range"]
 NUMBERS = [0, 1, -1, -2, 2, 3, 100, 2**31 - 1, -(2**31)]
+ANSWER_WITHIN_S = 0.02  # what parks longer is given up together with its connection
 EXTREMES = [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x7FFF, 0xFFFF]
 # With thousands of partitions made by one flipped bit the run would measure the disk.
 ONLY_LOOKING = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS}
@@ -113,20 +113,21 @@ def scripted_requests() -> Iterator[Whole]:
 
 
 def damaged(body: bytes, rng: random.Random) -> bytes:
-    """One to three damages, mostly behind the header: a header that names no API only ends the connection."""
+    """One to three damages, mostly behind the header, since one that names no API only ends the connection. Most keep the
+    length, so that more than the first check is reached."""
     data = bytearray(body)
-    for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        at = rng.randrange(len(data)) if rng.random() < 0.1 or len(data) < 20 else rng.randrange(14, len(data))
-        kind = rng.randrange(6)
-        if kind == 0:
+    for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
+        at = rng.randrange(len(data)) if rng.random() < 0.05 or len(data) < 20 else rng.randrange(14, len(data))
+        kind = rng.random()
+        if kind < 0.4:
             data[at] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            data[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF))
-        elif kind == 2:
-            data[at : at + 4] = struct.pack(">I", rng.choice(EXTREMES))
-        elif kind == 3:
+        elif kind < 0.7:
+            data[at] = rng.choice((0, 1, 2, 0x7F, 0x80, 0xFF))
+        elif kind < 0.8:
+            data[at : at + 4] = struct.pack(">I", rng.choice(EXTREMES))[: len(data) - at]
+        elif kind < 0.87:
             del data[at : at + rng.randrange(1, 9)]
-        elif kind == 4:
+        elif kind < 0.94:
             data[at:at] = rng.randbytes(rng.randrange(1, 9))
         else:
             del data[max(at, 4) :]
@@ -146,41 +147,46 @@ class Tally:
 
 
 class Fuzzer:
-    """Sends damaged requests over several connections, one in flight on each."""
+    """Sends damaged requests over several connections: one on each, then the answers are fetched."""
 
     def __init__(self, bootstrap_servers: str, whole: list[Whole], count: int, seed: int) -> None:
-        host, _, port = bootstrap_servers.rpartition(":")
-        self._address, self._whole, self._left = (host, int(port)), whole, count
+        self._bootstrap, self._whole, self._left = bootstrap_servers, whole, count
         self._rng = random.Random(seed)
         self.tally = Tally()
 
-    async def run(self, connections: int = 8) -> Tally:
-        await asyncio.gather(*(self._one_connection() for _ in range(connections)))
+    def run(self, connections: int = 8) -> Tally:
+        clients = [RawClient(self._bootstrap, ANSWER_WITHIN_S) for _ in range(connections)]
+        while self._left > 0:
+            sent = [self._send(client) for client in clients]
+            for i, (whole, body) in enumerate(sent):
+                if not self._await_answer(clients[i], whole, body):
+                    clients[i].close()
+                    clients[i] = RawClient(self._bootstrap, ANSWER_WITHIN_S)
+        for client in clients:
+            client.close()
         return self.tally
 
-    async def _one_connection(self) -> None:
-        while self._left > 0:
-            reader, writer = await asyncio.open_connection(*self._address)
-            try:
-                while self._left > 0:
-                    self._left -= 1
-                    await self._one_request(reader, writer)
-            except (ConnectionError, asyncio.IncompleteReadError):
-                self.tally.hung_up += 1
-            except TimeoutError:  # parked, or acks=0: whatever comes later belongs to nobody
-                self.tally.silent += 1
-            finally:
-                writer.transport.abort()
+    def _send(self, client: RawClient) -> tuple[Whole, bytes]:
+        self._left -= 1
+        whole = self._rng.choice(self._whole)
+        body = damaged(whole.body, self._rng)
+        client.send_bytes(framed(body))
+        return whole, body
 
-    async def _one_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        chosen = self._rng.choice(self._whole)
-        body = damaged(chosen.body, self._rng)
-        writer.write(struct.pack(">i", len(body)) + body)
-        async with asyncio.timeout(0.1):
-            answer = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+    def _await_answer(self, client: RawClient, whole: Whole, body: bytes) -> bool:
+        """Whether the connection can be used further."""
+        try:
+            answer = client.receive_frame()
+        except (Closed, ConnectionError):
+            self.tally.hung_up += 1
+            return False
+        except TimeoutError:  # parked, or acks=0: whatever comes later belongs to nobody
+            self.tally.silent += 1
+            return False
         self.tally.answered += 1
-        if body[:4] == chosen.body[:4] and stumbled(chosen, answer):
-            self.tally.stumbled.append(f"{SPECS[chosen.api_key].name} v{chosen.version}: {body.hex()}")
+        if body[:4] == whole.body[:4] and stumbled(whole, answer):
+            self.tally.stumbled.append(f"{SPECS[whole.api_key].name} v{whole.version}: {body.hex()}")
+        return True
 
 
 def stumbled(request: Whole, answer: bytes) -> bool:

@@ -1,7 +1,5 @@
 """A hundred thousand damaged requests, and the broker serves on."""
 
-import asyncio
-
 import pytest
 
 from interop.answers.requests import BY_NAME, create, fetch, fetch_topic, new_topic, produce
@@ -19,7 +17,7 @@ COUNT = 100_000
 def test_a_hundred_thousand_damaged_requests(new_broker: NewBroker) -> None:
     broker = new_broker()
     whole = whole_requests(broker.bootstrap_servers, SEED)
-    tally = asyncio.run(Fuzzer(broker.bootstrap_servers, whole, COUNT, SEED).run())
+    tally = Fuzzer(broker.bootstrap_servers, whole, COUNT, SEED).run()
     assert not tally.stumbled, f"{len(tally.stumbled)} stumbled: {tally.stumbled[:5]}"
     assert "Traceback" not in broker.log_path.read_text(errors="replace")
     assert tally.answered > COUNT / 10
