@@ -22,6 +22,7 @@ from interop.truststore import java_options
 KAFKA_VERSION = "4.3.1"
 SPARK_VERSION = "4.0.0"
 KAFKA = [f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}"]
+STREAMS = [f"org.apache.kafka:kafka-streams-examples:{KAFKA_VERSION}"]
 # The connector and what it needs beyond PySpark's own jars, in the versions that its pom asks for.
 SPARK_CONNECTOR = [
     f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}",
@@ -53,6 +54,11 @@ def cache_dir() -> Path:
 def kafka_jars() -> Path:
     """The folder with Kafka's server and tools, everything that they depend on included."""
     return _fetched(f"kafka-{KAFKA_VERSION}", KAFKA, transitive=True)
+
+
+def streams_jars() -> Path:
+    """The folder with Kafka Streams, its examples, and what they depend on."""
+    return _fetched(f"kafka-streams-{KAFKA_VERSION}", STREAMS, transitive=True)
 
 
 def spark_connector_jars() -> Path:
@@ -181,6 +187,7 @@ def main() -> int:
             f"export JAVA_HOME='{home}'",
             f"export JAVA='{home / 'bin' / 'java'}'",
             f"export KAFKA_JARS='{kafka_jars()}'",
+            f"export KAFKA_STREAMS_JARS='{streams_jars()}'",
             f"export SPARK_KAFKA_JARS='{spark_connector_jars()}'",
         ]
     except JarsError as error:

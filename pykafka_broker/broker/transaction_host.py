@@ -64,7 +64,7 @@ def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> Api
 
 
 class TransactionHost:
-    """All partitions of `__transaction_state` that this node leads, each with its own coordinator, loaded at first use."""
+    """All partitions of `__transaction_state` that this node leads, each with a coordinator, loaded at first use."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -72,7 +72,7 @@ class TransactionHost:
         self._settings = self._current_settings()
         self._written: dict[str, set[TopicPartition]] = {}  # of transactions whose markers are written in part
         self._given_up: set[str] = set()  # fenced behind the coordinator's back
-        self._retry_ms: int | None = None
+        self._due_ms: int | None = None
         broker.metadata.subscribe(self._on_metadata)
 
     # -- life
@@ -104,6 +104,7 @@ class TransactionHost:
                     coordinator.replay(record.key, record.value)
         self._coordinators[partition] = coordinator
         self._write_markers(partition, coordinator, now)
+        self._await(coordinator.next_deadline())
         return coordinator
 
     def _current_settings(self) -> Settings:
@@ -257,6 +258,7 @@ class TransactionHost:
         if effects.records:
             self._commit(partition, coordinator, effects, now)
             self._write_markers(partition, coordinator, now)
+            self._await(coordinator.next_deadline())
         return effects.reply
 
     def _commit(self, partition: int, coordinator: TransactionCoordinator, effects: Effects, now: int) -> None:
@@ -278,7 +280,7 @@ class TransactionHost:
                 self._commit(partition, coordinator, coordinator.markers_written(name, now), now)
             except ApiError as error:
                 log.warning("the end of transaction %s can't be recorded: %s", name, error)
-                self._retry_ms = now + MARKER_RETRY_MS
+                self._await(now + MARKER_RETRY_MS)
 
     def _write_all(self, markers: Markers, now: int) -> bool:
         """Write what is missing; False if something still is."""
@@ -293,7 +295,7 @@ class TransactionHost:
                     return False
                 if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since: no marker is needed
                     log.warning("no marker of %s in %s-%d: %s", markers.transactional_id, topic, partition, error)
-                    self._retry_ms = now + MARKER_RETRY_MS
+                    self._await(now + MARKER_RETRY_MS)
                     return False
             done.add((topic, partition))
         return True
@@ -301,23 +303,22 @@ class TransactionHost:
     # -- time
 
     def next_deadline(self) -> int | None:
-        """When a transaction or a transactional id is due, or a marker that could not be written is tried again."""
-        deadlines = [due for each in self._coordinators.values() if (due := each.next_deadline()) is not None]
-        if self._retry_ms is not None:
-            deadlines.append(self._retry_ms)
-        return min(deadlines, default=None)
+        """When a transaction or a transactional id may be due, or a marker that was refused is tried again."""
+        return self._due_ms
+
+    def _await(self, due: int | None) -> None:
+        """Something is due then; what is due earlier stays. Being woken for nothing is harmless."""
+        if due is not None and (self._due_ms is None or due < self._due_ms):
+            self._due_ms = due
 
     def on_deadline(self, now: int) -> None:
-        retry = self._retry_ms is not None and self._retry_ms <= now
-        if retry:
-            self._retry_ms = None
+        """Do what is due, and try markers again that were refused."""
+        self._due_ms = None
         for partition, coordinator in self._coordinators.items():
-            if retry:
-                self._write_markers(partition, coordinator, now)
-            due = coordinator.next_deadline()
-            if due is not None and due <= now:
-                coordinator.settings = self._settings
-                try:
-                    self._run(partition, coordinator, coordinator.on_deadline(now), now)
-                except ApiError as error:
-                    log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, partition, error)
+            coordinator.settings = self._settings
+            try:
+                self._run(partition, coordinator, coordinator.on_deadline(now), now)
+            except ApiError as error:
+                log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, partition, error)
+            self._write_markers(partition, coordinator, now)
+            self._await(coordinator.next_deadline())
