@@ -36,8 +36,10 @@ def _unsigned_varint(value: int) -> bytes:
     return bytes(pieces)
 
 
+_TWO_BYTES = [bytes((value & 0x7F | 0x80, value >> 7)) for value in range(128, 4096)]
+_UNSIGNED = [bytes((value,)) for value in range(128)] + _TWO_BYTES
 # the varints of 0 to 2047, then those of -2048 to -1, where Python's negative indexes find them
-_SMALL = [_unsigned_varint(value << 1 ^ value >> 63) for value in (*range(2048), *range(-2048, 0))]
+_SMALL = _UNSIGNED[::2] + _UNSIGNED[::-2]
 
 
 def varint(value: int) -> bytes:

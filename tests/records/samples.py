@@ -45,7 +45,7 @@ def plain_records(count: int = 5) -> list[Record]:
     return [Record(i, 1_000 + 50 * i, **kinds[i % len(kinds)]) for i in range(count)]
 
 
-def with_payload(payload: bytes, count: int, **fields: int) -> bytearray:
+def with_payload(payload: bytes | bytearray, count: int, **fields: int) -> bytearray:
     """A batch whose header is in order around whatever stands behind it."""
     batch = build_batch([Record(0, fields.get("base_timestamp", 0))])[:HEADER_SIZE] + payload
     values = list(HEADER.unpack_from(batch))

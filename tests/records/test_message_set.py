@@ -14,11 +14,11 @@ from kafka.record.memory_records import MemoryRecords
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.message_set import build_message_set, iter_entries, iter_messages
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import Headers, Record
 from tests.records.samples import outcome, plain_records, record_lists
 
 LEGACY = st.tuples(st.integers(0, 1), st.integers(NONE, LZ4))
-NO_HEADERS = st.just([])
+NO_HEADERS: st.SearchStrategy[Headers] = st.just([])
 
 
 def as_seen(records: list[Record], magic: int) -> list[Record]:
