@@ -134,7 +134,7 @@ def _matching(
 ) -> Iterator[tuple[QuotaEntity, dict[str, float]]]:
     for entity, quotas in image.client_quotas.items():
         names = dict(entity)
-        if not kinds <= names.keys() or (strict and kinds and len(kinds) < len(names)):
+        if not kinds <= names.keys() or (strict and len(kinds) < len(names)):
             continue
         if all(names[kind] == name for kind, name in exact.items()):
             yield entity, quotas

@@ -121,6 +121,7 @@ class _Creation:
         return CreatableTopicResult(
             name=name,
             topic_id=topic_id,
+            error_message=None,
             num_partitions=len(assignments),
             replication_factor=len(assignments[0]),
             configs=_configs_of(self.controller, overrides) if self.with_configs else [],
@@ -215,33 +216,36 @@ def _failed(name: str, code: ErrorCode, message: str | None) -> CreatableTopicRe
 
 def delete_topics(controller: Controller, request: DeleteTopicsRequest, version: int) -> Effects[DeleteTopicsResponse]:
     """DeleteTopics: by name, and by id since version 6 (KIP-516)."""
-    if not controller.config.delete_topic_enable:
-        # Clients before KIP-322 don't know the error of its own.
-        old = version < 3
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST if old else ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."
-        )
     wanted = [(topic.name, topic.topic_id) for topic in request.topics]
     wanted += [(name, ZERO_UUID) for name in request.topic_names]
-    repeats = Counter(wanted)
+    if not controller.config.delete_topic_enable:
+        # Clients before KIP-322 don't know the error of its own.
+        code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
+        return Effects([], DeleteTopicsResponse(responses=[_deletion(*topic, code) for topic in wanted]))
     results: list[DeletableTopicResult] = []
-    doomed: dict[bytes, None] = {}
-    for name, topic_id in repeats:
+    found: list[tuple[str, bytes]] = []
+    for (name, topic_id), count in Counter(wanted).items():
         try:
-            if repeats[name, topic_id] > 1 and (name is not None or topic_id != ZERO_UUID):
-                what = "name" if name is not None else "id"
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
-            found_name, found_id = _find_doomed(controller, name, topic_id)
-            if found_id in doomed:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
-                )
-            doomed[found_id] = None
-            results.append(DeletableTopicResult(found_name, found_id))
+            if count > 1 and (name is not None or topic_id != ZERO_UUID):
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
+            found.append(_find_doomed(controller, name, topic_id))
         except ApiError as error:
-            results.append(DeletableTopicResult(name, topic_id, error.code, error.message))
-    records = [ApiMessageAndVersion(RemoveTopicRecord(topic_id), 0) for topic_id in doomed]
+            results.append(_deletion(name, topic_id, error.code, error.message))
+    records = []
+    for (name, topic_id), count in Counter(found).items():
+        if count > 1:
+            message = "The provided topic name maps to an ID that was already supplied."
+            results.append(_deletion(name, topic_id, ErrorCode.INVALID_REQUEST, message))
+        else:
+            results.append(_deletion(name, topic_id))
+            records.append(ApiMessageAndVersion(RemoveTopicRecord(topic_id), 0))
     return Effects(records, DeleteTopicsResponse(responses=results))
+
+
+def _deletion(
+    name: str | None, topic_id: bytes, code: ErrorCode = ErrorCode.NONE, message: str | None = None
+) -> DeletableTopicResult:
+    return DeletableTopicResult(name, topic_id, code, message)
 
 
 def _find_doomed(controller: Controller, name: str | None, topic_id: bytes) -> tuple[str, bytes]:
@@ -273,7 +277,7 @@ def create_partitions(controller: Controller, request: CreatePartitionsRequest) 
             if len(records) + len(added) > MAX_RECORDS_PER_OPERATION:
                 raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
             records += added
-            results.append(CreatePartitionsTopicResult(topic.name))
+            results.append(CreatePartitionsTopicResult(topic.name, error_message=None))
         except ApiError as error:
             results.append(CreatePartitionsTopicResult(topic.name, error.code, error.message))
     for name, count in names.items():

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
 
 
+_NODES_FROM = 2
+
+
 @handles(ApiKey.DESCRIBE_QUORUM)
 def describe_quorum(broker: Broker, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     topics = []
@@ -47,7 +50,9 @@ def describe_quorum(broker: Broker, context: RequestContext, request: DescribeQu
                     )
                 )
         topics.append(TopicData(topic.topic_name, partitions))
-    return DescribeQuorumResponse(topics=topics, nodes=_nodes(broker, context) if found else [])
+    return DescribeQuorumResponse(
+        topics=topics, nodes=_nodes(broker, context) if found and context.api_version >= _NODES_FROM else []
+    )
 
 
 def _metadata_partition(broker: Broker, now: int) -> PartitionData:

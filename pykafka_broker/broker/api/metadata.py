@@ -119,9 +119,13 @@ def _topic_by_name(image: MetadataImage, name: str, allowed: int) -> MetadataRes
     topic = image.topics.get(name)
     if topic is not None:
         return _topic(image, topic, allowed)
-    if name_problem(name) is not None:
-        return MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
-    return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, is_internal=name in INTERNAL_TOPICS)
+    illegal = name_problem(name) is not None
+    return MetadataResponseTopic(
+        ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=allowed,
+    )
 
 
 def _topic(image: MetadataImage, topic: TopicImage, allowed: int) -> MetadataResponseTopic:

@@ -1,0 +1,65 @@
+"""A whole broker without sockets: requests go in as frames and answers come out as bytes, as on a connection."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from pathlib import Path
+from typing import Any
+
+from pykafka_broker.broker.broker import Broker
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.router import Router
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.runtime import Message
+
+NOW = 1_700_000_000_000
+HOST, PORT = "127.0.0.1", 29092
+
+
+class RealBroker:
+    """`now` is moved by hand; `restart` stops and starts on the same directory, `crash` starts without the stop."""
+
+    def __init__(self, directory: Path, **settings: str) -> None:
+        self.directory = directory
+        self.settings = {"log.dirs": str(directory), "node.id": "1", **settings}
+        self.now = NOW
+        self._uuids = itertools.count(1)
+        self.connection = ConnectionContext(1, "PLAINTEXT", (HOST, PORT), (HOST, 50000))
+        self.start()
+
+    def start(self) -> None:
+        self.broker = Broker(
+            BrokerConfig(self.settings),
+            new_uuid=lambda: next(self._uuids).to_bytes(16, "big"),
+            new_session_id=lambda: 1,
+        )
+        self.broker.start(self.now)
+        self.router = Router(self.broker)
+
+    def restart(self) -> None:
+        self.broker.stop(self.now)
+        self.start()
+
+    def stop(self) -> None:
+        self.broker.stop(self.now)
+
+    def call(self, request: Message, version: int) -> Any:
+        """The decoded answer to one request."""
+        api_key = ApiKey(request.API_KEY)
+        answer = self.exchange(api_key, version, request.encode(version))
+        return SPECS[api_key].response_class().decode(answer, version)
+
+    def exchange(self, api_key: ApiKey, version: int, body: bytes) -> bytes:
+        """The body of the answer to the body of a request."""
+        spec = SPECS[api_key]
+        header = struct.pack(">hhih", api_key, version, 7, -1)
+        if spec.request_header_version(version) == 2:
+            header += b"\0"
+        pieces = self.router.dispatch(self.connection, memoryview(header + body), self.now)
+        assert isinstance(pieces, list), "the request waits"
+        answer = b"".join(pieces)
+        size, correlation_id = struct.unpack_from(">ii", answer)
+        assert (size, correlation_id) == (len(answer) - 4, 7)
+        return answer[8 + spec.response_header_version(version) :]
