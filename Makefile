@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q
+# A plain path instead of setuptools' import hook, which costs every start of Python 20 ms.
+EDITABLE := -C editable_mode=compat -e
 ARGS ?=
 
 .PHONY: run test check generate bench matrix clean
@@ -39,9 +41,9 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml | $(BIN)/python
-	$(PIP) install -e .
+	$(PIP) install $(EDITABLE) .
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[test,dev]'
+	$(PIP) install $(EDITABLE) '.[test,dev]'
 	touch $@ $(VENV)/.run
