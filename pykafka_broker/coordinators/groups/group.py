@@ -48,9 +48,9 @@ class Group(Protocol):
 
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
-    ) -> Callable[[bytes, int], bool] | None:
-        """Raise if this member may not commit. Returns None or a test that one partition (topic id, index) must
-        pass.
+    ) -> Callable[[bytes, int], ErrorCode] | None:
+        """Raise if this member may not commit. Returns None, or what says of one partition (topic id, index) whether
+        it may.
         """
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:

@@ -56,7 +56,7 @@ CONSUMER_PROTOCOL_FROM = 9
 NO_OFFSET = -1
 MS_PER_MINUTE = 60_000
 
-CheckPartition = Callable[[bytes, int], bool]
+CheckPartition = Callable[[bytes, int], ErrorCode]
 
 
 class Verdict(NamedTuple):
@@ -150,8 +150,8 @@ class OffsetRequests:
     def _refusal(self, verdict: Verdict, topic_id: bytes, partition: int, metadata: str | None) -> ErrorCode:
         if verdict.error is not ErrorCode.NONE:
             return verdict.error
-        if verdict.check is not None and not verdict.check(topic_id, partition):
-            return ErrorCode.STALE_MEMBER_EPOCH
+        if verdict.check is not None and (error := verdict.check(topic_id, partition)) is not ErrorCode.NONE:
+            return error
         if metadata is not None and len(metadata) > self._table.config.offset_metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE

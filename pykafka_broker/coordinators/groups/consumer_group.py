@@ -1,0 +1,311 @@
+"""The state of a consumer group (KIP-848).
+
+Rule: all of it is hard state, made of records by the `set_` and `remove_` methods that replay calls; a request works on
+a copy of its member and leaves the group alone. A partition belongs to whoever has it assigned or has not yet given it
+back, and `partition_epochs` knows under which member epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import ClassicMemberMetadata
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+FIRST_GROUP_EPOCH = 1
+COMMIT_VERSION = 9  # the first OffsetCommit that knows member epochs
+UNOWNED = -1
+
+Target = dict[bytes, frozenset[int]]  # topic id -> partitions
+Owned = dict[bytes, dict[int, int]]  # topic id -> partition -> the epoch at which the member got it (KIP-1251)
+
+
+class MemberState(IntEnum):
+    """How far a member is with its target."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1  # it has to give partitions back first
+    UNRELEASED_PARTITIONS = 2  # others have to
+    UNKNOWN = 127  # written by a release that knows more states
+
+
+class ConsumerMember:
+    """One member; requests work on a `copy`."""
+
+    __slots__ = (
+        "assigned",
+        "classic",
+        "client_host",
+        "client_id",
+        "epoch",
+        "instance_id",
+        "member_id",
+        "previous_epoch",
+        "rack_id",
+        "rebalance_timeout_ms",
+        "revoking",
+        "server_assignor",
+        "state",
+        "topic_names",
+        "topic_regex",
+    )
+
+    def __init__(self, member_id: str) -> None:
+        self.member_id = member_id
+        self.instance_id: str | None = None
+        self.rack_id: str | None = None
+        self.client_id = ""
+        self.client_host = ""
+        self.rebalance_timeout_ms = -1
+        self.server_assignor: str | None = None
+        self.topic_names: frozenset[str] = frozenset()
+        self.topic_regex: str | None = None
+        self.classic: ClassicMemberMetadata | None = None  # set while the member speaks the classic protocol
+        self.epoch = 0
+        self.previous_epoch = -1
+        self.state = MemberState.STABLE
+        self.assigned: Owned = {}
+        self.revoking: Owned = {}
+
+    def copy(self, member_id: str | None = None) -> ConsumerMember:
+        """The same member, perhaps under another id. The maps of partitions are shared: none is ever changed."""
+        copy = ConsumerMember.__new__(ConsumerMember)
+        for name in ConsumerMember.__slots__:
+            setattr(copy, name, getattr(self, name))
+        if member_id is not None:
+            copy.member_id = member_id
+        return copy
+
+    def metadata(self) -> tuple[object, ...]:
+        """What a ConsumerGroupMemberMetadata record says."""
+        return (
+            self.instance_id,
+            self.rack_id,
+            self.client_id,
+            self.client_host,
+            self.rebalance_timeout_ms,
+            self.server_assignor,
+            self.topic_names,
+            self.topic_regex,
+            None
+            if self.classic is None
+            else (
+                self.classic.session_timeout_ms,
+                [(protocol.name, protocol.metadata) for protocol in self.classic.supported_protocols],
+            ),
+        )
+
+    def current(self) -> tuple[object, ...]:
+        """What a ConsumerGroupCurrentMemberAssignment record says."""
+        return self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+    def move_to(self, epoch: int, state: MemberState, assigned: Owned, revoking: Owned) -> None:
+        """A step of the reconciliation."""
+        self.previous_epoch, self.epoch = self.epoch, epoch
+        self.state = state
+        self.assigned = assigned
+        self.revoking = revoking
+
+    def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
+        """Since which epoch the partition is the member's, also while it is to be given back; None if it is not."""
+        epoch = self.assigned.get(topic_id, {}).get(partition)
+        return self.revoking.get(topic_id, {}).get(partition) if epoch is None else epoch
+
+
+class ResolvedRegex:
+    """The topics that a pattern stands for, as of a version of the metadata."""
+
+    __slots__ = ("resolved_at", "topics", "version")
+
+    def __init__(self, topics: frozenset[str], version: int, resolved_at: int) -> None:
+        self.topics = topics
+        self.version = version
+        self.resolved_at = resolved_at
+
+
+class ConsumerGroup:
+    """A group of the consumer protocol; some of its members may still speak the classic one."""
+
+    type_name = "consumer"
+    protocol_type = CONSUMER_PROTOCOL_TYPE
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = FIRST_GROUP_EPOCH
+        self.metadata_hash = 0
+        self.assignment_epoch = 0
+        self.assignment_timestamp = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}  # instance id -> member id
+        self.targets: dict[str, Target] = {}
+        self.regexes: dict[str, ResolvedRegex] = {}
+        self.partition_epochs: dict[bytes, dict[int, int]] = {}
+        self.metadata_stale = True  # topics may have changed since metadata_hash was computed; soft
+        self.has_partition_metadata = False  # a record of Kafka before 4.1, to be removed
+
+    # What the table and the offsets ask
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return "Stable"
+        return "Reconciling"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.subscribed_names(self.members.values())
+
+    def expiry_base(self) -> Callable[[int], int] | None:
+        return lambda committed_at: committed_at
+
+    def check_delete(self) -> None:
+        if self.members:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def check_offset_delete(self) -> None:
+        """Any time: topics with subscribers are kept one by one."""
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if member_id is None and member_epoch < 0:
+            return
+        member = self.members.get(member_id or "")
+        if member is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
+        if member.epoch != member_epoch:
+            stale = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+            raise ApiError(stale)
+
+    def check_offset_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
+    ) -> Callable[[bytes, int], ErrorCode] | None:
+        """An older epoch may still commit what was the member's own at that epoch (KIP-1251)."""
+        if epoch < 0 and not self.members:
+            return None
+        if transactional and epoch == -1 and not member_id and instance_id is None:
+            return None
+        member = self.member(member_id)
+        if not transactional and member.classic is None and version < COMMIT_VERSION:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if epoch == member.epoch:
+            return None
+        stale = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+        if epoch > member.epoch:
+            raise ApiError(stale)
+
+        def check(topic_id: bytes, partition: int) -> ErrorCode:
+            since = member.assignment_epoch(topic_id, partition)
+            return stale if since is None or epoch < since else ErrorCode.NONE
+
+        return check
+
+    # Members
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """Raises UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
+        return member
+
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def target_of(self, member: ConsumerMember) -> Target:
+        """What the member should have; a returning static member takes over its predecessor's target."""
+        member_id = member.member_id
+        if member_id not in self.targets and member.instance_id is not None:
+            member_id = self.static_members.get(member.instance_id, member_id)
+        return self.targets.get(member_id, {})
+
+    def with_change(self, before: ConsumerMember | None, after: ConsumerMember | None) -> list[ConsumerMember]:
+        """The members as they will be once `before` has become `after`."""
+        gone = {member.member_id for member in (before, after) if member is not None}
+        members = [member for member in self.members.values() if member.member_id not in gone]
+        if after is not None:
+            members.append(after)
+        return members
+
+    def subscribed_names(self, members: Iterable[ConsumerMember]) -> set[str]:
+        """All topics that these members read, by name or by pattern."""
+        names: set[str] = set()
+        for member in members:
+            names.update(self.topics_of(member))
+        return names
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """The topics that one member reads; of a pattern those that it was last resolved to."""
+        if not member.topic_regex:
+            return member.topic_names
+        resolved = self.regexes.get(member.topic_regex)
+        return member.topic_names if resolved is None else member.topic_names | resolved.topics
+
+    def regex_subscribers(self, regex: str) -> int:
+        return sum(member.topic_regex == regex for member in self.members.values())
+
+    def preferred_assignor(self, members: Iterable[ConsumerMember]) -> str | None:
+        """The one that most members ask for, if any does."""
+        votes: dict[str, int] = {}
+        for member in members:
+            if member.server_assignor is not None:
+                votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
+        return max(votes, key=lambda name: votes[name]) if votes else None
+
+    def partition_epoch(self, topic_id: bytes, partition: int) -> int:
+        """The epoch of the member that has the partition, or UNOWNED."""
+        return self.partition_epochs.get(topic_id, {}).get(partition, UNOWNED)
+
+    # Hard state, by replay alone
+
+    def set_member(self, member: ConsumerMember) -> None:
+        """A member's metadata or its current assignment has changed."""
+        before = self.members.get(member.member_id)
+        if before is not None:
+            self._release(before)
+        self.members[member.member_id] = member
+        for owned in (member.assigned, member.revoking):
+            for topic_id, partitions in owned.items():
+                self.partition_epochs.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member.epoch))
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def remove_member(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._release(member)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+            del self.static_members[member.instance_id]
+
+    def _release(self, member: ConsumerMember) -> None:
+        for owned in (member.assigned, member.revoking):
+            for topic_id, partitions in owned.items():
+                epochs = self.partition_epochs.get(topic_id)
+                if epochs is None:
+                    continue
+                for partition in partitions:
+                    if epochs.get(partition) == member.epoch:
+                        del epochs[partition]
+                if not epochs:
+                    del self.partition_epochs[topic_id]
+
+
+def frozen_target(partitions: Mapping[bytes, Iterable[int]]) -> Target:
+    """A target with no empty topics."""
+    return {topic_id: frozenset(indexes) for topic_id, indexes in partitions.items() if indexes}
