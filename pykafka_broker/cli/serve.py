@@ -6,10 +6,8 @@ import argparse
 import contextlib
 import logging
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
@@ -99,6 +97,9 @@ def _data_dir(given: str | None, ephemeral: bool) -> Iterator[str | None]:
     if not ephemeral:
         yield given
         return
+    import shutil
+    import tempfile
+
     path = tempfile.mkdtemp(prefix="pykafka-broker-")
     try:
         yield path

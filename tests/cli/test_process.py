@@ -1,0 +1,67 @@
+"""The command as a process: what it says, what it leaves, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "pykafka_broker"]
+ROOT = Path(__file__).parents[2]
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    return ours | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_ephemeral_broker_ends_cleanly_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    ready = tmp_path / "ready"
+    options = ["--listen", "127.0.0.1:0", "--ephemeral", "--ready-file", str(ready)]
+    with subprocess.Popen(
+        [*COMMAND, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(temporary)
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line == f"listening on {ready.read_text()}"
+        assert len(list(temporary.iterdir())) == 1
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "")
+    assert "Traceback" not in err
+    assert list(temporary.iterdir()) == []
+
+
+def test_environment_and_file_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.retention.ms=soon\n")
+    done = subprocess.run(
+        [*COMMAND, str(file)],
+        env=environment(tmp_path) | {"KAFKA_NUM_PARTITIONS": "none", "KAFKA_HEAP_OPTS": "-Xmx1g"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "pykafka-broker: Invalid value soon for configuration log.retention.ms: Not a number of type LONG",
+        "pykafka-broker: Invalid value none for configuration num.partitions: Not a number of type INT",
+    ]
+
+
+def test_only_plaintext_listeners_are_served(tmp_path: Path) -> None:
+    options = ["--ephemeral", "--override", "listeners=SSL://127.0.0.1:0"]
+    done = subprocess.run(
+        [*COMMAND, *options], env=environment(tmp_path), capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 2
+    assert "PLAINTEXT" in done.stderr
+    assert "Traceback" not in done.stderr
