@@ -7,6 +7,7 @@ or falls alone: once the disk has failed it, it is offline until the broker star
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable
 
@@ -55,7 +56,9 @@ class LogDirectory:
 
     def take(self) -> None:
         """Lock the directory; `LogDirectoryError` if another broker has it."""
-        self.fs.make_directory(self.path)
+        if not self.fs.exists(self.path):
+            self.fs.make_directory(self.path)
+            self.fs.sync_directory(os.path.dirname(self.path) or ".")
         try:
             self._lock = self.fs.lock(self.file(checkpoints.LOCK))
         except BlockingIOError:
@@ -101,10 +104,25 @@ class LogDirectory:
         self.clean = self.fs.exists(marker)
         if self.clean:
             self.fs.remove(marker)
+            self.fs.sync_directory(self.path)  # or a power cut brings it back
         self.recovery_points = checkpoints.read_offsets(self.fs, self.file(checkpoints.RECOVERY_POINTS))
         self.log_start_offsets = checkpoints.read_offsets(self.fs, self.file(checkpoints.LOG_START_OFFSETS))
         self.high_watermarks = checkpoints.read_offsets(self.fs, self.file(checkpoints.HIGH_WATERMARKS))
         self.cleaner_offsets = checkpoints.read_offsets(self.fs, self.file(checkpoints.CLEANER_OFFSETS))
+
+    def checkpointed(self) -> list[tuple[str, dict[TopicPartition, int]]]:
+        """The offsets kept for each partition, by the name of the file that they are written to."""
+        return [
+            (checkpoints.RECOVERY_POINTS, self.recovery_points),
+            (checkpoints.HIGH_WATERMARKS, self.high_watermarks),
+            (checkpoints.LOG_START_OFFSETS, self.log_start_offsets),
+            (checkpoints.CLEANER_OFFSETS, self.cleaner_offsets),
+        ]
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The partition is here no more."""
+        for _, offsets in self.checkpointed():
+            offsets.pop(partition, None)
 
     def offsets(self, partition: TopicPartition) -> Offsets:
         return Offsets(self.log_start_offsets.get(partition, 0), self.recovery_points.get(partition, 0))

@@ -192,8 +192,7 @@ class LogManager:
             self.delete(topic, partition, now)  # what an earlier topic of that name left behind
         directory = self._place(directory_id)
         try:
-            if key in directory.recovery_points or key in directory.log_start_offsets:
-                self._upkeep.forget(directory, key)  # or a crash would take a deleted log's offsets for this one's
+            self._upkeep.disown(directory, key)
             path = directory.partition_path(key)
             log = create_log(self.files, path, topic, partition, topic_id, self._config_of(topic), now, self)
         except OSError as error:
@@ -249,6 +248,7 @@ class LogManager:
         self._flushers.pop(key, None)
         if directory is None or not directory.online:
             return
+        directory.forget(key)
         delay_ms = (log.config if log is not None else self._config_of(topic)).file_delete_delay_ms
         target = directory.file(deleted_name(key, self.new_uuid()))
         try:

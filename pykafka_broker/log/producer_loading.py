@@ -53,6 +53,8 @@ def restore_producers(
 def replay_producers(producers: ProducerState, segments: Segments, start: int, end_offset: int) -> None:
     """Bring `producers` from `start` to `end_offset` by what the log holds."""
     for segment in segments.starting_from(start):
+        if segment.base_offset >= end_offset:
+            return
         handle = segment.log.handle()
         position = segment.position_of(start) if start > segment.base_offset else 0
         for batch in scan(handle, segment.log.path, position, segment.size, verify=False):

@@ -64,6 +64,8 @@ class FolderRecovery:
         for number, segment in enumerate(unflushed):
             if segment.base_offset < end:
                 raise DamagedLog(segment.log.path, 0, f"it begins before the segment ahead of it ends, at {end}")
+            # A gap is no damage: compaction leaves them. That whole unsynced batches at the end of the file before may
+            # have vanished looks the same, and keeping what is there is the safe thing to do.
             end, whole = self._recover_segment(segment)
             self._take_snapshot(end)
             if not whole:

@@ -69,6 +69,10 @@ class Upkeep:
         ]
 
     def start(self, now: int) -> None:
+        for directory in self._manager.directories:
+            if directory.online:
+                for name, offsets in directory.checkpointed():
+                    self._written[directory.file(name)] = dict(offsets)
         for task in self._tasks:
             task.due = min(now + task.interval_ms, _NEVER)
 
@@ -159,17 +163,14 @@ class Upkeep:
             (checkpoints.RECOVERY_POINTS, self.recovery_points(directory)),
             (checkpoints.LOG_START_OFFSETS, self.log_start_offsets(directory)),
             (checkpoints.HIGH_WATERMARKS, self.high_watermarks(directory)),
-            (checkpoints.CLEANER_OFFSETS, directory.cleaner_offsets),
+            (checkpoints.CLEANER_OFFSETS, dict(directory.cleaner_offsets)),
         ):
-            checkpoints.write_offsets(self._manager.fs, directory.file(name), offsets)
+            path = directory.file(name)
+            checkpoints.write_offsets(self._manager.fs, path, offsets)
+            self._written[path] = offsets
 
-    def forget(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """A partition is gone for good; say so on disk before another of that name is made."""
-        for offsets in (
-            directory.recovery_points,
-            directory.log_start_offsets,
-            directory.high_watermarks,
-            directory.cleaner_offsets,
-        ):
-            offsets.pop(key, None)
-        self.write_checkpoints(directory)
+    def disown(self, directory: LogDirectory, key: TopicPartition) -> None:
+        """A log is about to be made: on disk there must be no word of an earlier one of that name, or after a crash its
+        offsets would be taken for the new one's."""
+        if any(key in self._written.get(directory.file(name), ()) for name in checkpoints.OFFSET_FILES):
+            self.write_checkpoints(directory)

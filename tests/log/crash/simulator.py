@@ -1,0 +1,236 @@
+"""A file system in memory that can lose power.
+
+Rule: what was not synced may or may not be there afterwards. Data of a file: any of the writes since its last sync,
+each whole, torn or missing, in any combination. Names in a directory: the changes since its last sync up to some point,
+since file systems keep these in order; but each directory for itself, and independent of the data of files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from random import Random
+
+from pykafka_broker.log.filesystem import Buffer, DiskUsage, FileStat
+
+SECTOR = 512
+
+
+class SimFile:
+    def __init__(self, data: bytes = b"") -> None:
+        self.data = bytearray(data)
+        self.durable = bytes(data)
+        self.pending: list[tuple[int, bytes | None]] = []  # writes (position, data), truncations (size, None)
+
+    def apply(self, change: tuple[int, bytes | None]) -> None:
+        _apply(self.data, change)
+        self.pending.append(change)
+
+    def after_crash(self, random: Random | None, keep: bool) -> SimFile:
+        data = bytearray(self.durable)
+        for change in self.pending:
+            survivor = change if random is None and keep else _torn(change, random) if random is not None else None
+            if survivor is not None:
+                _apply(data, survivor)
+        return SimFile(data)
+
+
+def _apply(data: bytearray, change: tuple[int, bytes | None]) -> None:
+    position, written = change
+    if written is None:
+        del data[position:]
+        return
+    if len(data) < position:
+        data += bytes(position - len(data))
+    data[position : position + len(written)] = written
+
+
+def _torn(change: tuple[int, bytes | None], random: Random) -> tuple[int, bytes | None] | None:
+    fate = random.randrange(4)
+    position, written = change
+    if fate == 0:
+        return None
+    if fate == 1 and written:
+        return position, written[: random.randrange(len(written))]
+    if fate == 2 and written and len(written) > SECTOR:
+        holes = bytearray(written)
+        start = random.randrange(len(holes) // SECTOR) * SECTOR
+        holes[start : start + SECTOR] = bytes(len(holes[start : start + SECTOR]))
+        return position, bytes(holes)
+    return change
+
+
+class SimDirectory:
+    def __init__(self) -> None:
+        self.entries: dict[str, SimFile | SimDirectory] = {}
+        self.durable: dict[str, SimFile | SimDirectory] = {}
+        self.pending: list[dict[str, SimFile | SimDirectory | None]] = []
+
+    def change(self, entries: dict[str, SimFile | SimDirectory | None]) -> None:
+        _update(self.entries, entries)
+        self.pending.append(entries)
+
+    def after_crash(self, random: Random | None, keep: bool) -> SimDirectory:
+        entries = dict(self.durable)
+        count = len(self.pending) if keep else 0
+        if random is not None:
+            count = random.randrange(len(self.pending) + 1)
+        for changed in self.pending[:count]:
+            _update(entries, changed)
+        made = SimDirectory()
+        made.entries = {name: node.after_crash(random, keep) for name, node in entries.items()}
+        made.durable = dict(made.entries)
+        return made
+
+
+def _update(entries: dict[str, SimFile | SimDirectory], changed: dict[str, SimFile | SimDirectory | None]) -> None:
+    for name, node in changed.items():
+        if node is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = node
+
+
+class SimHandle:
+    def __init__(self, fs: CrashFileSystem, file: SimFile, path: str) -> None:
+        self._fs = fs
+        self._file = file
+        self._path = path
+
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "a simulated file has no descriptor")
+
+    def read_at(self, length: int, position: int) -> bytes:
+        return bytes(self._file.data[position : position + length])
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        self._file.apply((position, bytes(data)))
+        self._fs.done(f"write {self._path}")
+
+    def size(self) -> int:
+        return len(self._file.data)
+
+    def truncate(self, size: int) -> None:
+        if size > len(self._file.data):
+            self._file.apply((size - 1, b"\0"))
+        else:
+            self._file.apply((size, None))
+        self._fs.done(f"truncate {self._path}")
+
+    def sync(self) -> None:
+        self._file.durable = bytes(self._file.data)
+        self._file.pending = []
+        self._fs.done(f"sync {self._path}")
+
+
+class SimLock:
+    def release(self) -> None:
+        """Nobody else is there."""
+
+
+class CrashFileSystem:
+    """`on_operation` is called after each operation that changes something."""
+
+    def __init__(self, root: SimDirectory | None = None) -> None:
+        self._root = root or SimDirectory()
+        if root is None:
+            self._root.entries["data"] = self._root.durable["data"] = SimDirectory()
+        self.on_operation: Callable[[str], None] | None = None
+        self.operations = 0
+
+    def after_crash(self, seed: int | None = None, *, keep: bool = False) -> CrashFileSystem:
+        """What a new process finds: without a seed nothing unsynced (or, `keep`, all of it), with one some of it."""
+        random = None if seed is None else Random(seed)
+        return CrashFileSystem(self._root.after_crash(random, keep))
+
+    def done(self, what: str) -> None:
+        self.operations += 1
+        if self.on_operation is not None:
+            self.on_operation(what)
+
+    def _find(self, path: str) -> SimFile | SimDirectory:
+        node: SimFile | SimDirectory = self._root
+        for part in filter(None, path.split("/")):
+            if not isinstance(node, SimDirectory) or part not in node.entries:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            node = node.entries[part]
+        return node
+
+    def _directory(self, path: str) -> SimDirectory:
+        node = self._find(path)
+        if not isinstance(node, SimDirectory):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        return node
+
+    def _parent(self, path: str) -> tuple[SimDirectory, str]:
+        head, _, name = path.rpartition("/")
+        return self._directory(head), name
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> SimHandle:
+        parent, name = self._parent(path)
+        node = parent.entries.get(name)
+        if node is None and create:
+            node = SimFile()
+            parent.change({name: node})
+            self.done(f"create {path}")
+        if not isinstance(node, SimFile):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return SimHandle(self, node, path)
+
+    def stat(self, path: str) -> FileStat:
+        node = self._find(path)
+        return FileStat(len(node.data) if isinstance(node, SimFile) else 0, 0)
+
+    def exists(self, path: str) -> bool:
+        try:
+            self._find(path)
+        except OSError:
+            return False
+        return True
+
+    def rename(self, source: str, target: str) -> None:
+        parent, name = self._parent(source)
+        target_parent, target_name = self._parent(target)
+        assert parent is target_parent, "a rename across directories is not atomic"
+        node = self._find(source)
+        parent.change({name: None, target_name: node})
+        self.done(f"rename {source} {target}")
+
+    def remove(self, path: str) -> None:
+        self._find(path)
+        parent, name = self._parent(path)
+        parent.change({name: None})
+        self.done(f"remove {path}")
+
+    def remove_tree(self, path: str) -> None:
+        directory = self._directory(path)
+        for name in list(directory.entries):
+            directory.change({name: None})
+            self.done(f"remove {path}/{name}")
+        self.remove(path)
+
+    def make_directory(self, path: str) -> None:
+        walked = ""
+        for part in filter(None, path.split("/")):
+            parent = self._directory(walked)
+            walked += f"/{part}"
+            if part not in parent.entries:
+                parent.change({part: SimDirectory()})
+                self.done(f"mkdir {walked}")
+
+    def list_directory(self, path: str) -> list[str]:
+        return list(self._directory(path).entries)
+
+    def sync_directory(self, path: str) -> None:
+        directory = self._directory(path)
+        directory.durable = dict(directory.entries)
+        directory.pending = []
+        self.done(f"sync_directory {path}")
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        return DiskUsage(1 << 40, 1 << 39)
+
+    def lock(self, path: str) -> SimLock:
+        self.open(path, create=True)
+        return SimLock()
