@@ -9,32 +9,29 @@ as with Kafka, until the next load.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.broker.coordinator_log import append_records, partition_for, read_batches
+from pykafka_broker.broker.coordinator_log import append_records
 from pykafka_broker.broker.transaction_markers import write_marker
+from pykafka_broker.broker.transaction_shards import TransactionShards
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.transactions import (
     Markers,
     ProducerReply,
-    Settings,
     TopicPartition,
     Transaction,
     TransactionCoordinator,
 )
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.record import iter_records
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
-    from pykafka_broker.cluster.image import MetadataDelta
 
 log = logging.getLogger(__name__)
 
-TRANSACTION_VERSION = "transaction.version"  # the feature (KIP-890)
 MARKER_RETRY_MS = 1_000
 IMPLICIT_ADD_FROM_PRODUCE = 12  # KIP-890: producing is joining
 ABORTABLE_FROM_PRODUCE = 11
@@ -64,83 +61,32 @@ def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> Api
 
 
 class TransactionHost:
-    """All partitions of `__transaction_state` that this node leads, each with a coordinator, loaded at first use."""
+    """All transactional ids that this node coordinates."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._coordinators: dict[int, TransactionCoordinator] = {}
-        self._settings = self._current_settings()
+        self._shards = TransactionShards(broker, self._on_loaded)
         self._written: dict[str, set[TopicPartition]] = {}  # of transactions whose markers are written in part
         self._given_up: set[str] = set()  # fenced behind the coordinator's back
         self._due_ms: int | None = None
-        broker.metadata.subscribe(self._on_metadata)
-
-    # -- life
 
     def start(self, now: int) -> None:
         """Load what was left, and write the markers that a crash has kept from being written."""
-        for partition in sorted(self._broker.image.topics[TRANSACTION_STATE].partitions):
-            if self._broker.partition_log(TRANSACTION_STATE, partition).log_end_offset:
-                self._coordinator(partition, now)
+        self._shards.start(now)
 
-    def _coordinator(self, partition: int, now: int) -> TransactionCoordinator:
-        found = self._coordinators.get(partition)
-        if found is None:
-            found = self._load(partition, now)
-        version = self._broker.image.features.get(TRANSACTION_VERSION, 0)
-        if version != self._settings.transaction_version:
-            self._settings = self._settings._replace(transaction_version=version)
-        found.settings = self._settings
-        return found
-
-    def _load(self, partition: int, now: int) -> TransactionCoordinator:
-        partition_log = self._broker.partition_log(TRANSACTION_STATE, partition)
-        coordinator = TransactionCoordinator(self._settings, self.new_producer_id, partition_log.leader_epoch, now)
-        for header, batch in read_batches(partition_log):
-            if header.is_control:
-                continue
-            for record in iter_records(batch, header):
-                if record.key is not None:
-                    coordinator.replay(record.key, record.value)
-        self._coordinators[partition] = coordinator
+    def _on_loaded(self, partition: int, coordinator: TransactionCoordinator, now: int) -> None:
         self._write_markers(partition, coordinator, now)
         self._await(coordinator.next_deadline())
-        return coordinator
 
-    def _current_settings(self) -> Settings:
-        config = self._broker.config
-        return Settings(
-            max_timeout_ms=config.transaction_max_timeout_ms,
-            transactional_id_expiration_ms=config.transactional_id_expiration_ms,
-            abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-            expiration_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
-            two_phase_commit=config.transaction_two_phase_commit_enable,
-            transaction_version=self._broker.image.features.get(TRANSACTION_VERSION, 0),
-        )
+    # -- what there is
 
-    def _on_metadata(self, delta: MetadataDelta, now: int) -> None:
-        if any(topic.name == TRANSACTION_STATE for topic in delta.deleted):
-            self._coordinators.clear()
-            self._written.clear()
-            self._given_up.clear()
-
-    # -- which coordinator
-
-    def _find(self, transactional_id: str, now: int) -> tuple[int, TransactionCoordinator]:
-        topic = self._broker.image.topics.get(TRANSACTION_STATE)
-        if topic is None:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        partition = partition_for(transactional_id, len(topic.partitions))
-        return partition, self._coordinator(partition, now)
-
-    def transactions(self, now: int) -> Iterator[tuple[str, Transaction]]:
-        """Every transactional id that this node coordinates."""
-        topic = self._broker.image.topics.get(TRANSACTION_STATE)
-        for partition in topic.partitions if topic is not None else ():
-            yield from self._coordinator(partition, now).transactions.items()
+    def transactions(self, now: int) -> list[tuple[str, Transaction]]:
+        """Every transactional id; ApiError while they are being loaded."""
+        return [item for coordinator in self._shards.all(now) for item in coordinator.transactions.items()]
 
     def transaction(self, transactional_id: str, now: int) -> Transaction | None:
-        return self._find(transactional_id, now)[1].transactions.get(transactional_id)
+        """One of them; ApiError if this node can't say."""
+        return self._shards.find(transactional_id, now)[1].transactions.get(transactional_id)
 
     def unwritten(self, transactional_id: str, transaction: Transaction) -> frozenset[TopicPartition]:
         """The partitions that take part and have no marker yet."""
@@ -156,7 +102,7 @@ class TransactionHost:
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, now: int, **two_phase: bool
     ) -> ProducerReply:
         """InitProducerId with a transactional id. ApiError if this node can't say."""
-        partition, coordinator = self._find(transactional_id, now)
+        partition, coordinator = self._shards.find(transactional_id, now)
         effects = coordinator.init_producer_id(transactional_id, timeout_ms, expected, now, **two_phase)
         reply: ProducerReply = self._run(partition, coordinator, effects, now)
         return reply
@@ -171,7 +117,7 @@ class TransactionHost:
         now: int,
     ) -> ErrorCode:
         """Let partitions take part in a transaction."""
-        partition, coordinator = self._find(transactional_id, now)
+        partition, coordinator = self._shards.find(transactional_id, now)
         effects = coordinator.add_partitions(
             transactional_id, producer_id, producer_epoch, frozenset(partitions), client_version, now
         )
@@ -187,14 +133,14 @@ class TransactionHost:
         now: int,
     ) -> dict[TopicPartition, ErrorCode]:
         """Do these partitions take part? Nothing changes."""
-        coordinator = self._find(transactional_id, now)[1]
+        coordinator = self._shards.find(transactional_id, now)[1]
         return coordinator.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
     ) -> ProducerReply:
         """Commit or abort, markers included."""
-        partition, coordinator = self._find(transactional_id, now)
+        partition, coordinator = self._shards.find(transactional_id, now)
         effects = coordinator.end_transaction(
             transactional_id, producer_id, producer_epoch, commit, client_version, now
         )
@@ -303,8 +249,10 @@ class TransactionHost:
     # -- time
 
     def next_deadline(self) -> int | None:
-        """When a transaction or a transactional id may be due, or a marker that was refused is tried again."""
-        return self._due_ms
+        """When a transaction or a transactional id may be due, or a marker that was refused is tried again; at once
+        while there is something to load.
+        """
+        return 0 if self._shards.loading else self._due_ms
 
     def _await(self, due: int | None) -> None:
         """Something is due then; what is due earlier stays. Being woken for nothing is harmless."""
@@ -313,9 +261,11 @@ class TransactionHost:
 
     def on_deadline(self, now: int) -> None:
         """Do what is due, and try markers again that were refused."""
+        self._shards.read_on()
+        if self._due_ms is None or now < self._due_ms:
+            return
         self._due_ms = None
-        for partition, coordinator in self._coordinators.items():
-            coordinator.settings = self._settings
+        for partition, coordinator in self._shards.loaded():
             try:
                 self._run(partition, coordinator, coordinator.on_deadline(now), now)
             except ApiError as error:

@@ -79,4 +79,4 @@ class InProcess:
         partition = partition_for(name, 3)
         aged = record(name, transaction._replace(producer_epoch=epoch), 1)
         append_records(self.broker, TRANSACTION_STATE, partition, [aged], self.time)
-        host._coordinators[partition].replay(*aged)
+        host._shards.find(name, self.time)[1].replay(*aged)

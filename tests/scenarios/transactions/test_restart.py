@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.broker import transaction_shards
 from pykafka_broker.broker.coordinator_log import append_records, partition_for
 from pykafka_broker.broker.transaction_markers import write_marker
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
@@ -147,6 +148,25 @@ def test_a_partition_that_was_deleted_needs_no_marker(play: Play) -> None:
     assert play.said() == [
         "EndTxn v5 t P0/0 commit -> NONE P0/1",
         "DescribeTransactions t -> CompleteCommit 60000 ms started P0/1 -",
+    ]
+
+
+def test_while_the_log_is_read_there_is_no_coordinator(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = two_partitions(play)
+    monkeypatch.setattr(transaction_shards, "FIRST_SLICE_BYTES", 1)
+    play.crash()
+    play.describe("t")
+    play.end(producer)
+    play.list()
+    play.produce(producer, 1)  # the partition knows of its transaction, and asks nobody
+    play.wait(0)
+    play.end(producer)
+    assert play.said() == [
+        "DescribeTransactions t -> COORDINATOR_LOAD_IN_PROGRESS",
+        "EndTxn v5 t P0/0 commit -> COORDINATOR_LOAD_IN_PROGRESS -1/-1",
+        "ListTransactions v2 [] [] -1 None -> COORDINATOR_LOAD_IN_PROGRESS ",
+        "Produce v12 t P0/0 #1 to a-0 -> NONE 1",
+        "EndTxn v5 t P0/0 commit -> NONE P0/1",
     ]
 
 
