@@ -61,6 +61,7 @@ class BrokerAttributes:
     fetch_max_bytes: int
     fetch_purgatory_purge_interval_requests: int
     follower_fetch_last_tiered_offset_enable: bool
+    follower_replication_throttled_rate: int | None
     group_consumer_assignment_interval_ms: int
     group_consumer_assignors: list[str]
     group_consumer_heartbeat_interval_ms: int
@@ -130,6 +131,7 @@ class BrokerAttributes:
     kafka_metrics_reporters: list[str]
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int
+    leader_replication_throttled_rate: int | None
     listener_security_protocol_map: str
     listeners: list[str]
     log_cleaner_backoff_ms: int
@@ -252,6 +254,7 @@ class BrokerAttributes:
     remote_log_storage_manager_class_path: str | None
     remote_log_storage_manager_impl_prefix: str
     remote_log_storage_system_enable: bool
+    replica_alter_log_dirs_io_max_bytes_per_second: int | None
     replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int
     replica_fetch_min_bytes: int

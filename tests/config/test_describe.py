@@ -63,3 +63,11 @@ def test_a_set_internal_key_is_shown() -> None:
     names = {entry.name for entry in describe_broker(BrokerConfig({"log.initial.task.delay.ms": "1"}))}
     assert "log.initial.task.delay.ms" in names
     assert "unclean.leader.election.interval.ms" not in names
+
+
+def test_a_key_for_run_time_only_has_no_default() -> None:
+    name = "leader.replication.throttled.rate"
+    assert name not in {entry.name for entry in describe_broker(BrokerConfig())}
+    entries = {entry.name: entry for entry in describe_broker(BrokerConfig().with_dynamic({name: "5"}, {}))}
+    assert entries[name].value == "5"
+    assert entries[name].synonyms == [(name, "5", ConfigSource.DYNAMIC_DEFAULT_BROKER)]

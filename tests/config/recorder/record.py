@@ -30,6 +30,12 @@ RULES = {
 }
 # Keys of releases before 4.0 that the list of 3.9 no longer has, but old server.properties files do.
 OLDER_KEYS = {"port": {"type": "INT", "default": "9092", "removed": True}}
+# Keys that can only be set at run time (DynamicConfig.Broker); no list shows them unless they are.
+DYNAMIC_ONLY = (
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
 
 
 def definition(name: str, fact: dict[str, Any], modes: dict[str, str]) -> dict[str, Any]:
@@ -65,6 +71,9 @@ def collect(dump: dict[str, Any], facts: dict[str, Any]) -> dict[str, dict[str, 
                 default = fact["default"].split()[0] if fact["default"] else None
                 data[scope][name] = {"type": fact["type"], "default": default, "removed": True}
     data["broker"].update(OLDER_KEYS)
+    for name in DYNAMIC_ONLY:
+        fact = {"type": "LONG", "default": None, "min": 0, "internal": True}
+        data["broker"][name] = definition(name, fact, dump["modes"])
     for name, synonyms in dump["topic_synonyms"].items():
         data["topic"][name]["synonyms"] = synonyms
     for name, synonym in dump["group_synonyms"].items():
