@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Iterator, Sequence
 
 from pykafka_broker.config.effects import EFFECTS, effect_of
@@ -19,10 +21,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--scope", choices=SCOPES, help="only the keys of brokers, topics, groups or subscriptions")
     parser.add_argument("--effect", choices=EFFECTS, help="only the keys with this effect")
     options = parser.parse_args(arguments)
-    for scope, keys in SCOPES.items():
-        if options.scope in (None, scope):
-            for line in _lines(scope, keys(), options.effect):
-                print(line)
+    try:
+        for scope, keys in SCOPES.items():
+            if options.scope in (None, scope):
+                for line in _lines(scope, keys(), options.effect):
+                    print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
