@@ -113,8 +113,8 @@ def scripted_requests() -> Iterator[Whole]:
 
 
 def damaged(body: bytes, rng: random.Random) -> bytes:
-    """One to three damages, mostly behind the header, since one that names no API only ends the connection. Most keep the
-    length, so that more than the first check is reached."""
+    """One to three damages, mostly behind the header, since one that names no API only ends the connection. Most keep
+    the length, so that more than the first check is reached."""
     data = bytearray(body)
     for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
         at = rng.randrange(len(data)) if rng.random() < 0.05 or len(data) < 20 else rng.randrange(14, len(data))

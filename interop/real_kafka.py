@@ -19,11 +19,13 @@ from typing import Self
 from interop.java import java_command, kafka_classpath
 
 CLUSTER_ID = "DlucevI8RBOIwwbz5AzpFA"
-# One node can't hold three replicas; everything else is Kafka's default.
+# One node can't hold three replicas, and tests don't wait for members to come; else Kafka's defaults.
 SINGLE_NODE = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",

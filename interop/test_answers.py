@@ -6,7 +6,7 @@ import pytest
 
 from interop.answers.__main__ import RECORDED, SETTLE_S
 from interop.answers.areas import AREAS
-from interop.answers.script import agrees, run, scenarios_of
+from interop.answers.script import differences, run, scenarios_of
 
 ALL = [(area, name) for area, module in AREAS.items() for name in scenarios_of(module)]
 
@@ -16,9 +16,10 @@ def test_answers_are_those_of_kafka(area: str, name: str, bootstrap: str, target
     expected = json.loads((RECORDED / f"{area}.json").read_text())[name]
     settle_s = 0.0 if target_name == "pykafka" else SETTLE_S
     found = run(name, scenarios_of(AREAS[area])[name], bootstrap, settle_s)
+    assert [answer["ask"] for answer in found] == [answer["ask"] for answer in expected]
     different = [
-        f"{ours['ask']} ({ours['api']}):\n  Kafka {json.dumps(theirs['answer'])}\n  found {json.dumps(ours['answer'])}"
+        f"{ours['api']}, {ours['ask']}: {difference}"
         for ours, theirs in zip(found, expected, strict=True)
-        if not agrees(ours, theirs)
+        for difference in differences(ours["answer"], theirs["answer"])
     ]
     assert not different, "\n".join(different)

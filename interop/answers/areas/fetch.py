@@ -50,6 +50,7 @@ def limits(name: Name) -> Script:
     yield get("two partitions", fetch(both))
     yield get("zero bytes", fetch([fetch_topic(topic, partition_max_bytes=0)]))
     yield get("committed only", fetch([fetch_topic(topic, 18)], isolation_level=1))
+    yield get("unknown isolation level", fetch([fetch_topic(topic, 18)], isolation_level=7))
     yield get("a wait that ends empty", fetch([fetch_topic(topic, 20)], max_wait_ms=50, min_bytes=1))
 
 

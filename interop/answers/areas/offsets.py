@@ -62,6 +62,7 @@ def refusals(name: Name) -> Script:
     yield "unknown topic", list_offsets(name("none"), LATEST)
     yield "unknown partition", list_offsets(topic, LATEST, partition=9)
     yield "the same partition twice", list_offsets(topic, LATEST, EARLIEST)
+    yield "unknown isolation level", list_offsets(topic, LATEST, isolation=7)
     yield "future epoch", list_offsets(topic, LATEST, epoch=5)
     yield "current epoch", list_offsets(topic, LATEST, epoch=0)
 

@@ -100,11 +100,6 @@ def look_at_topics(name: Name) -> Script:
 
 
 @scenario
-def create_by_asking(name: Name) -> Script:
-    yield "missing", metadata(name("auto"), create_missing=True)
-
-
-@scenario
 def describe_in_pages(name: Name) -> Script:
     yield "create", create(new_topic(name("a"), 3), new_topic(name("b"), 2))
     both = [TopicRequest(name("b")), TopicRequest(name("a"))]
