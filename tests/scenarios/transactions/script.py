@@ -374,7 +374,7 @@ def listing(c: Client) -> None:
     c.wait(50)
     c.list(duration_ms=10)
     c.list(pattern=f"{c.name('t')}.*")
-    c.list(pattern="listing-t")
+    c.list(pattern=f"{c.name('t')}hre")
     c.list(pattern=".*e")
     c.list(pattern="")
     c.list(pattern="*")
