@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record batches v2
 _MAGIC_1_FROM = 2
+_NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _EMPTY = b""
 
 
@@ -62,7 +63,10 @@ class PartitionReader:
         try:
             return self._read(wanted, max_bytes, at_least_one)
         except ApiError as error:
-            return _failure(wanted, error.code)
+            failure = _failure(wanted, error.code)
+            if error.code in _NOT_HERE:
+                failure.aborted_transactions = []
+            return failure
         except OSError:
             return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
 

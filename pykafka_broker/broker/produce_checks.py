@@ -13,9 +13,17 @@ from typing import NamedTuple
 from pykafka_broker.config import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.compression import NONE, ZSTD, codec_by_name
-from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, UnsupportedCompression
-from pykafka_broker.records.header import BatchHeader, check_crc, read_header, read_magic, set_max_timestamp
+from pykafka_broker.records.compression import NONE, ZSTD, codec_by_name, decompress
+from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
+from pykafka_broker.records.header import (
+    HEADER_SIZE,
+    BatchHeader,
+    check_crc,
+    read_header,
+    read_magic,
+    require_whole,
+    set_max_timestamp,
+)
 
 Buffer = bytearray | memoryview
 
@@ -25,7 +33,15 @@ _UNLIMITED = 0x7FFFFFFFFFFFFFFF
 _NO_TIMESTAMP = -1
 
 
-class RecordErrors(ApiError):
+class RefusedByLog(ApiError):
+    """The log itself would not have these records: the answer then tells where it starts, but has no text."""
+
+
+class Explained(ApiError):
+    """One of the few refusals whose text a real broker passes on."""
+
+
+class RecordErrors(RefusedByLog, Explained):
     """Records that were refused one by one (KIP-467): `records` holds (index in the batch, message)."""
 
     def __init__(self, code: ErrorCode, message: str, records: list[tuple[int, str]]) -> None:
@@ -50,7 +66,7 @@ def prepare(records: Buffer | None, version: int, config: TopicConfig, now: int)
             return _prepare_message_set(records, config, now)
         return _prepare_batch(records, version, config, now)
     except InvalidRecord as error:
-        raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from None
+        raise _refused(str(error)) from None
     except CorruptBatch as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     except UnsupportedCompression as error:
@@ -59,24 +75,32 @@ def prepare(records: Buffer | None, version: int, config: TopicConfig, now: int)
 
 def _prepare_batch(records: Buffer | None, version: int, config: TopicConfig, now: int) -> Prepared:
     if records is None or not len(records):
-        raise ApiError(
-            ErrorCode.INVALID_RECORD, f"Produce requests with version {version} must have at least one record batch"
-        )
-    if read_magic(records) != 2:
+        raise _no_batch(version)
+    try:
+        magic = read_magic(records)
+    except TruncatedBatch:
+        raise _no_batch(version) from None
+    except CorruptBatch as error:
+        raise Explained(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if magic != 2:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
             f"Produce requests with version {version} are only allowed to contain record batches with magic version 2",
         )
-    header = read_header(records)
-    if header.length + 12 != len(records):
-        _refuse_length(records, header, version)
+    try:
+        header = read_header(records)
+        stop = require_whole(records, header)
+    except TruncatedBatch:
+        raise _no_batch(version) from None
+    if stop < len(records):
+        records = _only_one(records, stop, version)
     if header.codec == ZSTD and version < ZSTD_FROM:
         raise ApiError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {version} are not allowed to use ZStandard compression",
         )
     if header.base_offset != 0:
-        raise ApiError(ErrorCode.INVALID_RECORD, f"The base offset of a produced batch is 0, not {header.base_offset}")
+        raise _refused(f"The base offset of a produced batch is 0, not {header.base_offset}")
     if len(records) > config.max_message_bytes:
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -88,9 +112,19 @@ def _prepare_batch(records: Buffer | None, version: int, config: TopicConfig, no
     return _apply_topic_config(records, header, config, now)
 
 
-def _refuse_length(records: Buffer, header: BatchHeader, version: int) -> None:
-    if header.length + 12 > len(records):
-        raise CorruptBatch(f"{len(records)} bytes of a batch of {header.length + 12}")
+def _no_batch(version: int) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_RECORD, f"Produce requests with version {version} must have at least one record batch"
+    )
+
+
+def _only_one(records: Buffer, stop: int, version: int) -> Buffer:
+    """The first batch, where what follows it is too short to be another one, as a real broker reads it."""
+    try:
+        header = read_header(records, stop)
+        require_whole(records, header, stop)
+    except TruncatedBatch:
+        return memoryview(records)[:stop]
     raise ApiError(
         ErrorCode.INVALID_RECORD,
         f"Produce requests with version {version} are only allowed to contain exactly one record batch per partition",
@@ -100,21 +134,28 @@ def _refuse_length(records: Buffer, header: BatchHeader, version: int) -> None:
 def check_header(header: BatchHeader) -> None:
     """What a client's batch header may say."""
     if header.count <= 0 or header.count != header.last_offset_delta + 1:
-        raise ApiError(
-            ErrorCode.INVALID_RECORD,
-            f"Inconsistent batch: {header.count} records with a last offset delta of {header.last_offset_delta}",
-        )
+        raise _refused(f"{header.count} records with a last offset delta of {header.last_offset_delta}")
     if header.is_control:
-        raise ApiError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")
-    if header.is_transactional and not header.has_producer_id:
-        raise ApiError(ErrorCode.INVALID_RECORD, "Transactional records carry a producer id")
+        raise _refused("Clients are not allowed to write control records")
     if header.has_producer_id and header.base_sequence < 0:
-        raise ApiError(ErrorCode.INVALID_RECORD, f"Invalid sequence number {header.base_sequence} in a record batch")
-    if header.codec > ZSTD:
-        raise CorruptBatch(f"compression codec {header.codec}")
+        raise _refused(f"Invalid sequence number {header.base_sequence} in a record batch")
+
+
+def _refused(message: str) -> RefusedByLog:
+    return RefusedByLog(ErrorCode.INVALID_RECORD, message)
+
+
+def _check_compressed(batch: Buffer, header: BatchHeader) -> None:
+    """What can't be decompressed would stop every consumer. It is refused with the error that a real broker has."""
+    try:
+        decompress(header.codec, memoryview(batch)[HEADER_SIZE:])
+    except (CorruptBatch, ValueError) as error:
+        raise RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, f"a {header.codec} batch: {error}") from None
 
 
 def _apply_topic_config(batch: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> Prepared:
+    if header.codec:
+        _check_compressed(batch, header)
     if "compact" in config.cleanup_policy:
         _require_keys(batch, header)
     append_time = config.message_timestamp_type == "LogAppendTime"
@@ -134,7 +175,10 @@ def _apply_topic_config(batch: Buffer, header: BatchHeader, config: TopicConfig,
 
 def _require_keys(batch: Buffer, header: BatchHeader) -> None:
     from pykafka_broker.records.record import iter_records
+    from pykafka_broker.records.validation import has_null_key
 
+    if not has_null_key(batch):
+        return
     keyless = [index for index, record in enumerate(iter_records(batch)) if record.key is None]
     if keyless:
         raise RecordErrors(

@@ -414,12 +414,11 @@ class PartitionLog:
         """Base offset of each segment, and when it was last written to as far as its records tell."""
         return [(segment.base_offset, max(segment.max_timestamp, segment.created_ms)) for segment in self.segments]
 
-    def delete_records_before(self, offset: int, now: int) -> None:
+    def delete_records_before(self, offset: int) -> None:
         """Move the log's start (DeleteRecords, KIP-107); files go when `retain` comes by."""
         if offset > self.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is above the high watermark {self.high_watermark}")
         trimming.raise_log_start(self, offset)
-        trimming.retain(self, now)
 
     def retain(self, now: int) -> None:
         """Delete the segments that retention by time, size or log start offset lets go."""

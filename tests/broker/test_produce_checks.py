@@ -70,8 +70,21 @@ def test_a_flipped_bit_is_corrupt() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 20, 60, 61, 80])
-def test_a_batch_cut_short_is_corrupt(cut: int) -> None:
-    assert refusal(batch()[:-cut]).code is ErrorCode.CORRUPT_MESSAGE
+def test_a_batch_cut_short_is_no_batch(cut: int) -> None:
+    assert refusal(batch()[:-cut]).code is ErrorCode.INVALID_RECORD
+
+
+def test_bytes_after_the_batch_that_are_no_batch_are_left_out() -> None:
+    data = batch()
+    prepared = prepare(data + bytes(10), 9, config(), NOW)
+    assert bytes(prepared.batch) == bytes(data)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4, 7])
+def test_what_can_not_be_decompressed_is_refused(codec: int) -> None:
+    data = batch()
+    data[22] = codec
+    assert refusal(resealed(data)).code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_message_format_v1_does_not_pass_as_v3_request() -> None:

@@ -144,7 +144,7 @@ def test_a_log_made_again_takes_over_no_offsets(tmp_path: Path) -> None:
     log = logs.create("t", 0, TOPIC_ID, NOW)
     for _ in range(9):
         log.append(batch(), NOW)
-    log.delete_records_before(5, NOW)
+    log.delete_records_before(5)
     logs.flush(log, NOW)
     logs.on_deadline(NOW + MINUTE)
     assert "t 0 9" in (tmp_path / "logs/recovery-point-offset-checkpoint").read_text()
@@ -170,7 +170,7 @@ def test_log_start_offsets_survive_a_restart(tmp_path: Path) -> None:
     log = logs.create("t", 0, TOPIC_ID, NOW)
     for _ in range(9):
         log.append(batch(), NOW)
-    log.delete_records_before(5, NOW)
+    log.delete_records_before(5)
     logs.shutdown(NOW)
     assert started(tmp_path).get("t", 0).log_start_offset == 5
 

@@ -33,17 +33,14 @@ def delete_records(broker: Broker, context: RequestContext, request: DeleteRecor
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[
-                    _delete(broker, topic.name, one.partition_index, one.offset, context.now)
-                    for one in topic.partitions
-                ],
+                partitions=[_delete(broker, topic.name, one.partition_index, one.offset) for one in topic.partitions],
             )
             for topic in request.topics
         ]
     )
 
 
-def _delete(broker: Broker, topic: str, partition: int, offset: int, now: int) -> DeleteRecordsPartitionResult:
+def _delete(broker: Broker, topic: str, partition: int, offset: int) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
     try:
         log = broker.partition_log(topic, partition)
@@ -54,7 +51,7 @@ def _delete(broker: Broker, topic: str, partition: int, offset: int, now: int) -
         target = log.high_watermark if offset == _HIGH_WATERMARK else offset
         if target < 0 or target > log.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        log.delete_records_before(target, now)
+        log.delete_records_before(target)
         result.low_watermark = log.log_start_offset
         broker.purgatory.touch(log)
     except ApiError as error:

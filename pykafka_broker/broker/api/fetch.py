@@ -29,10 +29,13 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM = 13
 _NO_LIMIT = 0x7FFFFFFF
+_ISOLATION_LEVELS = frozenset(Isolation)
 
 
 @handles(ApiKey.FETCH)
 def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked:
+    if request.isolation_level not in _ISOLATION_LEVELS:
+        return _all_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
     try:
         attempt = FetchAttempt(broker, context, request)
     except ApiError as error:
@@ -169,3 +172,20 @@ def _wanted(request: FetchRequest, uses_ids: bool) -> list[FetchedPartition]:
         for topic in request.topics
         for one in topic.partitions
     ]
+
+
+def _all_failed(request: FetchRequest, code: ErrorCode) -> FetchResponse:
+    return FetchResponse(
+        error_code=code,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(partition_index=one.partition, error_code=code, high_watermark=-1, records=b"")
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

@@ -19,7 +19,11 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from pykafka_broker.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -39,40 +43,50 @@ _NAMED_SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _LEADER_EPOCHS_FROM = 4
+_ISOLATION_LEVELS = frozenset(Isolation)
 _NONE = -1
 
 
 @handles(ApiKey.LIST_OFFSETS)
 def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    isolation = Isolation(request.isolation_level)
-    topics = []
-    for topic in request.topics:
-        seen: set[int] = set()
-        partitions = []
-        for wanted in topic.partitions:
-            try:
-                if wanted.partition_index in seen:
-                    raise ApiError(ErrorCode.INVALID_REQUEST)
-                seen.add(wanted.partition_index)
-                answer = _answer(broker, topic.name, wanted, isolation, context.api_version)
-            except ApiError as error:
-                answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=error.code)
-            except OSError:
-                answer = ListOffsetsPartitionResponse(
-                    partition_index=wanted.partition_index, error_code=ErrorCode.KAFKA_STORAGE_ERROR
-                )
-            partitions.append(answer)
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
-    return ListOffsetsResponse(topics=topics)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(name=topic.name, partitions=_partitions(broker, context, request, topic))
+            for topic in request.topics
+        ]
+    )
+
+
+def _partitions(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest, topic: ListOffsetsTopic
+) -> list[ListOffsetsPartitionResponse]:
+    """One answer a partition; one that is asked for twice is refused, once."""
+    asked = [wanted.partition_index for wanted in topic.partitions]
+    answers = {}
+    for wanted in topic.partitions:
+        index = wanted.partition_index
+        try:
+            if len(asked) > 1 and asked.count(index) > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST)
+            answers[index] = _answer(broker, topic.name, wanted, request.isolation_level, context.api_version)
+        except ApiError as error:
+            answers[index] = ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+        except OSError:
+            answers[index] = ListOffsetsPartitionResponse(
+                partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR
+            )
+    return list(answers.values())
 
 
 def _answer(
-    broker: Broker, topic: str, wanted: ListOffsetsPartition, isolation: Isolation, version: int
+    broker: Broker, topic: str, wanted: ListOffsetsPartition, isolation: int, version: int
 ) -> ListOffsetsPartitionResponse:
+    if isolation not in _ISOLATION_LEVELS:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
     log = broker.partition_log(topic, wanted.partition_index)
     if wanted.current_leader_epoch >= 0:
         check_leader_epoch(log, wanted.current_leader_epoch)
-    end = log.last_stable_offset if isolation is Isolation.READ_COMMITTED else log.high_watermark
+    end = log.last_stable_offset if isolation == Isolation.READ_COMMITTED else log.high_watermark
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     if version == 0:
         answer.old_style_offsets = _old_style_offsets(log, wanted, end)
@@ -91,7 +105,8 @@ def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int, int]
     if timestamp == LATEST:
         return end, _NONE, log.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return log.log_start_offset, _NONE, log.epoch_at(log.log_start_offset)
+        start = log.log_start_offset
+        return start, _NONE, log.leader_epoch if start == log.log_end_offset else log.epoch_at(start)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NONE, _NONE, _NONE
     found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.produce_checks import Buffer, RecordErrors, prepare
+from pykafka_broker.broker.produce_checks import Buffer, Explained, RecordErrors, RefusedByLog, prepare
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import handles
 from pykafka_broker.errors import ApiError, FrameError
@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 TOPIC_IDS_FROM = 13
 INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themselves when they write internal topics
 _ATTRIBUTES_LOW_BYTE = 22
+_REFUSALS_OF_A_LOG = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_TXN_STATE,
+    }
+)
 
 
 @handles(ApiKey.PRODUCE)
@@ -58,9 +66,9 @@ def produce(broker: Broker, context: RequestContext, request: ProduceRequest) ->
                     raise refused or unknown  # type: ignore[misc]
                 answer = _append(broker, context, request, name, one.index, one.records, unflushed)
             except ApiError as error:
-                answer = _failure(one.index, error)
+                answer = _failure(broker, name, one.index, error)
             except OSError as error:
-                answer = _failure(one.index, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror))
+                answer = _failure(broker, name, one.index, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror))
             answers.append(answer)
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     if request.acks == 0:
@@ -95,7 +103,8 @@ def _append(
     answer = PartitionProduceResponse(
         index=partition,
         base_offset=appended.base_offset,
-        log_append_time_ms=log_append_time,
+        # A duplicate is answered with the time of the batch that it repeats, whatever the topic's timestamp type is.
+        log_append_time_ms=appended.max_timestamp if appended.duplicate else log_append_time,
         log_start_offset=appended.log_start_offset,
     )
     if log.log_end_offset - log.recovery_point >= config.flush_messages:
@@ -144,10 +153,13 @@ def _refused(request: ProduceRequest) -> ApiError | None:
     return None
 
 
-def _failure(partition: int, error: ApiError) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(
-        index=partition, error_code=error.code, base_offset=-1, error_message=error.message
-    )
+def _failure(broker: Broker, topic: str, partition: int, error: ApiError) -> PartitionProduceResponse:
+    """A real broker tells the log's start where the log was asked, and a text only where single records are bad."""
+    answer = PartitionProduceResponse(index=partition, error_code=error.code, base_offset=-1)
+    if isinstance(error, RefusedByLog) or error.code in _REFUSALS_OF_A_LOG:
+        answer.log_start_offset = broker.partition_log(topic, partition).log_start_offset
+    if isinstance(error, Explained):
+        answer.error_message = error.message
     if isinstance(error, RecordErrors):
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)

@@ -72,7 +72,7 @@ def test_by_name(broker: LightBroker) -> None:
 
 
 def test_the_start_moves_with_delete_records(broker: LightBroker) -> None:
-    broker.partition_log("t", 0).delete_records_before(4, NOW)
+    broker.partition_log("t", 0).delete_records_before(4)
     assert found(answer(broker, -2)) == (4, -1)
     assert found(answer(broker, -4)) == (4, -1)
 

@@ -121,7 +121,7 @@ class Workload:
         if log.log_end_offset > log.log_start_offset:
             target = self.random.randrange(log.log_start_offset, log.log_end_offset + 1)
             self.promises.start[key] = target
-            log.delete_records_before(target, self.now)
+            log.delete_records_before(target)
 
     def roll(self) -> None:
         _, log = self.log()
