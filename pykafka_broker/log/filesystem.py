@@ -61,7 +61,8 @@ class FileSystem(Protocol):
 
     def remove_tree(self, path: str) -> None: ...
 
-    def make_directory(self, path: str) -> None: ...
+    def make_directory(self, path: str) -> None:
+        """With those above it that are missing; one that exists is left as it is."""
 
     def list_directory(self, path: str) -> list[str]: ...
 
@@ -171,7 +172,12 @@ class OsFileSystem:
         shutil.rmtree(path)
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        try:
+            os.mkdir(path)
+        except FileNotFoundError:
+            os.makedirs(path, exist_ok=True)
+        except FileExistsError:
+            pass
 
     def list_directory(self, path: str) -> list[str]:
         return os.listdir(path)

@@ -73,7 +73,7 @@ def _unsynced_files(log: PartitionLog, closed: bool) -> tuple[list[FileHandle], 
     """Handles of segments and their indexes, and paths of the small files."""
     handles, paths = [], []
     for segment in log.segments.starting_from(log.recovery_point):
-        handles.append(segment.log.handle())
+        handles.append(segment.log.create())
         if segment is not log.segments.active or closed:
             handles += [file.handle() for file in segment.files()[1:] if file.exists()]
         elif segment.transactions.entries:

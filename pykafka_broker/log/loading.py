@@ -40,15 +40,12 @@ def create_log(
     now: int,
     listener: LogListener,
 ) -> PartitionLog:
-    """A new, empty log in a folder of its own."""
+    """A new, empty log in a folder of its own; the files that would be empty come with the first batch."""
     fs = files.fs
     fs.make_directory(directory)
     if topic_id != ZERO_ID:
         write_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}", topic_id)
     segment = LogSegment(files, directory, 0, size=0, now=now, fresh=True)
-    segment.log.create()
-    epochs = LeaderEpochs(fs, f"{directory}/{EPOCHS_FILE}", [])
-    epochs.write(sync=False)
     return PartitionLog(
         topic,
         partition,
@@ -58,7 +55,7 @@ def create_log(
         files=files,
         segments=Segments([segment]),
         producers=ProducerState(f"{topic}-{partition}"),
-        epochs=epochs,
+        epochs=LeaderEpochs(fs, f"{directory}/{EPOCHS_FILE}", []),
         log_start_offset=0,
         log_end_offset=0,
         recovery_point=0,

@@ -108,7 +108,7 @@ class LogSegment:
 
     def append(self, batch: Buffer, last_offset: int, timestamp: int, config: TopicConfig) -> None:
         """Write one batch, whose greatest timestamp is `timestamp`, at the end."""
-        handle = self.log.handle()
+        handle = self.log.handle() if self.size else self.log.create()
         try:
             handle.write_at(batch, self.size)
         except OSError:
@@ -161,6 +161,7 @@ class LogSegment:
             self._cut_edge()
         if self._sealed:
             return
+        self.log.create()
         if self.max_timestamp != NO_TIMESTAMP:
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
         self.offset_index.write_out()
