@@ -122,7 +122,20 @@ class MetadataPublisher:
         self.log.append(records, now)
         self.log.apply([record.message for record in records], self.image, delta)
         self._follow(delta, now)
+        if self.log.bytes_since_snapshot >= self.broker.config.metadata_log_max_record_bytes_between_snapshots:
+            self._write_snapshot(now)
         return delta
+
+    def _write_snapshot(self, now: int) -> None:
+        from pykafka_broker.cluster.image_records import image_records
+
+        controller = self.controller
+        records = image_records(self.image, controller.partition_record_version(), controller.broker_record_version())
+        try:
+            self.log.write_snapshot(records, now)
+        except OSError as error:
+            logger.warning("Could not write a snapshot of the metadata: %s", error)
+            self.log.bytes_since_snapshot = 0  # the next one is tried after as much again
 
     def _follow(self, delta: MetadataDelta, now: int) -> None:
         broker = self.broker

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pykafka_broker.cluster.controller import Controller
-from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, METADATA_VERSION, SUPPORTED
+from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, SUPPORTED
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
 from pykafka_broker.log.filesystem import FileSystem
@@ -57,8 +57,7 @@ def registration(
     log_dirs: Sequence[bytes],
 ) -> ApiMessageAndVersion:
     """This broker's RegisterBrokerRecord. It is not fenced: when it is written the node is about to serve."""
-    level = controller.image.features.get(METADATA_VERSION, 0)
-    version = 4 if level >= 30 else 3 if level >= 17 else 2 if level >= 8 else 1
+    version = controller.broker_record_version()
     record = RegisterBrokerRecord(
         broker_id=controller.node_id,
         incarnation_id=incarnation_id,

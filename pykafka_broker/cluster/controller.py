@@ -21,6 +21,8 @@ PRODUCER_ID_BLOCK_SIZE = 1000
 # The first metadata.version whose partition records have directory ids (KIP-858), eligible leader replicas (KIP-966)
 _DIRECTORIES_FROM = 17
 _ELR_FROM = 23
+# ... and whose broker records have cordoned directories (KIP-1066).
+_CORDONED_FROM = 30
 
 
 class Effects(NamedTuple, Generic[ReplyT]):
@@ -59,6 +61,10 @@ class Controller:
     def partition_record_version(self) -> int:
         level = self.image.features.get(METADATA_VERSION, 0)
         return 2 if level >= _ELR_FROM else 1 if level >= _DIRECTORIES_FROM else 0
+
+    def broker_record_version(self) -> int:
+        level = self.image.features.get(METADATA_VERSION, 0)
+        return 4 if level >= _CORDONED_FROM else 3 if level >= _DIRECTORIES_FROM else 2 if level >= 8 else 1
 
     def allocate_producer_ids(self) -> Effects[ProducerIdBlock]:
         """The next block; what is left of a block when its broker stops is never handed out."""

@@ -13,7 +13,13 @@ from typing import Any
 from pykafka_broker.cluster import quorum_state
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError, RecordType, decode_record, encode_record
-from pykafka_broker.cluster.snapshot import ControlType, latest_snapshot
+from pykafka_broker.cluster.snapshot import (
+    ControlType,
+    latest_snapshot,
+    remove_older_snapshots,
+    snapshot_name,
+    write_snapshot,
+)
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.protocol.runtime import ZERO_UUID
@@ -75,7 +81,9 @@ class MetadataLog:
     def __init__(self, log: PartitionLog, fs: FileSystem, node_id: int, directory_id: bytes) -> None:
         self.log = log
         self.epoch = 0
+        self.bytes_since_snapshot = 0
         self.kraft_version = 0
+        self._last_timestamp = 0
         self._fs = fs
         self._node_id = node_id
         self._directory_id = directory_id
@@ -99,6 +107,8 @@ class MetadataLog:
             for header, batch in snapshot.batches():
                 replay.batch(header, batch)
             start = snapshot.end_offset
+            if start > self.log.log_end_offset:
+                raise MetadataError(f"{snapshot.path} is ahead of its log, which ends at {self.log.log_end_offset}")
         elif start > 0:
             raise MetadataError(f"{self.log.directory} begins at offset {start} and has no snapshot of what was before")
         while start < self.log.log_end_offset:
@@ -108,6 +118,7 @@ class MetadataLog:
             for header, batch in iter_batches(read.records.read()):
                 if header.base_offset >= start:  # snapshots end where a batch ends
                     replay.batch(header, batch)
+                    self.bytes_since_snapshot += header.size
                 start = header.next_offset
         self.kraft_version = replay.kraft_version
         return replay.delta
@@ -123,11 +134,11 @@ class MetadataLog:
         known = max(quorum_state.read_epoch(self._fs, self._quorum_state), self.log.epochs.latest or 0)
         self.epoch = known + 1
         quorum_state.write_leader(self._fs, self._quorum_state, self._node_id, self.epoch, self.kraft_version)
-        version = self.kraft_version
-        voter = Voter(self._node_id, self.voter_directory_id)
-        message = LeaderChangeMessage(version, self._node_id, [voter], [voter])
+        # Version 1 has directory ids, but a 4.3 broker writes and reads version 0 whatever kraft.version is.
+        voter = Voter(self._node_id)
+        message = LeaderChangeMessage(0, self._node_id, [voter], [voter])
         builder = BatchBuilder(control=True)
-        builder.append(_CONTROL_KEY.pack(0, ControlType.LEADER_CHANGE), message.encode(version), now)
+        builder.append(_CONTROL_KEY.pack(0, ControlType.LEADER_CHANGE), message.encode(0), now)
         self._append(builder, now)
 
     def append(self, records: Iterable[ApiMessageAndVersion], now: int) -> int:
@@ -138,5 +149,27 @@ class MetadataLog:
         return self._append(builder, now)
 
     def _append(self, builder: BatchBuilder, now: int) -> int:
-        info = self.log.append(builder.build(), now, leader_epoch=self.epoch, origin=Origin.RAFT_LEADER)
+        batch = builder.build()
+        info = self.log.append(batch, now, leader_epoch=self.epoch, origin=Origin.RAFT_LEADER)
+        self.bytes_since_snapshot += len(batch)
+        self._last_timestamp = now
         return info.last_offset
+
+    def write_snapshot(self, records: Iterable[ApiMessageAndVersion], now: int) -> None:
+        """Keep what the log says so far as a snapshot, so that the next start reads on from here."""
+        if self.kraft_version:
+            return  # such a snapshot must also name the voters, which stand in the older one and in the log
+        for segment in self.log.segments.starting_from(self.log.recovery_point):
+            segment.log.handle().sync()  # a snapshot must never be ahead of its log
+        end_offset = self.log.log_end_offset
+        path = f"{self.log.directory}/{snapshot_name(end_offset, self.epoch)}"
+        write_snapshot(
+            self._fs,
+            path,
+            records,
+            now=now,
+            epoch=self.epoch,
+            last_contained_log_timestamp=self._last_timestamp,
+        )
+        self.bytes_since_snapshot = 0
+        remove_older_snapshots(self._fs, self.log.directory, end_offset)

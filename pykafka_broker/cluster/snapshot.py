@@ -63,6 +63,13 @@ def latest_snapshot(fs: FileSystem, directory: str) -> Snapshot | None:
     return Snapshot(fs, f"{directory}/{newest[0]}", int(newest[1]), int(newest[2]))
 
 
+def remove_older_snapshots(fs: FileSystem, directory: str, end_offset: int) -> None:
+    for name in fs.list_directory(directory):
+        match = _NAME.fullmatch(name)
+        if match is not None and int(match[1]) < end_offset:
+            fs.remove(f"{directory}/{name}")
+
+
 def snapshot_name(end_offset: int, epoch: int) -> str:
     return f"{end_offset:020d}-{epoch:010d}.checkpoint"
 

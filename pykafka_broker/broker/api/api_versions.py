@@ -17,7 +17,7 @@ from pykafka_broker.broker.api.encoded_reply import EncodedReply
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles, served_versions
 from pykafka_broker.broker.routes import ROUTES
-from pykafka_broker.cluster.features import SUPPORTED
+from pykafka_broker.cluster.features import KRAFT_VERSION, SUPPORTED
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -56,7 +56,9 @@ def api_versions(
 
 
 def _answer(broker: Broker, version: int) -> ApiVersionsResponse:
-    features = broker.image.features
+    features = dict(broker.image.features)
+    if broker.metadata.log.kraft_version:  # kept by the quorum, not by the controller
+        features[KRAFT_VERSION] = broker.metadata.log.kraft_version
     return ApiVersionsResponse(
         api_keys=[ApiVersion(api_key, *served_versions(api_key)) for api_key in sorted(ROUTES)],
         supported_features=[

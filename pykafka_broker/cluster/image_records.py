@@ -1,0 +1,90 @@
+"""The image as records: what a snapshot holds.
+
+Rule: applying these records to an empty image gives the same image. `metadata.version` comes first, since it says how
+the rest is to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pykafka_broker.cluster.features import METADATA_VERSION
+from pykafka_broker.cluster.image import BrokerImage, MetadataImage, PartitionImage, QuotaEntity
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord, EntityData
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
+from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
+from pykafka_broker.protocol.stored.partition_record import PartitionRecord
+from pykafka_broker.protocol.stored.producer_ids_record import ProducerIdsRecord
+from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+from pykafka_broker.protocol.stored.topic_record import TopicRecord
+
+
+def image_records(image: MetadataImage, partition_version: int, broker_version: int) -> Iterator[ApiMessageAndVersion]:
+    """`partition_version` and `broker_version` are those that the image's metadata.version calls for."""
+    names = sorted(image.features, key=lambda name: (name != METADATA_VERSION, name))
+    for name in names:
+        yield ApiMessageAndVersion(FeatureLevelRecord(name, image.features[name]), 0)
+    for controller in image.controllers.values():
+        yield ApiMessageAndVersion(controller, 0)
+    for broker in image.brokers.values():
+        yield ApiMessageAndVersion(_broker(broker, broker_version), broker_version)
+    for topic in image.topics.values():
+        yield ApiMessageAndVersion(TopicRecord(topic.name, topic.id), 0)
+        for partition in topic.partitions.values():
+            yield ApiMessageAndVersion(_partition(topic.id, partition, partition_version), partition_version)
+    for (kind, name), configs in image.configs.items():
+        for key, value in configs.items():
+            yield ApiMessageAndVersion(ConfigRecord(kind, name, key, value), 0)
+    for entity, quotas in image.client_quotas.items():
+        for quota, limit in quotas.items():
+            yield ApiMessageAndVersion(_quota(entity, quota, limit), 0)
+    if image.next_producer_id:
+        yield ApiMessageAndVersion(ProducerIdsRecord(-1, -1, image.next_producer_id), 0)
+    for group in (image.acls, image.scram, image.delegation_tokens):
+        for record in group.values():
+            yield ApiMessageAndVersion(record, 0)
+
+
+def _broker(broker: BrokerImage, version: int) -> RegisterBrokerRecord:
+    record = RegisterBrokerRecord(
+        broker_id=broker.id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=[BrokerEndpoint(*endpoint) for endpoint in broker.endpoints],
+        features=[BrokerFeature(name, lowest, highest) for name, (lowest, highest) in broker.features.items()],
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+    )
+    if version >= 3:
+        record.log_dirs = list(broker.log_dirs)
+    if version >= 4:
+        record.cordoned_log_dirs = list(broker.cordoned_log_dirs)
+    return record
+
+
+def _partition(topic_id: bytes, partition: PartitionImage, version: int) -> PartitionRecord:
+    record = PartitionRecord(
+        partition.partition,
+        topic_id,
+        list(partition.replicas),
+        list(partition.isr),
+        list(partition.removing_replicas),
+        list(partition.adding_replicas),
+        partition.leader,
+        partition.leader_recovery_state,
+        partition.leader_epoch,
+        partition.partition_epoch,
+    )
+    if version >= 1:
+        record.directories = list(partition.directories)
+    if version >= 2 and partition.elr:
+        record.eligible_leader_replicas = list(partition.elr)
+    if version >= 2 and partition.last_known_elr:
+        record.last_known_elr = list(partition.last_known_elr)
+    return record
+
+
+def _quota(entity: QuotaEntity, key: str, value: float) -> ClientQuotaRecord:
+    return ClientQuotaRecord([EntityData(kind, name) for kind, name in entity], key, value, False)
