@@ -48,6 +48,7 @@ class GroupHost:
         self.coordinator = GroupCoordinator(broker.config, broker.image, self._new_id, self._group_config)
         self._ready: set[int] = set()  # partitions whose log has been read
         self._loading: dict[int, Iterator[int]] = {}
+        self.coordinator.on_topics_changed((), True, broker.metadata.applied_offset)
         broker.metadata.subscribe(self._on_metadata)
 
     def _new_id(self) -> str:
@@ -207,7 +208,12 @@ class GroupHost:
             self._ready.clear()
             self._loading.clear()
             self._apply_unasked(self.coordinator.unload(list(self.coordinator.groups)), now)
-        elif deleted:
+            return
+        created = {topic.name for topic in delta.created}
+        changed = created | deleted | {topic.name for topic, _ in delta.new_partitions}
+        if changed:
+            self.coordinator.on_topics_changed(changed, bool(created), self._broker.metadata.applied_offset)
+        if deleted:
             self._apply_unasked(self.coordinator.on_topics_deleted(deleted), now)
 
     def _apply_unasked(self, several: Iterable[Effects], now: int) -> None:

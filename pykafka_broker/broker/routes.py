@@ -72,4 +72,6 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Route("alter_configs"),
     ApiKey.DESCRIBE_LOG_DIRS: Route("describe_log_dirs"),
     ApiKey.ALTER_REPLICA_LOG_DIRS: Route("alter_replica_log_dirs"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Route("consumer_group_heartbeat"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Route("consumer_group_describe"),
 }

@@ -44,7 +44,7 @@ class ClassicProtocol:
     def join(self, group: ClassicGroup | None, join: Join) -> None:
         """`group` None: there is none yet."""
         request = join.request
-        created = group is None
+        created, written = group is None, len(join.effects.records)
         if group is None:
             if request.member_id != UNKNOWN_MEMBER:
                 join.effects.reply = refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
@@ -52,7 +52,7 @@ class ClassicProtocol:
             group = ClassicGroup(request.group_id, join.now)
             self._table.groups[request.group_id] = group
         self._join.join(group, join)
-        if created and not join.effects.records:
+        if created and len(join.effects.records) == written:
             join.effects.records.append(stored.empty_group_metadata(group))
 
     # SyncGroup
@@ -164,6 +164,14 @@ class ClassicProtocol:
                 group.move_to(STABLE, now)
         else:
             self._table.groups[group_id] = restored(group_id, value, now)
+
+    def send_away(self, group: ClassicGroup, effects: Effects) -> None:
+        """Tell whoever waits that the coordinator is elsewhere."""
+        for member in group.members.values():
+            if member.join_token is not None:
+                effects.complete(member.join_token, refusal(ErrorCode.NOT_COORDINATOR, member.member_id))
+            if member.sync_token is not None:
+                effects.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
 
     def on_loaded(self, group: ClassicGroup, effects: Effects, now: int) -> None:
         """The log has been read: members have a full session to come back in."""

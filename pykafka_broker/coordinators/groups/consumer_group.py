@@ -132,6 +132,12 @@ class ResolvedRegex:
         self.resolved_at = resolved_at
 
 
+def topics_read(member: ConsumerMember, regexes: Mapping[str, ResolvedRegex]) -> frozenset[str]:
+    """The topics that one member reads; of a pattern those that it was resolved to."""
+    resolved = regexes.get(member.topic_regex) if member.topic_regex else None
+    return member.topic_names if resolved is None else member.topic_names | resolved.topics
+
+
 class ConsumerGroup:
     """A group of the consumer protocol; some of its members may still speak the classic one."""
 
@@ -246,18 +252,12 @@ class ConsumerGroup:
         """All topics that these members read, by name or by pattern."""
         names: set[str] = set()
         for member in members:
-            names.update(self.topics_of(member))
+            names.update(topics_read(member, self.regexes))
         return names
 
-    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The topics that one member reads; of a pattern those that it was last resolved to."""
-        if not member.topic_regex:
-            return member.topic_names
-        resolved = self.regexes.get(member.topic_regex)
-        return member.topic_names if resolved is None else member.topic_names | resolved.topics
-
-    def regex_subscribers(self, regex: str) -> int:
-        return sum(member.topic_regex == regex for member in self.members.values())
+    def reads_any(self, topics: frozenset[str]) -> bool:
+        """Whether a member names one of these topics, be there such a topic or not."""
+        return any(not topics.isdisjoint(member.topic_names) for member in self.members.values())
 
     def preferred_assignor(self, members: Iterable[ConsumerMember]) -> str | None:
         """The one that most members ask for, if any does."""

@@ -6,7 +6,7 @@ Rule: it is computed for one group epoch, and only what changes for a member is 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.coordinators.groups import consumer_stored
@@ -14,8 +14,10 @@ from pykafka_broker.coordinators.groups.assignors import ASSIGNORS, GroupSpec, M
 from pykafka_broker.coordinators.groups.consumer_group import (
     ConsumerGroup,
     ConsumerMember,
+    ResolvedRegex,
     Target,
     frozen_target,
+    topics_read,
 )
 from pykafka_broker.coordinators.groups.group import GroupTable, Topics
 
@@ -41,6 +43,7 @@ def metadata_hash(topics: Topics, names: Iterable[str]) -> int:
 def next_target(
     table: GroupTable,
     group: ConsumerGroup,
+    regexes: Mapping[str, ResolvedRegex],
     members: list[ConsumerMember],
     epoch: int,
     now: int,
@@ -52,7 +55,7 @@ def next_target(
     before = {member.member_id: group.target_of(member) for member in members}
     specs = {
         member.member_id: MemberSpec(
-            member.instance_id, topic_ids(topics, group.topics_of(member)), before[member.member_id]
+            member.instance_id, topic_ids(topics, topics_read(member, regexes)), before[member.member_id]
         )
         for member in members
     }

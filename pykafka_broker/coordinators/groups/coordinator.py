@@ -10,17 +10,24 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.coordinators.effects import Effects, KeyValue, Token
-from pykafka_broker.coordinators.groups import stored
+from pykafka_broker.coordinators.groups import classic_listing, consumer_listing, consumer_stored, stored
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.classic_join import Join, refusal
-from pykafka_broker.coordinators.groups.classic_listing import describe
+from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
+from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
+from pykafka_broker.coordinators.groups.consumer_group import JOIN_EPOCH, ConsumerGroup
+from pykafka_broker.coordinators.groups.consumer_replay import ConsumerReplay
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, Topics
+from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.offset_requests import OffsetRequests
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
@@ -56,6 +63,10 @@ class GroupCoordinator:
         self.table = GroupTable(config, topics, new_id, group_config)
         self.offsets = OffsetStore()
         self._classic = ClassicProtocol(self.table)
+        self._consumer = ConsumerProtocol(self.table)
+        self._migration = Migration(self.table, self._classic.rebalance, self._consumer)
+        self._classic_members = ClassicMembers(self.table, self._consumer, self._migration)
+        self._consumer_replay = ConsumerReplay(self.table)
         self._offset_requests = OffsetRequests(self.table, self.offsets, self._keep_alive)
 
     @property
@@ -68,39 +79,59 @@ class GroupCoordinator:
     def join(self, request: JoinGroupRequest, caller: Caller, token: Token, now: int) -> Effects:
         """JoinGroup. Without a reply the request waits under `token`."""
         effects = Effects(key=request.group_id)
+        join = Join(caller, request, token, now, effects)
+        try:
+            self._check_join(request)
+            group = self.groups.get(request.group_id)
+            if isinstance(group, ConsumerGroup) and not group.is_empty:
+                self._classic_members.join(group, join)
+            elif group is None or isinstance(group, ClassicGroup):
+                self._classic.join(group, join)
+            elif isinstance(group, ConsumerGroup):
+                effects.records += consumer_stored.group_tombstones(group)
+                self._classic.join(None, join)
+            else:
+                raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        except ApiError as error:
+            return Effects(refusal(error.code, request.member_id), key=request.group_id)
+        return _own_reply(effects, token)
+
+    def _check_join(self, request: JoinGroupRequest) -> None:
         config = self.table.config
         if not request.group_id:
-            effects.reply = refusal(ErrorCode.INVALID_GROUP_ID, request.member_id)
-        elif (
-            not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        if not (
+            config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms
         ):
-            effects.reply = refusal(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
-        else:
-            group = self.groups.get(request.group_id)
-            join = Join(caller, request, token, now, effects)
-            if group is None or isinstance(group, ClassicGroup):
-                self._classic.join(group, join)
-            else:
-                join.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
-        return _own_reply(effects, token)
+            raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
 
     def sync(self, request: SyncGroupRequest, token: Token, now: int) -> Effects:
         """SyncGroup. Without a reply the request waits under `token`."""
         effects = Effects(key=request.group_id)
         group = self.groups.get(request.group_id)
-        if not request.group_id:
-            effects.reply = SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-        elif isinstance(group, ClassicGroup):
-            self._classic.sync(group, request, token, effects, now)
-        else:
-            effects.reply = SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        try:
+            if not request.group_id:
+                raise ApiError(ErrorCode.INVALID_GROUP_ID)
+            if isinstance(group, ClassicGroup):
+                self._classic.sync(group, request, token, effects, now)
+            elif isinstance(group, ConsumerGroup):
+                self._classic_members.sync(group, request, effects, now)
+            else:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        except ApiError as error:
+            return Effects(SyncGroupResponse(error_code=error.code), key=request.group_id)
         return _own_reply(effects, token)
 
     def heartbeat(self, request: HeartbeatRequest, now: int) -> ErrorCode:
         """Heartbeat; it never writes and never waits."""
         group = self.table.groups.get(request.group_id)
-        if group.__class__ is ClassicGroup:
+        if isinstance(group, ClassicGroup):
             return self._classic.heartbeat(group, request, now)
+        if isinstance(group, ConsumerGroup):
+            try:
+                return self._classic_members.heartbeat(group, request, now)
+            except ApiError as error:
+                return error.code
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
 
     def leave(self, request: LeaveGroupRequest, now: int) -> Effects:
@@ -111,6 +142,8 @@ class GroupCoordinator:
             effects.reply = LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         elif isinstance(group, ClassicGroup):
             self._classic.leave(group, request, effects, now)
+        elif isinstance(group, ConsumerGroup):
+            self._classic_members.leave(group, request, effects, now)
         else:
             unknown = [
                 MemberResponse(one.member_id, one.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID)
@@ -123,6 +156,46 @@ class GroupCoordinator:
         member = group.members.get(member_id)
         if member is not None:
             self._classic.rebalance.keep_alive(member, now)
+
+    # The consumer protocol
+
+    def consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: int) -> Effects:
+        """ConsumerGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1 or -2."""
+        effects = Effects(key=request.group_id)
+        try:
+            self._consumer.check(request, caller)
+            group = self.groups.get(request.group_id)
+            if request.member_epoch < JOIN_EPOCH:
+                if not isinstance(group, ConsumerGroup):
+                    raise self._no_consumer_group(request.group_id, "Group")
+                self._consumer.leave(group, request, effects, now)
+            else:
+                joins = request.member_epoch == JOIN_EPOCH
+                consumer_group = self._consumer_group(request.group_id, group, joins, effects, now)
+                self._consumer.heartbeat(consumer_group, request, caller, effects, now)
+        except ApiError as error:
+            reply = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+            return Effects(reply, key=request.group_id)
+        return effects
+
+    def _consumer_group(
+        self, group_id: str, group: Group | None, joins: bool, effects: Effects, now: int
+    ) -> ConsumerGroup:
+        """The group, or what it will be once somebody has joined."""
+        if isinstance(group, ConsumerGroup):
+            return group
+        if not joins or not (group is None or isinstance(group, ClassicGroup)):
+            raise self._no_consumer_group(group_id, "Consumer group")
+        if isinstance(group, ClassicGroup):
+            if not group.is_empty:
+                return self._migration.upgrade(group, effects, now)
+            effects.records.append(stored.group_metadata_tombstone(group_id))
+        return ConsumerGroup(group_id)
+
+    def _no_consumer_group(self, group_id: str, what: str) -> ApiError:
+        if group_id in self.groups:
+            return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
 
     # Offsets
 
@@ -153,7 +226,15 @@ class GroupCoordinator:
         group = self.table.existing(group_id)
         if not isinstance(group, ClassicGroup):
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
-        return describe(group)
+        return classic_listing.describe(group)
+
+    def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
+        """One group of a ConsumerGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
+        group = self.table.existing(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        default = self.table.config.group_consumer_assignors[0]
+        return consumer_listing.describe(group, self.table.topics, default)
 
     def delete_group(self, group_id: str) -> Effects:
         """One group of a DeleteGroups request; the reply is an ErrorCode."""
@@ -164,11 +245,8 @@ class GroupCoordinator:
             effects.reply = error.code
             return effects
         effects.records += self._offset_requests.all_tombstones(group_id)
-        effects.records += self._group_tombstones(self.groups[group_id])
+        effects.records += _group_tombstones(self.groups[group_id])
         return effects
-
-    def _group_tombstones(self, group: Group) -> list[KeyValue]:
-        return [stored.group_metadata_tombstone(group.group_id)]
 
     # Hard state
 
@@ -194,6 +272,8 @@ class GroupCoordinator:
             )
         elif isinstance(key_message, GroupMetadataKey):
             self._classic.replay(key_message.group, value_message, now)
+        elif self._consumer_replay.takes(key_message):
+            self._consumer_replay.replay(key_message, value_message)
 
     def replay_end_txn(self, producer_id: int, committed: bool, owns: Callable[[str], bool] | None = None) -> None:
         """A transaction marker stands in a log; `owns` says which groups are that log's."""
@@ -209,6 +289,8 @@ class GroupCoordinator:
             group, effects = self.groups[group_id], Effects(key=group_id)
             if isinstance(group, ClassicGroup):
                 self._classic.on_loaded(group, effects, now)
+            elif isinstance(group, ConsumerGroup):
+                self._consumer.on_loaded(group, now)
             done.append(effects)
         return [effects for effects in done if effects.records or effects.completions]
 
@@ -216,13 +298,10 @@ class GroupCoordinator:
         """Another node leads the log of these groups now: whoever waits is sent there."""
         done = []
         for group_id in group_ids:
-            group, effects = self.groups[group_id], Effects(key=group_id)
+            effects = Effects(key=group_id)
+            group = self.groups[group_id]
             if isinstance(group, ClassicGroup):
-                for member in group.members.values():
-                    if member.join_token is not None:
-                        effects.complete(member.join_token, refusal(ErrorCode.NOT_COORDINATOR, member.member_id))
-                    if member.sync_token is not None:
-                        effects.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+                self._classic.send_away(group, effects)
             self.table.remove(group_id)
             self.offsets.forget_group(group_id)
             done.append(effects)
@@ -248,6 +327,8 @@ class GroupCoordinator:
             self._expire_offsets(key.group_id, effects, now)
         elif isinstance(group, ClassicGroup):
             self._classic.rebalance.on_timer(key, group, effects, now)
+        elif isinstance(group, ConsumerGroup):
+            self._consumer.on_timer(key, group, effects, now)
         return effects
 
     def _start_expiry(self, now: int) -> None:
@@ -261,7 +342,19 @@ class GroupCoordinator:
             return
         effects.records, nothing_left = self._offset_requests.expired(group_id, now)
         if nothing_left and group.is_empty:
-            effects.records += self._group_tombstones(group)
+            effects.records += _group_tombstones(group)
+
+    # Topics
+
+    def on_topics_changed(self, names: Iterable[str], created: bool, version: int) -> None:
+        """Topics have come, gone or grown: at their next heartbeat, groups that read them get another target."""
+        self.table.metadata_version = version
+        if created:
+            self.table.newest_topic_version = version
+        changed = frozenset(names)
+        for group in self.groups.values():
+            if isinstance(group, ConsumerGroup) and (group.regexes or group.reads_any(changed)):
+                group.metadata_stale = True
 
     def on_topics_deleted(self, names: Iterable[str]) -> list[Effects]:
         """Offsets of topics that are gone go too."""
@@ -272,6 +365,13 @@ class GroupCoordinator:
             if records:
                 done.append(Effects(records=records, key=group_id))
         return done
+
+
+def _group_tombstones(group: Group) -> list[KeyValue]:
+    """All records of a group but its offsets."""
+    if isinstance(group, ConsumerGroup):
+        return consumer_stored.group_tombstones(group)
+    return [stored.group_metadata_tombstone(group.group_id)]
 
 
 def _own_reply(effects: Effects, token: Token) -> Effects:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.groups.timers import Timers
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -102,6 +103,22 @@ class GroupTable:
         self.group_config = group_config  # the overrides of a GROUP config resource
         self.groups: dict[str, Group] = {}
         self.timers = Timers()
+        self.metadata_version = 0  # grows with every change of the cluster's metadata
+        self.newest_topic_version = 0  # the one at which the last topic was created
+        self._settings: dict[frozenset[tuple[str, str]], GroupConfig] = {}
+        self._settings_of: BrokerConfig | None = None
+
+    def group_settings(self, group_id: str) -> GroupConfig:
+        """The configs of one group, over the broker's."""
+        if self._settings_of is not self.config:
+            self._settings.clear()
+            self._settings_of = self.config
+        overrides = self.group_config(group_id)
+        key = frozenset(overrides.items())
+        settings = self._settings.get(key)
+        if settings is None:
+            settings = self._settings[key] = GroupConfig.resolve(self.config, overrides)
+        return settings
 
     def existing(self, group_id: str) -> Group:
         """Raises GROUP_ID_NOT_FOUND."""
@@ -111,6 +128,7 @@ class GroupTable:
         return group
 
     def remove(self, group_id: str) -> None:
-        """Drop a group and its deadlines."""
-        if self.groups.pop(group_id, None) is not None:
-            self.timers.cancel_group(group_id)
+        """Drop a group and its deadlines; one of another kind may already have its own under this id."""
+        group = self.groups.pop(group_id, None)
+        if group is not None:
+            self.timers.cancel_group(group_id, group.type_name)

@@ -44,9 +44,10 @@ class Timers:
         """Forget `key`; unknown keys are fine."""
         self._deadlines.pop(key, None)
 
-    def cancel_group(self, group_id: str) -> None:
-        """Forget all deadlines of a group that goes away."""
-        for key in [key for key in self._deadlines if key.group_id == group_id]:
+    def cancel_group(self, group_id: str, protocol: str) -> None:
+        """Forget all deadlines that one protocol has set for a group."""
+        kinds = f"{protocol}-"
+        for key in [key for key in self._deadlines if key.group_id == group_id and key.kind.startswith(kinds)]:
             del self._deadlines[key]
 
     def deadline(self, key: TimerKey) -> int | None:

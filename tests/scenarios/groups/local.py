@@ -64,6 +64,9 @@ class LocalWorld:
             self.broker.settle(self.now)
         self.now = end
 
+    def settle(self) -> None:
+        """Everybody knows at once."""
+
     def restart(self) -> None:
         self.broker.stop(self.now)
         self._boot()

@@ -66,5 +66,8 @@ class SocketWorld:
     def connect(self, client_id: str) -> SocketWire:
         return SocketWire(self._address, client_id)
 
+    def settle(self) -> None:
+        time.sleep(0.5)
+
     def wait(self, ms: int) -> None:
         time.sleep(ms / 1000)

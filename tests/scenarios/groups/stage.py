@@ -44,6 +44,9 @@ class World(Protocol):
 
     def wait(self, ms: int) -> None: ...
 
+    def settle(self) -> None:
+        """Let news of a topic reach the group coordinator."""
+
 
 class Stage:
     """The scenario's view: clients, topics, time, and the lines that were spoken."""
@@ -72,6 +75,7 @@ class Stage:
         self._admin.send(CreateTopicsRequest([CreatableTopic(name, partitions, 1)], 10_000), 7)
         self._admin.receive()
         self.topic_id(name)
+        self.world.settle()
         return name
 
     def topic_id(self, name: str) -> bytes:
@@ -106,13 +110,13 @@ class Stage:
         """The value in a form that is the same in every run."""
         if isinstance(value, Fields):
             return self._plain_fields(value)
-        if isinstance(value, list):
+        if isinstance(value, list) and value:
             items = [self.plain(one, field) for one in value]
             # In which order members, partitions and groups come depends on hash tables in Kafka.
-            return sorted(items, key=lambda item: json.dumps(item)) if items and isinstance(items[0], dict) else items
+            return sorted(items, key=lambda item: json.dumps(item)) if isinstance(value[0], Fields | int) else items
         if isinstance(value, bytes | memoryview):
             raw = bytes(value)
-            return self._topic_ids.get(raw) or raw.decode("latin-1")
+            return self._topic_ids.get(raw) or raw.decode("latin-1").replace(self.world.name, "G")
         if isinstance(value, str):
             return UUID.sub(self._name, value.replace(self.world.name, "G"))
         if field == "error_code":

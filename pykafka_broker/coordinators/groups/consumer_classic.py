@@ -1,0 +1,237 @@
+"""Members of a consumer group that still speak the classic protocol (KIP-848, online migration).
+
+Rule: to them the group's epochs are generations, and the coordinator is the leader: a join is answered at once with
+the generation that the member has reached, a heartbeat sends it back to join whenever there is something to give or
+to take.
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.groups.classic_group import Protocols
+from pykafka_broker.coordinators.groups.classic_join import MEMBER_ID_REQUIRED_FROM, Join, refusal
+from pykafka_broker.coordinators.groups.consumer import JOIN, SYNC, ConsumerProtocol, known_static
+from pykafka_broker.coordinators.groups.consumer_change import MemberChange
+from pykafka_broker.coordinators.groups.consumer_group import (
+    JOIN_EPOCH,
+    UNOWNED,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+)
+from pykafka_broker.coordinators.groups.consumer_protocol import read_subscription
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, GroupTable
+from pykafka_broker.coordinators.groups.migration import Migration, classic_share
+from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
+from pykafka_broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
+from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from pykafka_broker.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
+from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
+from pykafka_broker.protocol.messages.sync_group_response import SyncGroupResponse
+from pykafka_broker.protocol.runtime import DecodeError
+from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+)
+
+
+class ClassicMembers:
+    """JoinGroup, SyncGroup, Heartbeat and LeaveGroup on consumer groups."""
+
+    def __init__(self, table: GroupTable, consumer: ConsumerProtocol, migration: Migration) -> None:
+        self._table = table
+        self._consumer = consumer
+        self._migration = migration
+
+    # JoinGroup
+
+    def join(self, group: ConsumerGroup, join: Join) -> None:
+        """Answered at once; raises what the member is told instead."""
+        request = join.request
+        if self._migration.disabled or not _supports(group, request.protocol_type, join.protocols):
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        instance_id = request.group_instance_id
+        member_id = request.member_id
+        if member_id == UNKNOWN_MEMBER:
+            member_id = self._table.new_id()
+            self._consumer.check_room(group, member_id)
+            if instance_id is None and join.caller.version >= MEMBER_ID_REQUIRED_FROM:
+                join.effects.reply = refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+                return
+        self._consumer.check_room(group, member_id)
+        subscription = _subscription(join.protocols)
+        existing = None if instance_id is None else group.static_member(instance_id)
+        before = self._consumer.find_member(
+            group, member_id, JOIN_EPOCH, instance_id, None, True, join.effects, classic=True
+        )
+        change = MemberChange(self._table, group, before, join.effects, join.now)
+        _take_over(change.member, join, subscription)
+        change.subscribe()
+        member = change.member
+        if existing is not None and self._migration.downgrades_with(group, existing):
+            self._turn_back(group, existing, change, join)
+        else:
+            change.reconcile(change.retarget(), self._owned(subscription))
+            self._restart_clocks(group, member, join)
+        join.effects.reply = JoinGroupResponse(
+            generation_id=member.epoch,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=join.protocols[0][0],
+            member_id=member.member_id,
+        )
+
+    def _turn_back(self, group: ConsumerGroup, replaced: ConsumerMember, change: MemberChange, join: Join) -> None:
+        """A classic member takes the place of the last one that spoke the consumer protocol."""
+        del join.effects.records[:]  # all records of the consumer group go
+        member = change.member
+        member.epoch = group.epoch
+        staying = group.with_change(replaced, member)
+        changed = change.group_epoch > group.epoch
+        self._migration.convert_back(group, staying, join.effects, join.now, rebalance=changed)
+
+    def _owned(self, subscription: ConsumerProtocolSubscription) -> list[TopicPartitions]:
+        known = self._table.topics.topics
+        return [
+            TopicPartitions(known[one.topic].id, one.partitions)
+            for one in subscription.owned_partitions
+            if one.topic in known
+        ]
+
+    def _restart_clocks(self, group: ConsumerGroup, member: ConsumerMember, join: Join) -> None:
+        member_id, timers = member.member_id, self._table.timers
+        timers.cancel(TimerKey(JOIN, group.group_id, member_id))
+        timers.set(TimerKey(SYNC, group.group_id, member_id), join.now + member.rebalance_timeout_ms)
+        self._consumer.keep_alive(group, member_id, join.now, join.request.session_timeout_ms)
+
+    # SyncGroup
+
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, effects: Effects, now: int) -> None:
+        """The share that the coordinator has worked out. Raises what the member is told instead."""
+        member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
+        assert member.classic is not None
+        protocol = member.classic.supported_protocols[0]
+        if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (
+            None,
+            protocol.name,
+        ):
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+            self._await_join(group, member, now)
+            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+        self._table.timers.cancel(TimerKey(SYNC, group.group_id, member.member_id))
+        self._consumer.keep_alive(group, member.member_id, now, member.classic.session_timeout_ms)
+        owned = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
+        effects.reply = SyncGroupResponse(
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignment=classic_share(self._table.topics, owned, protocol.metadata),
+        )
+
+    # Heartbeat
+
+    def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest, now: int) -> ErrorCode:
+        """REBALANCE_IN_PROGRESS where a join would change something. Raises what the member is told instead."""
+        member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
+        assert member.classic is not None
+        self._consumer.keep_alive(group, member.member_id, now, member.classic.session_timeout_ms)
+        if (
+            member.epoch < group.assignment_epoch
+            or member.state is MemberState.UNREVOKED_PARTITIONS
+            or (member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
+        ):
+            self._await_join(group, member, now)
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def _await_join(self, group: ConsumerGroup, member: ConsumerMember, now: int) -> None:
+        key = TimerKey(JOIN, group.group_id, member.member_id)
+        if key not in self._table.timers:
+            self._table.timers.set(key, now + member.rebalance_timeout_ms)
+
+    def _classic_member(
+        self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
+    ) -> ConsumerMember:
+        if instance_id is None:
+            member = group.member(member_id)
+        else:
+            member = known_static(group, instance_id, member_id, group.static_member(instance_id))
+        if member.classic is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+        if generation != member.epoch:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        return member
+
+    # LeaveGroup
+
+    def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, effects: Effects, now: int) -> None:
+        """Members go one by one, and the group moves on once."""
+        leaving: dict[str, ConsumerMember] = {}
+        replies = []
+        for identity in request.members:
+            error = ErrorCode.NONE
+            try:
+                member = self._leaving(group, identity)
+                leaving[member.member_id] = member
+            except ApiError as refused:
+                error = refused.code
+            replies.append(MemberResponse(identity.member_id, identity.group_instance_id, error))
+        self._consumer.fence(group, list(leaving.values()), effects, now)
+        effects.reply = LeaveGroupResponse(members=replies)
+
+    def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
+        instance_id = identity.group_instance_id
+        if instance_id is None:
+            return group.member(identity.member_id)
+        existing = group.static_member(instance_id)
+        # An administrator names the instance alone.
+        named = identity.member_id or ("" if existing is None else existing.member_id)
+        return known_static(group, instance_id, named, existing)
+
+
+def _supports(group: ConsumerGroup, protocol_type: str, protocols: Protocols) -> bool:
+    """Whether a classic member with these protocols fits in: all classic members must know one of them."""
+    if protocol_type != CONSUMER_PROTOCOL_TYPE or not protocols:
+        return False
+    common = {name for name, _ in protocols}
+    for member in group.members.values():
+        if member.classic is not None:
+            common &= {protocol.name for protocol in member.classic.supported_protocols}
+    return bool(common)
+
+
+def _subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
+    try:
+        return read_subscription(protocols[0][1])
+    except DecodeError as error:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}") from None
+
+
+def _take_over(member: ConsumerMember, join: Join, subscription: ConsumerProtocolSubscription) -> None:
+    request = join.request
+    if request.group_instance_id is not None:
+        member.instance_id = request.group_instance_id
+    if subscription.rack_id:
+        member.rack_id = subscription.rack_id
+    if join.rebalance_timeout_ms != -1:
+        member.rebalance_timeout_ms = join.rebalance_timeout_ms
+    member.topic_names = frozenset(subscription.topics)
+    member.topic_regex = ""
+    member.client_id = join.caller.client_id
+    member.client_host = join.caller.client_host
+    member.classic = ClassicMemberMetadata(
+        request.session_timeout_ms, [ClassicProtocol(name, metadata) for name, metadata in join.protocols]
+    )
+
+
+def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether a partition of the member's target is still somebody else's."""
+    return any(
+        partition not in member.assigned.get(topic_id, {}) and group.partition_epoch(topic_id, partition) != UNOWNED
+        for topic_id, partitions in group.targets.get(member.member_id, {}).items()
+        for partition in partitions
+    )
