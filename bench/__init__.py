@@ -1,0 +1,1 @@
+"""Side-by-side benchmarks: our broker, Apache Kafka and franz-go's kfake take turns in one run."""

@@ -1,0 +1,172 @@
+/* Load generator on librdkafka.
+ *
+ *   load produce BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   first produce to last acknowledgement
+ *   load consume BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   first record to last record
+ *   load latency BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   one record in flight, linger 0
+ *
+ * Prints one line of JSON. Rule: what is measured is between two reads of the monotonic clock, without connecting. */
+#include "rdkafka.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { GIVE_UP_S = 300, SLICE = 10000 };
+
+static long acked, failed;
+static char error[512];
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque) {
+    (void)rk;
+    (void)opaque;
+    if (message->err)
+        failed++;
+    else
+        acked++;
+}
+
+static void set(rd_kafka_conf_t *conf, const char *name, const char *value) {
+    if (rd_kafka_conf_set(conf, name, value, error, sizeof error)) {
+        fprintf(stderr, "%s\n", error);
+        exit(2);
+    }
+}
+
+static rd_kafka_t *client(int type, rd_kafka_conf_t *conf) {
+    rd_kafka_t *rk = rd_kafka_new(type, conf, error, sizeof error);
+    if (!rk) {
+        fprintf(stderr, "%s\n", error);
+        exit(2);
+    }
+    return rk;
+}
+
+/* Waits until the client knows the topic, so that connecting is not measured. */
+static rd_kafka_topic_t *ready(rd_kafka_t *rk, const char *name) {
+    const struct rd_kafka_metadata *md;
+    rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, name, NULL);
+    rd_kafka_metadata(rk, 0, topic, &md, 10000);
+    return topic;
+}
+
+/* Text that compresses about as letters do. */
+static char *payload(size_t size) {
+    char *text = malloc(size);
+    unsigned state = 1;
+    for (size_t i = 0; i < size; i++) {
+        state = state * 1103515245 + 12345;
+        text[i] = 'a' + (state >> 16) % 26;
+    }
+    return text;
+}
+
+static int result(double seconds, long count, size_t size) {
+    printf("{\"seconds\": %.4f, \"mb_per_s\": %.2f, \"records\": %ld, \"failed\": %ld}\n", seconds,
+           count * size / seconds / 1e6, count, failed);
+    return failed != 0;
+}
+
+static int produce(rd_kafka_t *rk, const char *name, long count, size_t size) {
+    rd_kafka_topic_t *topic = ready(rk, name);
+    char *text = payload(size);
+    double start = now();
+    for (long i = 0; i < count; i++) {
+        while (rd_kafka_produce(topic, RD_KAFKA_PARTITION_UA, RD_KAFKA_MSG_F_COPY, text, size, NULL, 0, NULL))
+            rd_kafka_poll(rk, 10);
+        if (!(i & 1023))
+            rd_kafka_poll(rk, 0);
+    }
+    while (acked + failed < count && now() - start < GIVE_UP_S)
+        rd_kafka_poll(rk, 10);
+    return result(now() - start, acked, size) || acked < count;
+}
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int latency(rd_kafka_t *rk, const char *name, long count, size_t size) {
+    rd_kafka_topic_t *topic = ready(rk, name);
+    char *text = payload(size);
+    long warm = count / 10;
+    double *times = malloc(count * sizeof *times);
+    for (long i = -warm; i < count; i++) {
+        long before = acked;
+        double start = now();
+        rd_kafka_produce(topic, 0, RD_KAFKA_MSG_F_COPY, text, size, NULL, 0, NULL);
+        while (acked == before && !failed && now() - start < 10)
+            rd_kafka_poll(rk, 10);
+        if (i >= 0)
+            times[i] = now() - start;
+    }
+    qsort(times, count, sizeof *times, compare);
+    printf("{\"p50_ms\": %.4f, \"p99_ms\": %.4f, \"failed\": %ld}\n", times[count / 2] * 1e3, times[count * 99 / 100] * 1e3,
+           failed);
+    return failed != 0;
+}
+
+static int consume(rd_kafka_t *rk, const char *name, int partitions, long count, size_t size) {
+    static rd_kafka_message_t *messages[SLICE];
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partitions);
+    rd_kafka_poll_set_consumer(rk);
+    ready(rk, name);
+    for (int i = 0; i < partitions; i++) {
+        rd_kafka_topic_partition_list_add(list, name, i);
+        rd_kafka_topic_partition_list_set_offset(list, name, i, RD_KAFKA_OFFSET_BEGINNING);
+    }
+    rd_kafka_assign(rk, list);
+    rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(rk);
+    long got = 0;
+    double first = 0, begun = now();
+    while (got < count && now() - begun < GIVE_UP_S) {
+        ssize_t n = rd_kafka_consume_batch_queue(queue, 1000, messages, SLICE);
+        for (ssize_t i = 0; i < n; i++) {
+            if (!messages[i]->err) {
+                if (!first)
+                    first = now();
+                got++;
+            }
+            rd_kafka_message_destroy(messages[i]);
+        }
+    }
+    return result(now() - first, got, size) || got < count;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 7) {
+        fprintf(stderr, "usage: load produce|consume|latency BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]\n");
+        return 2;
+    }
+    const char *mode = argv[1], *topic = argv[3];
+    int partitions = atoi(argv[4]);
+    long count = atol(argv[5]);
+    size_t size = atol(argv[6]);
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    set(conf, "bootstrap.servers", argv[2]);
+    if (strcmp(mode, "consume")) {
+        set(conf, "queue.buffering.max.messages", "1000000");
+        rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+    } else {
+        set(conf, "group.id", "load");
+        set(conf, "enable.auto.commit", "false");
+    }
+    for (int i = 7; i < argc; i++) {
+        char *equals = strchr(argv[i], '=');
+        if (!equals)
+            return 2;
+        *equals = 0;
+        set(conf, argv[i], equals + 1);
+    }
+    if (!strcmp(mode, "produce"))
+        return produce(client(RD_KAFKA_PRODUCER, conf), topic, count, size);
+    if (!strcmp(mode, "latency"))
+        return latency(client(RD_KAFKA_PRODUCER, conf), topic, count, size);
+    return consume(client(RD_KAFKA_CONSUMER, conf), topic, partitions, count, size);
+}

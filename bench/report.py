@@ -1,0 +1,112 @@
+"""From figures to a table: medians, ratios to each peer, and whether the goal is met."""
+
+import statistics
+from dataclasses import dataclass
+
+Rounds = dict[str, list[dict[str, float]]]  # peer -> one dict of figures for each round
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What ours should reach: at least or at most so much, absolutely or times a peer's figure."""
+
+    peer: str | None
+    factor: float
+    at_least: bool
+
+    def text(self) -> str:
+        of = f"{self.factor:g} x {self.peer}" if self.peer else f"{self.factor:g}"
+        return f"{'>=' if self.at_least else '<='} {of}"
+
+    def met(self, ours: float, medians: dict[str, float]) -> bool | None:
+        if self.peer is not None and self.peer not in medians:
+            return None
+        limit = self.factor * (medians[self.peer] if self.peer else 1)
+        return ours >= limit if self.at_least else ours <= limit
+
+
+def most(factor: float, peer: str | None = None) -> Goal:
+    return Goal(peer, factor, at_least=False)
+
+
+def least(factor: float, peer: str) -> Goal:
+    return Goal(peer, factor, at_least=True)
+
+
+THROUGHPUT = {
+    "produce": [least(1.7, "kafka"), least(1.1, "kfake")],
+    "consume": [least(1.0, "kafka"), least(1.2, "kfake")],
+}
+METRICS: dict[str, tuple[str, list[Goal]]] = {
+    "start_s": ("start to first answer, s", [most(0.25)]),
+    "idle_mb": ("idle memory, MB", [most(45)]),
+    "import_ms": ("import, ms", [most(100)]),
+    "connection_kb": ("an idle connection, KB", [most(10)]),
+    "latency_p50_ms": ("one record in flight, p50 ms", [most(0.4, "kafka"), most(1.5, "kfake")]),
+    "latency_p99_ms": ("one record in flight, p99 ms", [most(0.5, "kafka")]),
+    "produce_100b_mb_s": ("produce 100 B, MB/s", THROUGHPUT["produce"]),
+    "produce_1k_mb_s": ("produce 1 KiB, MB/s", THROUGHPUT["produce"]),
+    "produce_lz4_mb_s": ("produce 1 KiB lz4, MB/s", []),
+    "consume_100b_mb_s": ("consume 100 B, MB/s", THROUGHPUT["consume"]),
+    "consume_1k_mb_s": ("consume 1 KiB, MB/s", THROUGHPUT["consume"]),
+    "produce_100b_cpu_s_gb": ("CPU in, 100 B, s/GB", [most(0.5, "kafka")]),
+    "produce_1k_cpu_s_gb": ("CPU in, 1 KiB, s/GB", [most(0.5, "kafka")]),
+    "consume_100b_cpu_s_gb": ("CPU out, 100 B, s/GB", [most(1.0, "kafka")]),
+    "consume_1k_cpu_s_gb": ("CPU out, 1 KiB, s/GB", [most(1.0, "kafka")]),
+    "loaded_mb": ("memory after the load, MB", []),
+    "list_offsets_per_s": ("ListOffsets a second", []),
+    "list_offsets_cpu_us": ("CPU of a ListOffsets, us", []),
+    "metadata_per_s": ("Metadata a second", []),
+    "metadata_cpu_us": ("CPU of a Metadata, us", []),
+    "api_versions_per_s": ("ApiVersions a second", []),
+    "api_versions_cpu_us": ("CPU of an ApiVersions, us", []),
+    "partitions_create_s": ("create 10,000 partitions, s", []),
+    "partitions_start_s": ("start with 10,000 partitions, s", [most(3)]),
+    "partitions_mb": ("memory with 10,000 partitions, MB", [most(200)]),
+    "spark_batch_ms": ("Spark: ack to foreachBatch, ms", [most(0.25, "kafka")]),
+}
+
+
+def medians(rounds: Rounds) -> dict[str, dict[str, float]]:
+    """Metric to peer to median, in the order of METRICS."""
+    found: dict[str, dict[str, float]] = {}
+    for metric in METRICS:
+        for peer, figures in rounds.items():
+            values = [f[metric] for f in figures if metric in f]
+            if values:
+                found.setdefault(metric, {})[peer] = statistics.median(values)
+    return found
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def ratio(values: dict[str, float], of: str, peer: str) -> str:
+    return f"{values[of] / values[peer]:.2f}" if of in values and values.get(peer) else ""
+
+
+def table(rounds: Rounds, of: str = "ours") -> str:
+    """Markdown."""
+    peers = list(rounds)
+    others = [peer for peer in peers if peer != of]
+    lines = [
+        "| | " + " | ".join([*peers, *(f"{of} / {peer}" for peer in others), "goal"]) + " |",
+        "|---" * (len(peers) + len(others) + 2) + "|",
+    ]
+    for metric, values in medians(rounds).items():
+        title, goals = METRICS[metric]
+        cells = [number(values[peer]) if peer in values else "" for peer in peers]
+        lines.append(
+            "| "
+            + " | ".join([title, *cells, *(ratio(values, of, peer) for peer in others), verdict(goals, values, of)])
+            + " |"
+        )
+    return "\n".join(lines)
+
+
+def verdict(goals: list[Goal], values: dict[str, float], of: str) -> str:
+    marks = {True: "met", False: "**missed**", None: "?"}
+    if of not in values:
+        return ""
+    return "; ".join(f"{goal.text()}: {marks[goal.met(values[of], values)]}" for goal in goals)

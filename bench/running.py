@@ -1,0 +1,78 @@
+"""One peer as a process: started, watched, ended. Memory and CPU are those of its whole process tree."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from bench.peers import Peer
+from interop.real_kafka import answers_api_versions, free_port
+
+START_WITHIN_S = 120
+
+
+class Running:
+    """A started peer; `start_s` is the time from the spawn to the first answer."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.name = peer.name
+        self.port = free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.directory = Path(tempfile.mkdtemp(prefix=f"bench-{peer.name}-"))
+        self._command = peer.command(self.directory, self.port)
+        self._log = self.directory / "bench.log"
+        self.start_s = 0.0
+        self.start()
+
+    def start(self) -> None:
+        begun = time.perf_counter()
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
+        while not answers_api_versions(self.port):
+            if self._process.poll() is not None or time.perf_counter() - begun > START_WITHIN_S:
+                text = self._log.read_text(errors="replace")[-2000:]
+                self.stop()
+                raise RuntimeError(f"{self.name} did not start: {text}")
+            time.sleep(0.003)
+        self.start_s = time.perf_counter() - begun
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            os.kill(self._process.pid, signal.SIGTERM)
+            try:
+                self._process.wait(60)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def cpu_s(self) -> float:
+        return float(sum(t.user + t.system for t in (p.cpu_times() for p in self._tree())))
+
+    def memory_mb(self) -> float:
+        return float(sum(p.memory_info().rss for p in self._tree())) / 2**20
+
+    def _tree(self) -> list[psutil.Process]:
+        top = psutil.Process(self._process.pid)
+        return [top, *top.children(recursive=True)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self.directory)

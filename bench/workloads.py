@@ -1,0 +1,139 @@
+"""What is measured. A workload gets a freshly started peer and returns its figures by metric name."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from bench.peers import build_load
+from bench.running import Running
+from interop.answers.requests import LATEST, list_offsets
+from interop.raw import RawClient, framed, request_bytes
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.runtime import Message
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything; `--quick` divides it."""
+
+    records_100: int = 2_000_000
+    records_1k: int = 500_000
+    round_trips: int = 3000
+    small_requests: int = 20_000
+    connections: int = 1000
+    topics: int = 10
+    partitions_each: int = 1000
+
+    def quick(self) -> "Sizes":
+        return Sizes(*(max(1, getattr(self, name) // 10) for name in self.__dataclass_fields__))
+
+
+def create(run: Running, *topics: str, partitions: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": run.bootstrap, "log_level": 0})
+    for future in admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
+        future.result(120)
+    time.sleep(0.3)  # a real Kafka's broker catches up with its controller
+
+
+def load(run: Running, mode: str, topic: str, partitions: int, count: int, size: int, *settings: str) -> Figures:
+    """One run of the load generator, with the broker's CPU time beside its own figures."""
+    before = run.cpu_s()
+    command = [build_load(), mode, run.bootstrap, topic, partitions, count, size, *settings]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=320, check=False)
+    if done.returncode:
+        raise RuntimeError(f"load {mode} on {run.name}: {done.stdout}{done.stderr[-500:]}")
+    figures: Figures = json.loads(done.stdout)
+    return figures | {"cpu_s_per_gb": (run.cpu_s() - before) / (count * size / 1e9)}
+
+
+def idle(run: Running, sizes: Sizes) -> Figures:
+    """Start, memory, what a connection costs."""
+    time.sleep(1)
+    memory = run.memory_mb()
+    connections = [RawClient(run.bootstrap) for _ in range(sizes.connections)]
+    for connection in connections:
+        connection.call(ApiVersionsRequest("bench", "1"), 3)
+    time.sleep(0.5)
+    each = (run.memory_mb() - memory) * 1024 / sizes.connections
+    for connection in connections:
+        connection.close()
+    return {"start_s": run.start_s, "idle_mb": memory, "connection_kb": each}
+
+
+def latency(run: Running, sizes: Sizes) -> Figures:
+    """One record in flight, linger 0, acks=all."""
+    create(run, "latency")
+    found = load(run, "latency", "latency", 1, sizes.round_trips, 100, "linger.ms=0", "acks=all")
+    return {"latency_p50_ms": found["p50_ms"], "latency_p99_ms": found["p99_ms"]}
+
+
+def small_requests(run: Running, sizes: Sizes) -> Figures:
+    """What an idle Spark or consumer asks all day, a hundred in flight on one connection."""
+    create(run, "small", partitions=4)
+    asked: dict[str, tuple[Message, int]] = {
+        "list_offsets": (list_offsets("small", LATEST), 7),
+        "metadata": (MetadataRequest([MetadataRequestTopic(name="small")], False), 9),
+        "api_versions": (ApiVersionsRequest("bench", "1"), 3),
+    }
+    figures: Figures = {}
+    for name, (request, version) in asked.items():
+        window = framed(request_bytes(request, version)) * 100
+        with RawClient(run.bootstrap) as client:
+            cpu, begun = run.cpu_s(), time.perf_counter()
+            for _ in range(sizes.small_requests // 100):
+                client.send_bytes(window)
+                for _ in range(100):
+                    client.receive_frame()
+            figures[f"{name}_per_s"] = sizes.small_requests / (time.perf_counter() - begun)
+            figures[f"{name}_cpu_us"] = (run.cpu_s() - cpu) / sizes.small_requests * 1e6
+    return figures
+
+
+def throughput(run: Running, sizes: Sizes) -> Figures:
+    """Four partitions, acks=all, linger 5 ms, one producer and then one consumer."""
+    figures: Figures = {}
+    for label, size, count in (("100b", 100, sizes.records_100), ("1k", 1024, sizes.records_1k)):
+        topic = f"load-{label}"
+        create(run, topic, partitions=4)
+        for mode, settings in (("produce", ("linger.ms=5", "acks=all")), ("consume", ())):
+            found = load(run, mode, topic, 4, count, size, *settings)
+            figures[f"{mode}_{label}_mb_s"] = found["mb_per_s"]
+            figures[f"{mode}_{label}_cpu_s_gb"] = found["cpu_s_per_gb"]
+    create(run, "load-lz4", partitions=4)
+    lz4 = ("linger.ms=5", "acks=all", "compression.type=lz4")
+    figures["produce_lz4_mb_s"] = load(run, "produce", "load-lz4", 4, sizes.records_1k, 1024, *lz4)["mb_per_s"]
+    return figures | {"loaded_mb": run.memory_mb()}
+
+
+def partitions(run: Running, sizes: Sizes) -> Figures:
+    """Ten thousand partitions: what it takes to make them and to start with them."""
+    names = [f"many-{i}" for i in range(sizes.topics)]
+    begun = time.perf_counter()
+    for name in names:
+        create(run, name, partitions=sizes.partitions_each)
+    created = time.perf_counter() - begun - 0.3 * len(names)
+    run.restart()
+    with RawClient(run.bootstrap, timeout_s=60) as client:
+        topics = client.call(MetadataRequest([MetadataRequestTopic(name=name) for name in names], False), 9).topics
+    assert sum(len(t.partitions) for t in topics) == sizes.topics * sizes.partitions_each
+    time.sleep(1)
+    return {"partitions_create_s": created, "partitions_start_s": run.start_s, "partitions_mb": run.memory_mb()}
+
+
+def spark(run: Running, sizes: Sizes) -> Figures:
+    from bench.spark_latency import micro_batch_latency
+
+    create(run, "spark")
+    return {"spark_batch_ms": micro_batch_latency(run.bootstrap, "spark")}
+
+
+WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
+    function.__name__: function for function in (idle, latency, small_requests, throughput, partitions, spark)
+}
