@@ -73,7 +73,8 @@ class Connection:
                 self._end_of_input()
                 return
             self.last_active = now
-            self._reader.received(count, self._deliver)
+            if not self._reader.received(count, self._deliver):
+                return
         except (BlockingIOError, InterruptedError):
             return
         except OSError:

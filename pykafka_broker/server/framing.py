@@ -79,18 +79,20 @@ class FrameReader:
             partial = self._partial = _larger(partial, min(2 * len(partial), self._size))
         return memoryview(partial)[self._filled : self._size]
 
-    def received(self, count: int, deliver: Callable[[memoryview], bool]) -> None:
-        """`count` bytes were written to `target()`."""
+    def received(self, count: int, deliver: Callable[[memoryview], bool]) -> bool:
+        """`count` bytes were written to `target()`. False: they are part of a large frame that needs more."""
         if self._partial is not None:
             self._filled += count
-            if self._filled == self._size:
-                self._deliver_partial(deliver)
+            if self._filled < self._size:
+                return False
+            self._deliver_partial(deliver)
         elif self._waiting:
             self._waiting += bytes(self._scratch[:count])
             if not self._paused:
                 self.resume(deliver)  # it waited for the rest of a length prefix
         else:
             self._serve(self._scratch[:count], deliver)
+        return True
 
     def resume(self, deliver: Callable[[memoryview], bool]) -> None:
         """Serve what waited."""
