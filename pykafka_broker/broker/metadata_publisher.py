@@ -66,8 +66,8 @@ class MetadataPublisher:
         loaded = self.log.load(self.image)
         self.log.lead(now)
         if not self.image.features:
-            bootstrap.write_bootstrap_file(broker.fs, directory.path, now)
-            self.commit(bootstrap.first_records(self.controller), now)
+            records = bootstrap.bootstrap_records(broker.fs, directory.path, now)
+            self.commit(bootstrap.first_records(self.controller, records), now)
         self._follow_broker_configs()
         self.commit([self._registration()], now)
         crashed = any(not each.clean for each in broker.logs.directories)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pykafka_broker.cluster.controller import Controller
-from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, SUPPORTED
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
-from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
+from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, ELR_VERSION, SUPPORTED
+from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType, ResourceType
+from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, snapshot_records, write_snapshot
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.protocol.stored.begin_transaction_record import BeginTransactionRecord
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
@@ -29,23 +29,31 @@ def format_records() -> Records:
     return [ApiMessageAndVersion(FeatureLevelRecord(name, level), 0) for name, level in BOOTSTRAP_LEVELS.items()]
 
 
-def first_records(controller: Controller) -> Records:
-    """The first batch of a new log."""
-    # With eligible leader replicas the cluster has its own min.insync.replicas, which can't be taken away (KIP-966).
-    insync = str(controller.config.min_insync_replicas)
-    return [
-        ApiMessageAndVersion(BeginTransactionRecord("Bootstrap records"), 0),
-        *format_records(),
-        ApiMessageAndVersion(ConfigRecord(ResourceType.BROKER, "", "min.insync.replicas", insync), 0),
-        ApiMessageAndVersion(EndTransactionRecord(), 0),
-    ]
-
-
-def write_bootstrap_file(fs: FileSystem, directory: str, now: int) -> None:
-    """The file that a real broker looks for beside the metadata log; one that is there stays."""
+def bootstrap_records(fs: FileSystem, directory: str, now: int) -> Records:
+    """What is in `bootstrap.checkpoint`, where `kafka-storage format` may have put other feature levels and SCRAM
+    credentials; a directory that has none gets one, since a real broker looks for it."""
     path = f"{directory}/{BOOTSTRAP_FILE}"
-    if not fs.exists(path):
-        write_snapshot(fs, path, format_records(), now=now)
+    if fs.exists(path):
+        return list(snapshot_records(fs, path))
+    records = format_records()
+    write_snapshot(fs, path, records, now=now)
+    return records
+
+
+def first_records(controller: Controller, bootstrap: Records) -> Records:
+    """The first batch of a new log."""
+    records = [ApiMessageAndVersion(BeginTransactionRecord("Bootstrap records"), 0), *bootstrap]
+    elr = [
+        record.message.feature_level
+        for record in bootstrap
+        if record.message.API_KEY == RecordType.FEATURE_LEVEL and record.message.name == ELR_VERSION
+    ]
+    if any(elr):
+        # Then the cluster has its own min.insync.replicas, which can't be taken away (KIP-966).
+        insync = str(controller.config.min_insync_replicas)
+        records.append(ApiMessageAndVersion(ConfigRecord(ResourceType.BROKER, "", "min.insync.replicas", insync), 0))
+    records.append(ApiMessageAndVersion(EndTransactionRecord(), 0))
+    return records
 
 
 def registration(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pykafka_broker.cluster.controller import Controller
+from pykafka_broker.cluster.features import ELR_VERSION
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.registry import broker_keys, client_metrics_keys, group_keys
@@ -21,7 +22,6 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 Overrides = Mapping[str, str]
 
-ELR_FEATURE = "eligible.leader.replicas.version"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 # Pools that may at most double or halve in one step (KIP-226).
@@ -202,7 +202,7 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
 
 def _check_min_insync_replicas(controller: Controller, name: str, changed: Mapping[str, str | None]) -> None:
     """Eligible leader replicas count on one cluster-wide value (KIP-966)."""
-    if MIN_INSYNC_REPLICAS not in changed or not controller.image.features.get(ELR_FEATURE, 0):
+    if MIN_INSYNC_REPLICAS not in changed or not controller.image.features.get(ELR_VERSION, 0):
         return
     if name:
         raise _bad("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")

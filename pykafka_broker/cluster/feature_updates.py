@@ -6,7 +6,7 @@ Rule: all of a request or nothing; the first feature that can't be changed is na
 from __future__ import annotations
 
 from pykafka_broker.cluster.controller import Controller, Effects
-from pykafka_broker.cluster.features import KRAFT_VERSION, METADATA_VERSION, SUPPORTED
+from pykafka_broker.cluster.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, SUPPORTED
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -62,9 +62,8 @@ def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int
         if upgrade_type == UNSAFE_DOWNGRADE:
             return refusal + "Unsafe metadata downgrade is not supported in this version."
         return refusal + "Refusing to perform the requested downgrade because it might delete metadata information."
-    elr = "eligible.leader.replicas.version"
-    if name == elr and level > 0 and controller.image.features.get(METADATA_VERSION, 0) < _ELR_NEEDS:
-        return f"{elr} could not be set to {level} because it depends on metadata.version level {_ELR_NEEDS}"
+    if name == ELR_VERSION and level > 0 and controller.image.features.get(METADATA_VERSION, 0) < _ELR_NEEDS:
+        return f"{name} could not be set to {level} because it depends on metadata.version level {_ELR_NEEDS}"
     if name == KRAFT_VERSION and level != 0:
         # A quorum of one node whose voters stand in its configuration has nothing to gain from dynamic voters.
         return f"Invalid update version {level} for feature {name}. This cluster's single voter is static."

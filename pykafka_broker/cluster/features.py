@@ -7,6 +7,7 @@ from __future__ import annotations
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+ELR_VERSION = "eligible.leader.replicas.version"
 
 # The level of metadata.version as each release names it; a level without a release of its own lies between two of them.
 METADATA_VERSIONS = {

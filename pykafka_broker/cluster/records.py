@@ -93,13 +93,21 @@ def encode_record(record: ApiMessageAndVersion) -> bytes:
 
 def decode_record(value: bytes | memoryview) -> Any:
     """The message in the value of one record of the metadata log."""
+    return decode_versioned(value).message
+
+
+def decode_versioned(value: bytes | memoryview) -> ApiMessageAndVersion:
+    """The same, with the version in which it stands there."""
     if len(value) < 3:
         raise MetadataError(f"a metadata record of {len(value)} bytes has no frame")
-    frame_version, position = read_uvarint(value, 0)
+    try:
+        frame_version, position = read_uvarint(value, 0)
+        api_key, position = read_uvarint(value, position)
+        version, position = read_uvarint(value, position)
+    except DecodeError as error:
+        raise MetadataError(f"the frame of a metadata record does not decode: {error}") from None
     if frame_version != FRAME_VERSION:
         raise MetadataError(f"a metadata record with frame version {frame_version}")
-    api_key, position = read_uvarint(value, position)
-    version, position = read_uvarint(value, position)
     message_class = record_class(api_key)
     if version > message_class.MAX_VERSION:
         raise MetadataError(f"{message_class.__name__} version {version} is newer than this broker knows")
@@ -109,4 +117,4 @@ def decode_record(value: bytes | memoryview) -> Any:
         raise MetadataError(f"a {message_class.__name__} does not decode: {error}") from None
     if end != len(value):
         raise MetadataError(f"a {message_class.__name__} with {len(value) - end} bytes after its end")
-    return message
+    return ApiMessageAndVersion(message, version)

@@ -12,13 +12,19 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError, encode_record
+from pykafka_broker.cluster.records import (
+    ApiMessageAndVersion,
+    MetadataError,
+    decode_versioned,
+    encode_record,
+)
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
 from pykafka_broker.protocol.stored.snapshot_footer_record import SnapshotFooterRecord
 from pykafka_broker.protocol.stored.snapshot_header_record import SnapshotHeaderRecord
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
+from pykafka_broker.records.record import iter_records
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
@@ -52,6 +58,14 @@ class Snapshot(NamedTuple):
                 yield header, batch
         except CorruptBatch as error:
             raise MetadataError(f"{self.path} is damaged: {error}") from None
+
+
+def snapshot_records(fs: FileSystem, path: str) -> Iterator[ApiMessageAndVersion]:
+    """The metadata records in one file, with the versions in which they stand there."""
+    for header, batch in Snapshot(fs, path, 0, 0).batches():
+        if not header.is_control:
+            for record in iter_records(batch, header):
+                yield decode_versioned(record.value or b"")
 
 
 def latest_snapshot(fs: FileSystem, directory: str) -> Snapshot | None:
