@@ -7,12 +7,11 @@ what the group refuses, it refuses for all partitions that are left.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from pykafka_broker.coordinators.effects import Effects, KeyValue
 from pykafka_broker.coordinators.groups import stored
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable, Partitions
+from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, Partitions
 from pykafka_broker.coordinators.groups.offsets import CommittedOffset, OffsetStore
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -40,7 +39,6 @@ from pykafka_broker.protocol.messages.offset_fetch_response import (
 )
 from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
 )
 from pykafka_broker.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponse,
@@ -56,15 +54,6 @@ CONSUMER_PROTOCOL_FROM = 9
 NO_OFFSET = -1
 MS_PER_MINUTE = 60_000
 
-CheckPartition = Callable[[bytes, int], ErrorCode]
-
-
-class Verdict(NamedTuple):
-    """Whether a group takes a commit; `check` may still refuse single partitions."""
-
-    error: ErrorCode
-    check: CheckPartition | None = None
-
 
 class OffsetRequests:
     """The rules, over the table of groups and the store of offsets."""
@@ -79,79 +68,61 @@ class OffsetRequests:
     def commit(self, request: OffsetCommitRequest, caller: Caller, now: int) -> Effects:
         """Every version; generation -1 is for clients outside the group protocol."""
         effects = Effects(key=request.group_id)
-        verdict: Verdict | None = None
+        images = [self._find(topic, caller.version) for topic in request.topics]
+        there = [
+            (image.id, one.partition_index)
+            for topic, image in zip(request.topics, images, strict=True)
+            if image is not None
+            for one in topic.partitions
+            if one.partition_index in image.partitions
+        ]
+        verdict = self._may_commit(request, there, caller, now) if there else ErrorCode.NONE
         topics = []
-        for topic in request.topics:
-            image, error = self._find(topic, caller.version)
+        for topic, image in zip(request.topics, images, strict=True):
             partitions = []
-            for partition in topic.partitions:
-                code = error
-                if image is not None and partition.partition_index not in image.partitions:
+            for one in topic.partitions:
+                if image is None and caller.version >= TOPIC_IDS_FROM:
+                    code = ErrorCode.UNKNOWN_TOPIC_ID
+                elif image is None or one.partition_index not in image.partitions:
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                elif image is not None:
-                    if verdict is None:
-                        verdict = self._may_commit(request, caller, now)
-                    code = self._commit_partition(request, verdict, image, topic.topic_id, partition, effects, now)
-                partitions.append(OffsetCommitResponsePartition(partition.partition_index, code))
+                else:
+                    code = self._refusal(verdict, one.committed_metadata)
+                    if code is ErrorCode.NONE:
+                        value = _committed(request, topic.topic_id, one, now)
+                        effects.records.append(
+                            stored.offset_commit(request.group_id, image.name, one.partition_index, value)
+                        )
+                partitions.append(OffsetCommitResponsePartition(one.partition_index, code))
             topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
         effects.reply = OffsetCommitResponse(topics=topics)
         return effects
 
-    def _find(self, topic: OffsetCommitRequestTopic, version: int) -> tuple[Partitions | None, ErrorCode]:
+    def _find(self, topic: OffsetCommitRequestTopic, version: int) -> Partitions | None:
         if version >= TOPIC_IDS_FROM:
-            return self._table.topics.topics_by_id.get(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
-        return self._table.topics.topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return self._table.topics.topics_by_id.get(topic.topic_id)
+        return self._table.topics.topics.get(topic.name)
 
-    def _may_commit(self, request: OffsetCommitRequest, caller: Caller, now: int) -> Verdict:
+    def _may_commit(
+        self, request: OffsetCommitRequest, partitions: list[tuple[bytes, int]], caller: Caller, now: int
+    ) -> ErrorCode:
         group = self._table.groups.get(request.group_id)
         epoch, version = request.generation_id_or_member_epoch, caller.version
         if group is None:
             if epoch < 0:
-                return Verdict(ErrorCode.NONE)  # the record makes a simple group of it
-            return Verdict(
-                ErrorCode.GROUP_ID_NOT_FOUND if version >= CONSUMER_PROTOCOL_FROM else ErrorCode.ILLEGAL_GENERATION
-            )
-        try:
-            check = group.check_offset_commit(
-                request.member_id, request.group_instance_id, epoch, version, transactional=False
-            )
-        except ApiError as error:
-            if error.code == ErrorCode.STALE_MEMBER_EPOCH and version < CONSUMER_PROTOCOL_FROM:
-                return Verdict(ErrorCode.UNSUPPORTED_VERSION)
-            return Verdict(error.code)
-        if isinstance(group, ClassicGroup) and group.state in (STABLE, PREPARING_REBALANCE):
+                return ErrorCode.NONE  # the record makes a simple group of it
+            return ErrorCode.GROUP_ID_NOT_FOUND if version >= CONSUMER_PROTOCOL_FROM else ErrorCode.ILLEGAL_GENERATION
+        error = _verdict(
+            group, partitions, request.member_id, request.group_instance_id, epoch, version, transactional=False
+        )
+        if error is ErrorCode.STALE_MEMBER_EPOCH and version < CONSUMER_PROTOCOL_FROM:
+            return ErrorCode.UNSUPPORTED_VERSION
+        if error is ErrorCode.NONE and isinstance(group, ClassicGroup) and group.state in (STABLE, PREPARING_REBALANCE):
             self._keep_alive(group, request.member_id, now)
-        return Verdict(ErrorCode.NONE, check)
-
-    def _commit_partition(
-        self,
-        request: OffsetCommitRequest,
-        verdict: Verdict,
-        topic: Partitions,
-        topic_id: bytes,
-        partition: OffsetCommitRequestPartition,
-        effects: Effects,
-        now: int,
-    ) -> ErrorCode:
-        metadata = partition.committed_metadata
-        error = self._refusal(verdict, topic.id, partition.partition_index, metadata)
-        if error is ErrorCode.NONE:
-            value = OffsetCommitValue(
-                partition.committed_offset,
-                partition.committed_leader_epoch,
-                metadata or "",
-                now if partition.commit_timestamp == -1 else partition.commit_timestamp,
-                -1 if request.retention_time_ms == -1 else now + request.retention_time_ms,
-                topic_id,
-            )
-            effects.records.append(stored.offset_commit(request.group_id, topic.name, partition.partition_index, value))
         return error
 
-    def _refusal(self, verdict: Verdict, topic_id: bytes, partition: int, metadata: str | None) -> ErrorCode:
-        if verdict.error is not ErrorCode.NONE:
-            return verdict.error
-        if verdict.check is not None and (error := verdict.check(topic_id, partition)) is not ErrorCode.NONE:
-            return error
+    def _refusal(self, verdict: ErrorCode, metadata: str | None) -> ErrorCode:
+        if verdict is not ErrorCode.NONE:
+            return verdict
         if metadata is not None and len(metadata) > self._table.config.offset_metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE
@@ -161,54 +132,51 @@ class OffsetRequests:
     def txn_commit(self, request: TxnOffsetCommitRequest, caller: Caller, now: int) -> Effects:
         """The records go into the log under the producer's id, and count once its commit marker is there (KIP-447)."""
         effects = Effects(key=request.group_id)
-        verdict: Verdict | None = None
+        known = self._table.topics.topics
+        there = [
+            (known[topic.name].id, one.partition_index)
+            for topic in request.topics
+            if topic.name in known
+            for one in topic.partitions
+            if one.partition_index in known[topic.name].partitions
+        ]
+        verdict = self._may_commit_in_txn(request, there, caller) if there else ErrorCode.NONE
         topics = []
         for topic in request.topics:
-            image = self._table.topics.topics.get(topic.name)
             partitions = []
-            for partition in topic.partitions:
-                if image is None or partition.partition_index not in image.partitions:
+            for one in topic.partitions:
+                if topic.name not in known or one.partition_index not in known[topic.name].partitions:
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 else:
-                    if verdict is None:
-                        verdict = self._may_commit_in_txn(request, caller)
-                    code = self._txn_partition(request, verdict, image, partition, effects, now)
-                partitions.append(TxnOffsetCommitResponsePartition(partition.partition_index, code))
+                    code = self._refusal(verdict, one.committed_metadata)
+                if code is ErrorCode.NONE:
+                    value = OffsetCommitValue(
+                        one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "", now
+                    )
+                    effects.records.append(
+                        stored.offset_commit(request.group_id, topic.name, one.partition_index, value)
+                    )
+                partitions.append(TxnOffsetCommitResponsePartition(one.partition_index, code))
             topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
         effects.reply = TxnOffsetCommitResponse(topics=topics)
         return effects
 
-    def _may_commit_in_txn(self, request: TxnOffsetCommitRequest, caller: Caller) -> Verdict:
+    def _may_commit_in_txn(
+        self, request: TxnOffsetCommitRequest, partitions: list[tuple[bytes, int]], caller: Caller
+    ) -> ErrorCode:
         group = self._table.groups.get(request.group_id)
         if group is None:
-            return Verdict(ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION)
-        try:
-            check = group.check_offset_commit(
-                request.member_id, request.group_instance_id, request.generation_id, caller.version, transactional=True
-            )
-        except ApiError as error:
-            stale = error.code == ErrorCode.STALE_MEMBER_EPOCH
-            return Verdict(ErrorCode.ILLEGAL_GENERATION if stale else error.code)
-        return Verdict(ErrorCode.NONE, check)
-
-    def _txn_partition(
-        self,
-        request: TxnOffsetCommitRequest,
-        verdict: Verdict,
-        topic: Partitions,
-        partition: TxnOffsetCommitRequestPartition,
-        effects: Effects,
-        now: int,
-    ) -> ErrorCode:
-        error = self._refusal(verdict, topic.id, partition.partition_index, partition.committed_metadata)
-        if error is ErrorCode.STALE_MEMBER_EPOCH:
-            return ErrorCode.ILLEGAL_GENERATION
-        if error is ErrorCode.NONE:
-            value = OffsetCommitValue(
-                partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata or "", now
-            )
-            effects.records.append(stored.offset_commit(request.group_id, topic.name, partition.partition_index, value))
-        return error
+            return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
+        error = _verdict(
+            group,
+            partitions,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            caller.version,
+            transactional=True,
+        )
+        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
 
     # OffsetFetch
 
@@ -330,6 +298,39 @@ class OffsetRequests:
             for topic, partition, _ in self._store.partitions(group_id)
             if topic in topics
         ]
+
+
+def _verdict(
+    group: Group,
+    partitions: list[tuple[bytes, int]],
+    member_id: str,
+    instance_id: str | None,
+    epoch: int,
+    version: int,
+    *,
+    transactional: bool,
+) -> ErrorCode:
+    """Whether the group takes a commit from this member. One partition that is not its own spoils the whole request."""
+    try:
+        check = group.check_offset_commit(member_id, instance_id, epoch, version, transactional=transactional)
+    except ApiError as refused:
+        return refused.code
+    if check is None:
+        return ErrorCode.NONE
+    return next((error for one in partitions if (error := check(*one)) is not ErrorCode.NONE), ErrorCode.NONE)
+
+
+def _committed(
+    request: OffsetCommitRequest, topic_id: bytes, partition: OffsetCommitRequestPartition, now: int
+) -> OffsetCommitValue:
+    return OffsetCommitValue(
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata or "",
+        now if partition.commit_timestamp == -1 else partition.commit_timestamp,
+        -1 if request.retention_time_ms == -1 else now + request.retention_time_ms,
+        topic_id,
+    )
 
 
 def _is_expired(offset: CommittedOffset, base: Callable[[int], int], retention_ms: int, now: int) -> bool:

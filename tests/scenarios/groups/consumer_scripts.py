@@ -130,7 +130,7 @@ def consumer_epochs_that_are_fenced(s: Stage) -> None:
 
 @scenario
 def consumer_group_that_is_full(s: Stage) -> None:
-    topic = s.topic("t", 1)
+    topic = "of-no-importance"
     members = [ConsumerMember(s, f"m{index}") for index in range(5)]
     for member in members:
         member.join(topic)
@@ -289,6 +289,9 @@ def consumer_offsets(s: Stage) -> None:
     one.beat()
     two.beat()
     one.commit({(topic, 0): 6, (topic, 1): 6, (other, 0): 6}, epoch=2)
+    one.commit({(topic, 0): 6}, epoch=2)
+    one.commit({(topic, 1): 6}, epoch=2)
+    one.commit({(topic, 0): 6}, epoch=1)
     one.commit({(topic, 0): 7, (topic, 1): 7})
     two.commit({(topic, 0): 8, (topic, 1): 8}, epoch=2)
     outsider.fetch(None)
@@ -391,6 +394,7 @@ def upgrade_while_classic_members_wait(s: Stage) -> None:
     two.joined()
     one.heartbeat()
     one.leave()
+    two.leave()
     new.beat()
 
 
