@@ -10,17 +10,20 @@ from typing import NamedTuple
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.checkpoints import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from pykafka_broker.log.compaction.clean import CLEANED
+from pykafka_broker.log.compaction.swap import finish_swaps
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.partition_log import LogListener, PartitionLog
 from pykafka_broker.log.producer_loading import restore_producers
 from pykafka_broker.log.producer_state import ProducerState
-from pykafka_broker.log.segment import LogSegment, segment_name
+from pykafka_broker.log.segment import DELETED, LogSegment, segment_name
 from pykafka_broker.log.segments import Segments
 
 ZERO_ID = bytes(16)
 _LOG_SUFFIX = ".log"
+_LEFTOVERS = (DELETED, CLEANED, ".tmp")
 
 
 class Offsets(NamedTuple):
@@ -76,7 +79,7 @@ def load_log(
 ) -> PartitionLog:
     """A log that was closed cleanly."""
     fs = files.fs
-    names = fs.list_directory(directory)
+    names = remove_leftovers(files, directory, now)
     segments = open_segments(files, directory, names, offsets.log_start_offset, now)
     _complete_indexes(segments, set(names))
     log_start_offset = max(offsets.log_start_offset, segments.first.base_offset)
@@ -121,3 +124,14 @@ def _complete_indexes(segments: Segments, names: set[str]) -> None:
         stem = segment_name(segment.base_offset)
         if segment.size and not {f"{stem}.index", f"{stem}.timeindex"} <= names:
             segment.rebuild_indexes()
+
+
+def remove_leftovers(files: FileCache, directory: str, now: int) -> list[str]:
+    """Finish what an interrupted deletion, cleaning or checkpoint left; the names that are there then."""
+    names = []
+    for name in files.fs.list_directory(directory):
+        if name.endswith(_LEFTOVERS):
+            files.fs.remove(f"{directory}/{name}")
+        else:
+            names.append(name)
+    return finish_swaps(files, directory, names, now)

@@ -16,6 +16,7 @@ from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import id_text
+from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.flush import DirectorySyncJob, Flusher, Waiter, close_log
@@ -73,6 +74,7 @@ class LogManager:
         self._flushers: dict[TopicPartition, Flusher] = {}
         self._remover = Remover(fs, submit, self._removal_failed)
         self._upkeep = Upkeep(self)
+        self.cleaner = Cleaner(self)
         self._now = 0
 
     # -- life
@@ -92,6 +94,7 @@ class LogManager:
             reasons = "; ".join(f"{directory.path}: {directory.error}" for directory in self.directories)
             raise LogDirectoryError(f"None of the log directories can be used: {reasons}")
         self._upkeep.start(now)
+        self.cleaner.start(now)
 
     def _open(self, directory: LogDirectory, now: int) -> None:
         directory.identify(self.config.node, self.cluster_id, self.new_uuid)
@@ -127,6 +130,10 @@ class LogManager:
             action(*arguments)
         except (OSError, DamagedLog) as error:
             self.take_offline(directory, error)
+
+    def stop_jobs(self) -> None:
+        """Before the jobs are waited for: end those that would take long and are worth nothing half done."""
+        self.cleaner.cancel()
 
     def shutdown(self, now: int) -> None:
         """Sync and close every log, write the checkpoints and, last of all, the marker."""
@@ -227,6 +234,7 @@ class LogManager:
             return self.topic_config(topic)
         config = self.config
         overrides = {
+            "cleanup.policy": "delete",
             "retention.ms": "-1",
             "retention.bytes": "-1",
             "segment.bytes": str(config.metadata_log_segment_bytes),
@@ -315,10 +323,11 @@ class LogManager:
     # -- time
 
     def next_deadline(self) -> int | None:
-        deadlines = (self._upkeep.next_deadline(), self._remover.next_deadline())
+        deadlines = (self._upkeep.next_deadline(), self._remover.next_deadline(), self.cleaner.next_deadline())
         return min((due for due in deadlines if due is not None), default=None)
 
     def on_deadline(self, now: int) -> None:
         self._now = now
         self._upkeep.on_deadline(now)
         self._remover.on_deadline(now)
+        self.cleaner.on_deadline(now)

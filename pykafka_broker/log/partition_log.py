@@ -274,7 +274,12 @@ class PartitionLog:
         first = segment.first_timestamp
         # KIP-33: age is counted in record time where there is one
         age_ms = timestamp - first if first >= 0 else now - segment.created_ms
-        return age_ms > config.segment_ms - self._jitter_ms(segment)
+        limit_ms = config.segment_ms
+        if config.max_compaction_lag_ms < limit_ms and "compact" in config.cleanup_policy:
+            limit_ms = max(
+                1, config.max_compaction_lag_ms
+            )  # KIP-354: or the cleaner would never get to see the records
+        return age_ms > limit_ms - self._jitter_ms(segment)
 
     def _jitter_ms(self, segment: LogSegment) -> int:
         """Spreads the rolls of many partitions; the same for a segment every time it is asked."""

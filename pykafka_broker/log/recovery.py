@@ -15,17 +15,15 @@ from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.loading import Offsets, open_segments
+from pykafka_broker.log.loading import Offsets, open_segments, remove_leftovers
 from pykafka_broker.log.producer_loading import replay_batch, restore_producers
 from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
-from pykafka_broker.log.segment import DELETED, LogSegment, segment_name
+from pykafka_broker.log.segment import LogSegment, segment_name
 from pykafka_broker.log.segments import Segments
 
 logger = logging.getLogger(__name__)
-
-_LEFTOVERS = (DELETED, ".cleaned", ".tmp")
 
 
 class Recovered(NamedTuple):
@@ -53,7 +51,7 @@ class FolderRecovery:
     def run(self) -> Recovered:
         """`DamagedLog` if what was synced is not whole."""
         fs = self._files.fs
-        names = remove_leftovers(self._files, self._directory)
+        names = remove_leftovers(self._files, self._directory, self._now)
         segments = open_segments(self._files, self._directory, names, self._offsets.log_start_offset, self._now)
         unflushed = segments.starting_from(self._offsets.recovery_point)
         start = unflushed[0].base_offset
@@ -145,12 +143,3 @@ class FolderRecovery:
             path = f"{self._directory}/{snapshot_name(offset)}"
             write_snapshot(self._files.fs, path, self._producers, sync=False)
             self._producers.snapshot_offset = offset
-
-
-def remove_leftovers(files: FileCache, directory: str) -> list[str]:
-    """Remove what an unfinished deletion, cleaning or checkpoint left; the names that remain."""
-    names = files.fs.list_directory(directory)
-    for name in names:
-        if name.endswith(_LEFTOVERS):
-            files.fs.remove(f"{directory}/{name}")
-    return [name for name in names if not name.endswith(_LEFTOVERS)]

@@ -16,7 +16,7 @@ from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, check_crc, r
 _PIECE_BYTES = 1 << 20
 
 
-class DamagedLog(Exception):
+class DamagedLog(ValueError):
     """A batch is not what it should be; everything before `position` is sound."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:

@@ -67,13 +67,15 @@ class LogSegment:
         "transactions",
     )
 
-    def __init__(self, cache: FileCache, directory: str, base_offset: int, *, size: int, now: int, fresh: bool) -> None:
+    def __init__(
+        self, cache: FileCache, directory: str, base_offset: int, *, size: int, now: int, fresh: bool, suffix: str = ""
+    ) -> None:
         stem = f"{directory}/{segment_name(base_offset)}"
         self.base_offset = base_offset
-        self.log = CachedFile(cache, stem + ".log")
-        self.offset_index = OffsetIndex(CachedFile(cache, stem + ".index"), base_offset, fresh=fresh)
-        self.time_index = TimeIndex(CachedFile(cache, stem + ".timeindex"), base_offset, fresh=fresh)
-        self.transactions = TransactionIndex(CachedFile(cache, stem + ".txnindex"), fresh=fresh)
+        self.log = CachedFile(cache, f"{stem}.log{suffix}")
+        self.offset_index = OffsetIndex(CachedFile(cache, f"{stem}.index{suffix}"), base_offset, fresh=fresh)
+        self.time_index = TimeIndex(CachedFile(cache, f"{stem}.timeindex{suffix}"), base_offset, fresh=fresh)
+        self.transactions = TransactionIndex(CachedFile(cache, f"{stem}.txnindex{suffix}"), fresh=fresh)
         self.size = size
         self.created_ms = now
         self.index_full = False  # then the next append needs a new segment
@@ -224,6 +226,23 @@ class LogSegment:
         """Take the files out of the folder's set of segments; they are removed later."""
         for file in self.files():
             file.rename(file.path + DELETED)
+
+    def change_suffix(self, old: str, new: str) -> None:
+        """Give the files other names, the log last: with it the others count."""
+        for file in reversed(self.files()):
+            file.rename(file.path.removesuffix(old) + new)
+
+    def discard(self) -> None:
+        """Remove the files that an interrupted attempt may have left."""
+        for file in self.files():
+            if file.exists():
+                file.remove()
+                file.close()
+
+    def sync(self) -> None:
+        for file in self.files():
+            if file.exists():
+                file.handle().sync()
 
     def move_to(self, directory: str) -> None:
         """The folder has got another name."""

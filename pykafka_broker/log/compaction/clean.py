@@ -1,0 +1,193 @@
+"""One round of cleaning a partition: read the dirty part's keys, then write each group of segments anew.
+
+Rule: it works on files alone and knows no broker, so that it can run in a process of its own. What it writes ends in
+`.cleaned` and is synced when it returns; the segments that it read are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from pykafka_broker.log.compaction.filter import BatchFilter
+from pykafka_broker.log.compaction.offset_map import OffsetMap
+from pykafka_broker.log.compaction.request import CleanedSegment, CleanRequest, CleanResult
+from pykafka_broker.log.compaction.spans import iter_spans, records_bytes
+from pykafka_broker.log.compaction.transactions import CleanedTransactions
+from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.filesystem import Buffer, FileSystem
+from pykafka_broker.log.scan import ScannedBatch, scan
+from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET, LogSegment
+from pykafka_broker.log.transaction_index import AbortedTransaction
+from pykafka_broker.records.header import read_header
+
+CLEANED = ".cleaned"
+_OPEN_FILES = 64
+_WRITE_BYTES = 1 << 20
+
+Throttle = Callable[[int], None]  # told how many bytes were read or written; may wait
+
+
+class PartitionCleaner:
+    """Cleans one partition once."""
+
+    def __init__(self, fs: FileSystem, request: CleanRequest, throttle: Throttle) -> None:
+        self._request = request
+        self._throttle = throttle
+        self._files = FileCache(fs, _OPEN_FILES)
+        self._segments = [
+            LogSegment(self._files, request.directory, base, size=size, now=request.now, fresh=False)
+            for base, size in request.segments
+        ]
+        self._offsets = OffsetMap(request.map_bytes)
+        self._read_bytes = self._written_bytes = 0
+
+    def run(self) -> CleanResult:
+        request = self._request
+        self._learn_keys()
+        end_offset = self._offsets.latest_offset + 1
+        transactions = CleanedTransactions()
+        transactions.add_aborted(self._aborted_after(-1))
+        filter_ = BatchFilter(
+            self._offsets, transactions, request.producers, end_offset, request.now, request.delete_retention_ms
+        )
+        cleaned = [self._clean_group(group, filter_, transactions) for group in self._groups(end_offset)]
+        return CleanResult(
+            cleaned, end_offset, self._read_bytes, self._written_bytes, len(self._offsets), filter_.dropped_keyless
+        )
+
+    # -- the keys of the dirty part
+
+    def _learn_keys(self) -> None:
+        """Fill the offset map from the first dirty offset on, as far as it has room."""
+        start = self._request.first_dirty_offset
+        transactions = CleanedTransactions()
+        offsets = self._offsets
+        offsets.latest_offset = start - 1
+        learning = False
+        for number, segment in enumerate(self._segments):
+            if self._end_of(number) <= start:
+                continue
+            if not learning:
+                learning = True
+                transactions.add_aborted(self._aborted_after(segment.base_offset))
+            for batch in self._batches(segment):
+                if batch.header.last_offset >= start and not self._learn_batch(batch, transactions):
+                    return
+            offsets.latest_offset = max(offsets.latest_offset, self._end_of(number) - 1)
+
+    def _learn_batch(self, batch: ScannedBatch, transactions: CleanedTransactions) -> bool:
+        """False if there is no room for the rest."""
+        header, offsets = batch.header, self._offsets
+        if header.is_control:
+            transactions.ends_nothing(header, batch.data)
+        elif not transactions.is_aborted(header):
+            base_offset, start = header.base_offset, self._request.first_dirty_offset
+            for span in iter_spans(records_bytes(batch.data, header), header.count):
+                offset = base_offset + span.offset_delta
+                if offset >= start:
+                    if span.key is not None:
+                        if offsets.full:
+                            return False
+                        offsets.put(span.key, offset)
+                    offsets.latest_offset = offset
+        offsets.latest_offset = header.last_offset
+        return True
+
+    def _aborted_after(self, offset: int) -> Iterator[AbortedTransaction]:
+        """Those whose marker stands at or after `offset`."""
+        for segment in self._segments:
+            for transaction in segment.transactions.entries:
+                if transaction.last_offset >= offset:
+                    yield transaction
+
+    # -- writing
+
+    def _groups(self, end_offset: int) -> Iterator[list[int]]:
+        """Numbers of consecutive segments that together fit into one."""
+        request = self._request
+        group: list[int] = []
+        size = entries = 0
+        for number, segment in enumerate(self._segments):
+            if segment.base_offset >= end_offset:
+                break
+            more = max(segment.offset_index.count * 8, segment.time_index.count * 12)
+            reach = self._end_of(number) - 1 - self._segments[group[0]].base_offset if group else 0
+            full = (
+                size + segment.size > request.segment_bytes
+                or entries + more > request.segment_index_bytes
+                or reach > MAX_RELATIVE_OFFSET
+            )
+            if group and full:
+                yield group
+                group, size, entries = [], 0, 0
+            group.append(number)
+            size += segment.size
+            entries += more
+        if group:
+            yield group
+
+    def _clean_group(self, group: list[int], filter_: BatchFilter, transactions: CleanedTransactions) -> CleanedSegment:
+        request = self._request
+        base = self._segments[group[0]].base_offset
+        cleaned = LogSegment(self._files, request.directory, base, size=0, now=request.now, fresh=True, suffix=CLEANED)
+        cleaned.discard()
+        for number in group:
+            segment = self._segments[number]
+            self._copy(segment, cleaned, filter_)
+            for aborted in transactions.kept_aborts:
+                cleaned.transactions.append(aborted)
+            transactions.kept_aborts.clear()
+        cleaned.seal()
+        cleaned.sync()
+        return CleanedSegment(base, cleaned.size, [self._segments[number].base_offset for number in group])
+
+    def _copy(self, segment: LogSegment, cleaned: LogSegment, filter_: BatchFilter) -> None:
+        writer = _Writer(cleaned, self._request.index_interval_bytes)
+        for batch in self._batches(segment):
+            kept = filter_.keep(batch.header, batch.data)
+            if kept is not None:
+                writer.add(batch, kept)
+        writer.flush()
+        self._written_bytes += writer.written
+        self._throttle(writer.written)
+
+    def _batches(self, segment: LogSegment) -> Iterable[ScannedBatch]:
+        self._read_bytes += segment.size
+        self._throttle(segment.size)
+        return scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=True)
+
+    def _end_of(self, number: int) -> int:
+        following = number + 1
+        return self._segments[following].base_offset if following < len(self._segments) else self._request.upper_offset
+
+
+class _Writer:
+    """Appends batches to a cleaned segment, many with one write."""
+
+    def __init__(self, segment: LogSegment, index_interval_bytes: int) -> None:
+        self.written = 0
+        self._segment = segment
+        self._interval_bytes = index_interval_bytes
+        self._pieces: list[Buffer] = []
+        self._batches: list[tuple[int, int, int]] = []  # size, last offset, greatest timestamp
+        self._waiting_bytes = 0
+
+    def add(self, batch: ScannedBatch, kept: Buffer) -> None:
+        header = batch.header if kept is batch.data else read_header(kept)
+        self._pieces.append(kept)
+        self._batches.append((header.size, header.last_offset, header.max_timestamp))
+        self._waiting_bytes += header.size
+        if self._waiting_bytes >= _WRITE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._pieces:
+            return
+        segment = self._segment
+        segment.log.create().write_at(b"".join(self._pieces), segment.size)
+        for size, last_offset, timestamp in self._batches:
+            segment.index(size, last_offset, timestamp, self._interval_bytes)
+        self.written += self._waiting_bytes
+        self._pieces.clear()
+        self._batches.clear()
+        self._waiting_bytes = 0

@@ -1,0 +1,245 @@
+"""Which partition is cleaned next, and what happens around it.
+
+Rule: the log with the greatest share of dirty bytes comes first, if that share is above `min.cleanable.dirty.ratio` or
+its oldest dirty record above `max.compaction.lag.ms`. Only what is complete, synced, decided (below the last stable
+offset) and older than `min.compaction.lag.ms` is cleaned. A partition that can't be cleaned is set aside and named.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykafka_broker.log import checkpoints
+from pykafka_broker.log.compaction.process import CleaningProcesses, CleaningStopped
+from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, LastRecord
+from pykafka_broker.log.compaction.swap import swap_in
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.log_directory import TopicPartition
+from pykafka_broker.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+Runner = Callable[[FileSystem, CleanRequest], CleanResult]  # as `CleaningProcesses`
+
+_NEVER = 0x7FFFFFFFFFFFFFFF
+
+
+class Candidate(NamedTuple):
+    dirty_ratio: float
+    key: TopicPartition
+    log: PartitionLog
+    first_dirty_offset: int
+    upper_offset: int
+
+
+def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
+    if checkpoint is None or not log.log_start_offset <= checkpoint <= log.log_end_offset:
+        return log.log_start_offset
+    return checkpoint
+
+
+def upper_offset(log: PartitionLog, first_dirty: int, now: int) -> int:
+    """Where what may be cleaned ends; the base offset of a segment."""
+    limit = min(log.segments.active.base_offset, log.last_stable_offset, log.high_watermark, log.recovery_point)
+    lag_ms = log.config.min_compaction_lag_ms
+    upper = log.segments.first.base_offset
+    for number, segment in enumerate(log.segments):
+        end = log.segments.upper_offset(number, log.log_end_offset)
+        too_young = lag_ms > 0 and end > first_dirty and segment.largest_timestamp > now - lag_ms
+        if end > limit or too_young:
+            break
+        upper = end
+    return upper
+
+
+def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, now: int) -> Candidate | None:
+    """This log, if it should be cleaned."""
+    first_dirty = first_dirty_offset(log, checkpoint)
+    upper = upper_offset(log, first_dirty, now)
+    clean_bytes = dirty_bytes = 0
+    overdue = False
+    lag_ms = log.config.max_compaction_lag_ms
+    for number, segment in enumerate(log.segments):
+        if segment.base_offset >= upper:
+            break
+        if log.segments.upper_offset(number, log.log_end_offset) <= first_dirty:
+            clean_bytes += segment.size
+            continue
+        dirty_bytes += segment.size
+        overdue = overdue or 0 < segment.first_timestamp < now - lag_ms
+    if not dirty_bytes:
+        return None
+    ratio = dirty_bytes / (clean_bytes + dirty_bytes)
+    if not overdue and ratio <= log.config.min_cleanable_dirty_ratio:
+        return None
+    return Candidate(ratio, key, log, first_dirty, upper)
+
+
+def make_request(found: Candidate, now: int, map_bytes: int, bytes_per_second: float) -> CleanRequest:
+    log = found.log
+    config = log.config
+    return CleanRequest(
+        directory=log.directory,
+        segments=[(each.base_offset, each.size) for each in log.segments if each.base_offset < found.upper_offset],
+        first_dirty_offset=found.first_dirty_offset,
+        upper_offset=found.upper_offset,
+        producers={
+            entry.producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
+            for entry in log.producers.entries.values()
+        },
+        now=now,
+        delete_retention_ms=config.delete_retention_ms,
+        segment_bytes=config.segment_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        map_bytes=map_bytes,
+        bytes_per_second=bytes_per_second,
+    )
+
+
+class CleanJob:
+    """Cleans one partition beside the loop, then puts the result in place."""
+
+    def __init__(
+        self, cleaner: Cleaner, found: Candidate, request: CleanRequest, runner: Runner, fs: FileSystem
+    ) -> None:
+        self._cleaner = cleaner
+        self._found = found
+        self._request = request
+        self._runner = runner
+        self._fs = fs
+        self._result: CleanResult | None = None
+        self._problem: ValueError | CleaningStopped | None = None
+
+    def run(self) -> None:
+        try:
+            self._result = self._runner(self._fs, self._request)
+        except (ValueError, CleaningStopped) as problem:
+            self._problem = problem
+
+    def apply(self) -> None:
+        if self._result is not None:
+            self._cleaner.cleaned(self._found, self._request.now, self._result)
+        else:
+            self._cleaner.failed(self._found, self._request, self._problem)
+
+    def failed(self, error: OSError) -> None:
+        self._cleaner.failed(self._found, self._request, error)
+
+
+class CheckpointJob:
+    """Makes a swap outlive a power cut, and only then says that the log is clean up to there."""
+
+    def __init__(self, manager: LogManager, log: PartitionLog, path: str, offsets: dict[TopicPartition, int]) -> None:
+        self._manager = manager
+        self._log = log
+        self._folder = log.directory
+        self._path = path
+        self._offsets = offsets
+
+    def run(self) -> None:
+        self._manager.fs.sync_directory(self._folder)
+        checkpoints.write_offsets(self._manager.fs, self._path, self._offsets)
+
+    def apply(self) -> None:
+        """Nothing waits for it."""
+
+    def failed(self, error: OSError) -> None:
+        self._log.storage_error(error)
+
+
+class Cleaner:
+    """Keeps up to `log.cleaner.threads` cleanings going."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._processes = CleaningProcesses()
+        self._due = _NEVER
+        self._running: set[TopicPartition] = set()
+        self._again = False  # something was cleaned, there may be more
+        self.set_aside: dict[TopicPartition, str] = {}  # can't be cleaned, and why
+
+    def start(self, now: int) -> None:
+        if self._manager.config.log_cleaner_enable:
+            self._due = now + self._manager.config.log_cleaner_backoff_ms
+
+    def cancel(self) -> None:
+        """Stop cleaning at once, and for good."""
+        self._due = _NEVER
+        self._again = False
+        self._processes.cancel()
+
+    def next_deadline(self) -> int | None:
+        if self._again:
+            return 0
+        return self._due if self._due < _NEVER else None
+
+    def on_deadline(self, now: int) -> None:
+        if self._due > now and not self._again:
+            return
+        self._again = False
+        self._due = now + self._manager.config.log_cleaner_backoff_ms
+        while len(self._running) < self._manager.config.log_cleaner_threads:
+            found = self._filthiest(now)
+            if found is None:
+                return
+            self._start(found, now)
+
+    def _filthiest(self, now: int) -> Candidate | None:
+        best: Candidate | None = None
+        for key, log in self._manager.loaded.items():
+            if key in self._running or key in self.set_aside or "compact" not in log.config.cleanup_policy:
+                continue
+            directory = self._manager.directory_of(key)
+            if directory is None or not directory.online:
+                continue
+            found = candidate(key, log, directory.cleaner_offsets.get(key), now)
+            if found is not None and (best is None or found.dirty_ratio > best.dirty_ratio):
+                best = found
+        return best
+
+    def _start(self, found: Candidate, now: int) -> None:
+        config = self._manager.config
+        map_bytes = config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads
+        rate = config.log_cleaner_io_max_bytes_per_second / config.log_cleaner_threads
+        self._running.add(found.key)
+        request = make_request(found, now, map_bytes, rate)
+        self._manager.submit(CleanJob(self, found, request, self._processes, self._manager.fs))
+
+    def cleaned(self, found: Candidate, now: int, result: CleanResult) -> None:
+        self._running.discard(found.key)
+        self._again = True
+        manager, log = self._manager, found.log
+        directory = manager.directory_of(found.key)
+        if directory is None or manager.loaded.get(found.key) is not log:
+            return  # deleted or moved meanwhile, and its folder with it
+        try:
+            if not swap_in(log, result, now):
+                return
+        except OSError as error:
+            log.storage_error(error)
+            return
+        if result.dropped_keyless:
+            logger.warning("Dropped %d records without a key from %s-%d", result.dropped_keyless, *found.key)
+        directory.cleaner_offsets[found.key] = result.end_offset
+        path = directory.file(checkpoints.CLEANER_OFFSETS)
+        manager.submit(CheckpointJob(manager, log, path, dict(directory.cleaner_offsets)))
+
+    def failed(self, found: Candidate, request: CleanRequest, error: Exception | None) -> None:
+        key, log = found.key, found.log
+        self._running.discard(key)
+        present = {segment.base_offset for segment in log.segments}
+        if self._manager.loaded.get(key) is not log or any(base not in present for base, _ in request.segments):
+            return  # deleted, moved or shortened meanwhile: no wonder
+        if isinstance(error, ValueError):
+            self.set_aside[key] = str(error)
+            logger.error("%s-%d can't be cleaned and is left as it is: %s", *key, error)
+            return
+        logger.warning("The cleaning of %s-%d is tried again: %s", *key, error)
+        if isinstance(error, OSError):
+            log.storage_error(error)

@@ -1,0 +1,158 @@
+"""What is left of a batch.
+
+Rule: offsets stay. A batch of which every record stays is copied as it is; one that loses some keeps its header's
+offsets and sequence numbers; one that loses all goes, unless it is the last of its producer or of this round, which
+leave an empty batch behind. Tombstones and markers get a delete horizon when they are first met and go when it has
+passed (KIP-534).
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.log.compaction.offset_map import OffsetMap
+from pykafka_broker.log.compaction.request import LastRecord
+from pykafka_broker.log.compaction.spans import Span, iter_spans, records_bytes
+from pykafka_broker.log.compaction.transactions import CleanedTransactions
+from pykafka_broker.log.filesystem import Buffer
+from pykafka_broker.records.builder import varint
+from pykafka_broker.records.compression import NONE, compress
+from pykafka_broker.records.header import (
+    CODEC_MASK,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    BatchHeader,
+    write_crc,
+)
+from pykafka_broker.records.record import wrap_int64
+
+
+class BatchFilter:
+    """Decides batch by batch, in the order of the log; `round_end` is where this round of cleaning ends."""
+
+    def __init__(
+        self,
+        offsets: OffsetMap,
+        transactions: CleanedTransactions,
+        producers: dict[int, LastRecord],
+        round_end: int,
+        now: int,
+        delete_retention_ms: int,
+    ) -> None:
+        self.dropped_keyless = 0
+        self._offsets = offsets
+        self._transactions = transactions
+        self._producers = producers
+        self._round_end = round_end
+        self._now = now
+        self._new_horizon = now + delete_retention_ms
+
+    def keep(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+        """The batch as it is to stand in the cleaned log; None if nothing of it stays."""
+        if header.is_control:
+            return self._keep_control(header, batch)
+        if self._transactions.is_aborted(header):
+            return self._emptied(header)
+        data = records_bytes(batch, header)
+        spans = list(iter_spans(data, header.count))
+        kept = self._kept(header, spans)
+        if not kept:
+            return self._emptied(header)
+        needs_horizon = not header.has_delete_horizon and not all(span.has_value for span in kept)
+        if len(kept) == len(spans) and not needs_horizon:
+            return batch
+        return rewrite(header, data, kept, self._new_horizon if needs_horizon else header.delete_horizon_ms)
+
+    def _keep_control(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+        ends_nothing = self._transactions.ends_nothing(header, batch)
+        horizon = header.delete_horizon_ms
+        if not header.count or (ends_nothing and horizon is not None and horizon <= self._now):
+            return self._emptied(header)
+        if not ends_nothing or horizon is not None:
+            return batch
+        data = records_bytes(batch, header)
+        return rewrite(header, data, list(iter_spans(data, header.count)), self._new_horizon)
+
+    def _kept(self, header: BatchHeader, spans: list[Span]) -> list[Span]:
+        base_offset, latest = header.base_offset, self._offsets.latest_offset
+        last_of = self._offsets.get
+        horizon = header.delete_horizon_ms
+        tombstones_stay = horizon is None or self._now < horizon
+        kept = []
+        for span in spans:
+            offset = base_offset + span.offset_delta
+            if offset > latest:
+                kept.append(span)
+            elif span.key is None:
+                self.dropped_keyless += 1
+            elif offset >= last_of(span.key) and (tombstones_stay or span.has_value):
+                kept.append(span)
+        return kept
+
+    def _emptied(self, header: BatchHeader) -> Buffer | None:
+        if header.next_offset == self._round_end or self._is_last_of_producer(header):
+            return empty_batch(header)
+        return None
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        """An active producer's last sequence number, or if it has only a marker, its epoch, must be found again."""
+        last = self._producers.get(header.producer_id) if header.has_producer_id else None
+        if last is None:
+            return False
+        if last.offset >= 0:
+            return header.last_offset == last.offset
+        return header.is_control and header.producer_epoch == last.epoch
+
+
+def rewrite(header: BatchHeader, data: bytes, kept: list[Span], horizon: int | None) -> bytearray:
+    """The batch with only these records; a delete horizon takes the place of the base timestamp."""
+    stamps = [
+        header.max_timestamp if header.log_append_time else header.base_timestamp + s.timestamp_delta for s in kept
+    ]
+    base_timestamp = stamps[0] if horizon is None else horizon
+    if base_timestamp == header.base_timestamp and not header.log_append_time:
+        records = b"".join([data[span.start : span.end] for span in kept])
+    else:
+        records = b"".join(map(_restamped, [data] * len(kept), kept, (stamp - base_timestamp for stamp in stamps)))
+    if header.codec != NONE:
+        records = compress(header.codec, records)
+    attributes = header.attributes | (DELETE_HORIZON_BIT if horizon is not None else 0)
+    max_timestamp = header.max_timestamp if header.log_append_time else max(stamps)
+    return _batch(header, attributes, base_timestamp, max_timestamp, len(kept), records)
+
+
+def empty_batch(header: BatchHeader) -> bytearray:
+    """Nothing but what the header says of offsets, producer and time."""
+    attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)
+    return _batch(header, attributes, header.max_timestamp, header.max_timestamp, 0, b"")
+
+
+def _restamped(data: bytes, span: Span, timestamp_delta: int) -> bytes:
+    body = b"\0" + varint(wrap_int64(timestamp_delta)) + data[span.body : span.end]
+    return varint(len(body)) + body
+
+
+def _batch(
+    header: BatchHeader, attributes: int, base_timestamp: int, max_timestamp: int, count: int, records: bytes
+) -> bytearray:
+    batch = bytearray(HEADER_SIZE + len(records))
+    batch[HEADER_SIZE:] = records
+    HEADER.pack_into(
+        batch,
+        0,
+        header.base_offset,
+        len(batch) - LENGTH_OVERHEAD,
+        header.partition_leader_epoch,
+        2,
+        0,
+        attributes,
+        header.last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        count,
+    )
+    write_crc(batch)
+    return batch

@@ -1,0 +1,113 @@
+"""Cleaning in a process of its own, so that it takes no time from the event loop.
+
+Rule: a request goes in on standard input and a result comes out on standard output. Small jobs are not worth a process
+and run in the thread that asked. Whoever stops the broker need not wait: what is half done is worth nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time  # noqa: TID251  # the rate of a worker's own reads and writes; no state machine sees it
+from collections.abc import Callable
+
+from pykafka_broker.log.compaction.clean import PartitionCleaner
+from pykafka_broker.log.compaction.request import CleanRequest, CleanResult
+from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
+
+_SMALL_BYTES = 1 << 20
+_UNLIMITED = 1e18
+_NICENESS = 5
+
+
+class CleaningStopped(Exception):
+    """The cleaning was cancelled, or its process died; there is nothing wrong with the log."""
+
+
+class CleaningProcesses:
+    """Runs cleanings, large ones in processes of their own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._workers: set[subprocess.Popen[bytes]] = set()
+        self._cancelled = False
+
+    def __call__(self, fs: FileSystem, request: CleanRequest) -> CleanResult:
+        """`ValueError` if the log can't be cleaned, `CleaningStopped` if there was no time for it."""
+        if isinstance(fs, OsFileSystem) and sum(size for _, size in request.segments) >= _SMALL_BYTES:
+            return self._clean_beside(request)
+        return PartitionCleaner(fs, request, self._throttle(request.bytes_per_second)).run()
+
+    def cancel(self) -> None:
+        """End what is going on, and start nothing more."""
+        with self._lock:
+            self._cancelled = True
+            for worker in self._workers:
+                worker.kill()
+
+    def _throttle(self, bytes_per_second: float) -> Callable[[int], None]:
+        wait = throttle(bytes_per_second)
+
+        def check(count: int) -> None:
+            if self._cancelled:
+                raise CleaningStopped("cancelled")
+            wait(count)
+
+        return check
+
+    def _clean_beside(self, request: CleanRequest) -> CleanResult:
+        command = [sys.executable, "-m", "pykafka_broker.log.compaction.process"]
+        with self._lock:
+            if self._cancelled:
+                raise CleaningStopped("cancelled")
+            worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._workers.add(worker)
+        try:
+            output, _ = worker.communicate(pickle.dumps(request))
+        finally:
+            with self._lock:
+                self._workers.discard(worker)
+        if worker.returncode:
+            raise CleaningStopped(f"the process ended with status {worker.returncode}")
+        outcome = pickle.loads(output)
+        if isinstance(outcome, Exception):
+            raise outcome
+        assert isinstance(outcome, CleanResult)
+        return outcome
+
+
+def throttle(bytes_per_second: float) -> Callable[[int], None]:
+    """Waits so that what it is told of stays below that rate."""
+    if bytes_per_second >= _UNLIMITED:
+        return lambda count: None
+    start = time.monotonic()
+    done = 0
+
+    def wait(count: int) -> None:
+        nonlocal done
+        done += count
+        ahead = done / bytes_per_second - (time.monotonic() - start)
+        if ahead > 0:
+            time.sleep(ahead)
+
+    return wait
+
+
+def main() -> None:
+    os.nice(_NICENESS)
+    request = pickle.loads(sys.stdin.buffer.read())
+    outcome: CleanResult | Exception
+    try:
+        outcome = PartitionCleaner(OsFileSystem(), request, throttle(request.bytes_per_second)).run()
+    except OSError as error:
+        outcome = OSError(error.errno, error.strerror, error.filename)
+    except ValueError as error:
+        outcome = ValueError(str(error))
+    sys.stdout.buffer.write(pickle.dumps(outcome))
+
+
+if __name__ == "__main__":
+    main()

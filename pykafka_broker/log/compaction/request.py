@@ -1,0 +1,44 @@
+"""What cleaning one partition is asked to do, and what it answers: plain data, fit to go to another process."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class LastRecord(NamedTuple):
+    """The end of an active producer's records: its last data offset (-1: only a marker) and its epoch."""
+
+    offset: int
+    epoch: int
+
+
+class CleanRequest(NamedTuple):
+    directory: str
+    segments: list[tuple[int, int]]  # base offset and size of every segment that may be cleaned, in order
+    first_dirty_offset: int
+    upper_offset: int  # where the last of them ends
+    producers: dict[int, LastRecord]
+    now: int
+    delete_retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    map_bytes: int  # memory for keys
+    bytes_per_second: float
+
+
+class CleanedSegment(NamedTuple):
+    """A new segment, in files that end in `.cleaned`, and the base offsets of those it replaces."""
+
+    base_offset: int
+    size: int
+    replaces: list[int]
+
+
+class CleanResult(NamedTuple):
+    segments: list[CleanedSegment]
+    end_offset: int  # the first offset that is still dirty
+    read_bytes: int
+    written_bytes: int
+    keys: int
+    dropped_keyless: int  # records without a key have no place in a compacted log

@@ -1,0 +1,82 @@
+"""Putting cleaned segments in the place of those they replace.
+
+Rule: the new files are on disk before this begins. Names change in an order from which a crash leaves either all of the
+old segments or a `.swap` log, which is complete and takes its place at the next start.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pykafka_broker.log.compaction.clean import CLEANED
+from pykafka_broker.log.compaction.request import CleanedSegment, CleanResult
+from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.segment import LogSegment, segment_name
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+SWAP = ".swap"
+_LOG = ".log"
+_SEGMENT_FILES = (_LOG, ".index", ".timeindex", ".txnindex")
+
+
+def swap_in(log: PartitionLog, result: CleanResult, now: int) -> bool:
+    """False if the log has lost one of those segments meanwhile; then what was cleaned is thrown away."""
+    present = {segment.base_offset: segment for segment in log.segments}
+    bases = [base for cleaned in result.segments for base in cleaned.replaces]
+    if any(base not in present for base in bases):
+        for cleaned in result.segments:
+            _open(log, cleaned, now).discard()
+        return False
+    for cleaned in result.segments:
+        _swap(log, [present[base] for base in cleaned.replaces], _open(log, cleaned, now))
+    return True
+
+
+def _open(log: PartitionLog, cleaned: CleanedSegment, now: int) -> LogSegment:
+    return LogSegment(
+        log.files, log.directory, cleaned.base_offset, size=cleaned.size, now=now, fresh=False, suffix=CLEANED
+    )
+
+
+def _swap(log: PartitionLog, old: list[LogSegment], new: LogSegment) -> None:
+    new.created_ms = old[-1].created_ms  # retention counts on from there
+    new.change_suffix(CLEANED, SWAP)
+    log.segments.replace(old, [new])
+    for segment in old:
+        segment.mark_deleted()
+        if segment.base_offset != new.base_offset:
+            log.forget_snapshot(segment.base_offset)
+    new.change_suffix(SWAP, "")
+    log.directory_dirty = True
+    log.listener.segments_deleted(log, old)
+
+
+def finish_swaps(files: FileCache, directory: str, names: list[str], now: int) -> list[str]:
+    """Complete what a crash interrupted; the names that are there afterwards."""
+    swapping = [name for name in names if name.endswith(SWAP)]
+    for name in swapping:
+        if name.endswith(_LOG + SWAP):
+            _finish(files, directory, names, int(name[:20]), now)
+    for name in swapping:  # what is left of swaps that had not got to their log
+        if files.fs.exists(f"{directory}/{name}"):
+            files.fs.remove(f"{directory}/{name}")
+    return files.fs.list_directory(directory) if swapping else names
+
+
+def _finish(files: FileCache, directory: str, names: list[str], base: int, now: int) -> None:
+    stem = f"{directory}/{segment_name(base)}"
+    size = files.fs.stat(stem + _LOG + SWAP).size
+    swap = LogSegment(files, directory, base, size=size, now=now, fresh=False, suffix=SWAP)
+    end = max(swap.end_offset(), base + 1)
+    logger.warning("Completing the swap of %s, which goes up to offset %d", swap.log.path, end)
+    for name in names:
+        if name.endswith(_SEGMENT_FILES) and base <= int(name[:20]) < end:
+            files.fs.remove(f"{directory}/{name}")
+    swap.change_suffix(SWAP, "")
+    for file in swap.files():
+        file.close()
