@@ -112,12 +112,14 @@ class BrokerImage:
         self.fenced: bool = record.fenced
         self.in_controlled_shutdown: bool = record.in_controlled_shutdown
         self.log_dirs: tuple[bytes, ...] = _shared(record.log_dirs)
-        self.cordoned_log_dirs: tuple[bytes, ...] = _shared(record.cordoned_log_dirs or [])
+        # None until the broker has said which are cordoned
+        cordoned = record.cordoned_log_dirs
+        self.cordoned_log_dirs: tuple[bytes, ...] | None = None if cordoned is None else _shared(cordoned)
 
     @property
     def all_dirs_cordoned(self) -> bool:
         """No directory of this broker takes new replicas (KIP-1066)."""
-        return bool(self.log_dirs) and set(self.log_dirs) <= set(self.cordoned_log_dirs)
+        return bool(self.log_dirs) and set(self.log_dirs) <= set(self.cordoned_log_dirs or ())
 
 
 class MetadataDelta:

@@ -59,7 +59,7 @@ def _broker(broker: BrokerImage, version: int) -> RegisterBrokerRecord:
     )
     if version >= 3:
         record.log_dirs = list(broker.log_dirs)
-    if version >= 4:
+    if version >= 4 and broker.cordoned_log_dirs is not None:
         record.cordoned_log_dirs = list(broker.cordoned_log_dirs)
     return record
 

@@ -60,5 +60,5 @@ def _directory(broker: Broker, directory: LogDirectory, partitions: list[TopicPa
     result.topics = [DescribeLogDirsTopic(topic, found) for topic, found in topics.items()]
     usage = broker.fs.disk_usage(directory.path)
     result.total_bytes, result.usable_bytes = usage.total_bytes, usage.usable_bytes
-    result.is_cordoned = directory.id in broker.image.brokers[broker.node_id].cordoned_log_dirs
+    result.is_cordoned = directory.id in (broker.image.brokers[broker.node_id].cordoned_log_dirs or ())
     return result

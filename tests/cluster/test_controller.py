@@ -1,0 +1,283 @@
+"""Producer ids, features, quotas and configs: what the recorded answers don't show."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka_broker.cluster.bootstrap import elections
+from pykafka_broker.cluster.config_changes import (
+    APPEND,
+    DELETE,
+    SET,
+    SUBTRACT,
+    ConfigOp,
+    alter_configs,
+    incremental_alter_configs,
+)
+from pykafka_broker.cluster.controller import ProducerIds
+from pykafka_broker.cluster.feature_updates import update_features
+from pykafka_broker.cluster.quotas import alter_client_quotas
+from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
+from tests.cluster.support import Cluster
+
+TOPIC, BROKER, GROUP, CLIENT_METRICS = (
+    ResourceType.TOPIC,
+    ResourceType.BROKER,
+    ResourceType.GROUP,
+    ResourceType.CLIENT_METRICS,
+)
+
+
+def alter(cluster: Cluster, kind: int, name: str, *ops: tuple[str, int, str | None]) -> None:
+    cluster.apply(incremental_alter_configs(cluster.controller, kind, name, [ConfigOp(*op) for op in ops]))
+
+
+def refusal(cluster: Cluster, kind: int, name: str, *ops: tuple[str, int, str | None]) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        alter(cluster, kind, name, *ops)
+    return caught.value
+
+
+def test_producer_ids_come_in_blocks_of_a_thousand() -> None:
+    cluster = Cluster()
+    committed: list[list[ApiMessageAndVersion]] = []
+
+    def commit(records: list[ApiMessageAndVersion]) -> None:
+        committed.append(records)
+        cluster.apply(records)
+
+    first = ProducerIds(cluster.controller, commit)
+    assert [first.next_id() for _ in range(1001)] == list(range(1001))
+    assert len(committed) == 2
+    second = ProducerIds(cluster.controller, commit)
+    assert second.next_id() == 2000  # what the first had left is lost
+    assert committed[0][0].message.broker_epoch == cluster.image.brokers[1].epoch
+
+
+def test_lists_are_edited_from_what_is_in_force() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    alter(cluster, TOPIC, "t", ("cleanup.policy", APPEND, "compact"))
+    assert cluster.image.topic_config("t") == {"cleanup.policy": "delete,compact"}
+    alter(cluster, TOPIC, "t", ("cleanup.policy", APPEND, "compact"))
+    assert cluster.image.topic_config("t") == {"cleanup.policy": "delete,compact"}
+    alter(cluster, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete"))
+    assert cluster.image.topic_config("t") == {"cleanup.policy": "compact"}
+    alter(cluster, TOPIC, "t", ("cleanup.policy", DELETE, None))
+    assert cluster.image.topic_config("t") == {}
+
+
+def test_what_stays_the_same_is_not_written() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    op = ConfigOp("retention.ms", SET, "5")
+    assert len(incremental_alter_configs(cluster.controller, TOPIC, "t", [op])) == 1
+    alter(cluster, TOPIC, "t", op)
+    assert incremental_alter_configs(cluster.controller, TOPIC, "t", [op]) == []
+    assert incremental_alter_configs(cluster.controller, TOPIC, "t", [ConfigOp("flush.ms", DELETE, None)]) == []
+
+
+def test_alter_configs_replaces_all() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"), ("flush.ms", SET, "6"))
+    cluster.apply(alter_configs(cluster.controller, TOPIC, "t", [("flush.ms", "7")]))
+    assert cluster.image.topic_config("t") == {"flush.ms": "7"}
+
+
+def test_unknown_operation() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    assert refusal(cluster, TOPIC, "t", ("flush.ms", 7, "1")).code == ErrorCode.INVALID_REQUEST
+
+
+def test_overrides_are_checked_together_with_those_that_stay() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    alter(cluster, TOPIC, "t", ("min.compaction.lag.ms", SET, "5"))
+    error = refusal(cluster, TOPIC, "t", ("max.compaction.lag.ms", SET, "4"))
+    assert error.code == ErrorCode.INVALID_CONFIG
+    assert error.message == "conflict topic config setting min.compaction.lag.ms (5) > max.compaction.lag.ms (4)"
+
+
+# As a real 4.3.1 broker answered; those that are in the recorded answers are not repeated.
+@pytest.mark.parametrize(
+    ("kind", "name", "key", "value", "code", "message"),
+    [
+        (
+            BROKER,
+            "1",
+            "num.io.threads",
+            "0",
+            ErrorCode.INVALID_REQUEST,
+            "Invalid value 0 for configuration num.io.threads: Value must be at least 1",
+        ),
+        (
+            BROKER,
+            "1",
+            "leader.replication.throttled.rate",
+            "-5",
+            ErrorCode.INVALID_REQUEST,
+            "Invalid value -5 for configuration leader.replication.throttled.rate: Value must be at least 0",
+        ),
+        (
+            GROUP,
+            "g",
+            "share.session.timeout.ms",
+            "99999",
+            ErrorCode.INVALID_CONFIG,
+            "share.session.timeout.ms must be less than or equal to group.share.max.session.timeout.ms",
+        ),
+        (
+            GROUP,
+            "g",
+            "share.record.lock.duration.ms",
+            "1000",
+            ErrorCode.INVALID_CONFIG,
+            "share.record.lock.duration.ms must be greater than or equal to group.share.min.record.lock.duration.ms",
+        ),
+        (
+            GROUP,
+            "g",
+            "streams.session.timeout.ms",
+            "1",
+            ErrorCode.INVALID_CONFIG,
+            "streams.session.timeout.ms must be greater than or equal to group.streams.min.session.timeout.ms",
+        ),
+        (
+            GROUP,
+            "g",
+            "share.delivery.count.limit",
+            "11",
+            ErrorCode.INVALID_CONFIG,
+            "share.delivery.count.limit must be less than or equal to group.share.max.delivery.count.limit",
+        ),
+        (
+            GROUP,
+            "g",
+            "consumer.assignment.interval.ms",
+            "16000",
+            ErrorCode.INVALID_CONFIG,
+            "consumer.assignment.interval.ms must be less than or equal to group.consumer.max.assignment.interval.ms",
+        ),
+        (
+            CLIENT_METRICS,
+            "m",
+            "interval.ms",
+            "3600001",
+            ErrorCode.INVALID_REQUEST,
+            "Invalid value 3600001 for interval.ms, interval must be between 100 and 3600000 (1 hour)",
+        ),
+        (
+            CLIENT_METRICS,
+            "m",
+            "interval.ms",
+            "x",
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value x for configuration interval.ms: Not a number of type INT",
+        ),
+        (
+            CLIENT_METRICS,
+            "m",
+            "match",
+            "client_id",
+            ErrorCode.INVALID_CONFIG,
+            "Illegal client matching pattern: client_id",
+        ),
+    ],
+)
+def test_refused_as_kafka_refuses(kind: int, name: str, key: str, value: str, code: ErrorCode, message: str) -> None:
+    error = refusal(Cluster(), kind, name, (key, SET, value))
+    assert (error.code, error.message) == (code, message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "key", "value"),
+    [
+        (BROKER, "1", "no.such.key", "5"),
+        (BROKER, "1", "background.threads", "9"),
+        (BROKER, "1", "config.providers", "x"),
+        (BROKER, "1", "zookeeper.connect", "x"),
+        (BROKER, "1", "max.connections.per.ip.overrides", "127.0.0.1:5"),
+        (BROKER, "1", "listener.name.external.ssl.keystore.location", "/none"),
+        (BROKER, "", "follower.replication.throttled.rate", "5"),
+        (CLIENT_METRICS, "m", "metrics", "*"),
+        (CLIENT_METRICS, "m", "match", "client_id=a,client_id=b"),
+    ],
+)
+def test_taken_as_kafka_takes_it(kind: int, name: str, key: str, value: str) -> None:
+    cluster = Cluster()
+    alter(cluster, kind, name, (key, SET, value))
+    assert cluster.image.config(kind, name)[key] == value
+
+
+def test_sockets_are_bound_once() -> None:
+    error = refusal(Cluster(), BROKER, "1", ("listeners", SET, "PLAINTEXT://:1"))
+    assert error.message == "Cannot update these configs dynamically: [listeners]"
+
+
+def test_a_feature_that_stays_is_not_written() -> None:
+    cluster = Cluster()
+    request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("group.version", 1)])
+    assert update_features(cluster.controller, request, 2).records == []
+
+
+def test_eligible_leaders_need_a_metadata_version() -> None:
+    cluster = Cluster()
+    for name, level in (("metadata.version", 22), ("eligible.leader.replicas.version", 0)):
+        cluster.apply([ApiMessageAndVersion(FeatureLevelRecord(name, level), 0)])
+    request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("eligible.leader.replicas.version", 1)])
+    reply = update_features(cluster.controller, request, 1).reply
+    assert reply.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "depends on metadata.version level 23" in reply.error_message
+
+
+def test_the_static_voter_stays_static() -> None:
+    request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("kraft.version", 1)])
+    assert update_features(Cluster().controller, request, 1).reply.error_code == ErrorCode.INVALID_UPDATE_VERSION
+
+
+def test_a_quota_is_removed_by_any_order_of_its_entity() -> None:
+    cluster = Cluster()
+
+    def request(remove: bool, *entity: tuple[str, str | None]) -> AlterClientQuotasRequest:
+        parts = [EntityData(kind, name) for kind, name in entity]
+        return AlterClientQuotasRequest([EntryData(parts, [OpData("request_percentage", 2.5, remove)])])
+
+    cluster.do(alter_client_quotas(cluster.controller, request(False, ("user", "u"), ("client-id", None))))
+    assert cluster.image.client_quotas == {(("client-id", None), ("user", "u")): {"request_percentage": 2.5}}
+    cluster.do(alter_client_quotas(cluster.controller, request(True, ("client-id", None), ("user", "u"))))
+    assert cluster.image.client_quotas == {}
+
+
+def test_after_a_crash_every_partition_gets_a_new_epoch_and_otherwise_those_without_a_leader() -> None:
+    cluster = Cluster()
+    cluster.create("t", 2)
+    topic = cluster.image.topics["t"]
+    left = PartitionChangeRecord(1, topic.id, isr=[], leader=-1, eligible_leader_replicas=[1], last_known_elr=[1])
+    cluster.apply([ApiMessageAndVersion(left, 2)])
+    clean = elections(cluster.controller, all_partitions=False)
+    assert [record.message.partition_id for record in clean] == [1]
+    cluster.apply(elections(cluster.controller, all_partitions=True))
+    first, second = topic.partitions.values()
+    assert (first.leader, first.leader_epoch) == (1, 1)
+    assert (second.leader, second.isr, second.elr, second.last_known_elr, second.leader_epoch) == (1, (1,), (), (), 2)
+
+
+def test_a_partition_whose_log_lags_is_not_led_by_it() -> None:
+    cluster = Cluster(2)
+    cluster.create("t", 1, 2)
+    topic = cluster.image.topics["t"]
+    cluster.apply([ApiMessageAndVersion(PartitionChangeRecord(0, topic.id, isr=[2], leader=-1), 2)])
+    assert elections(cluster.controller, all_partitions=True) == []

@@ -1,0 +1,216 @@
+"""The image: replayed from logs and snapshots of a real 4.3.1 broker, and record by record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.image_records import image_records
+from pykafka_broker.cluster.metadata_log import Replay
+from pykafka_broker.cluster.records import MetadataError, ResourceType, decode_versioned, encode_record
+from pykafka_broker.cluster.snapshot import snapshot_records
+from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
+from pykafka_broker.protocol.stored.clear_elr_record import ClearElrRecord
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
+from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
+from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
+from pykafka_broker.protocol.stored.fence_broker_record import FenceBrokerRecord
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
+from pykafka_broker.protocol.stored.partition_record import PartitionRecord
+from pykafka_broker.protocol.stored.producer_ids_record import ProducerIdsRecord
+from pykafka_broker.protocol.stored.register_broker_record import RegisterBrokerRecord
+from pykafka_broker.protocol.stored.remove_delegation_token_record import RemoveDelegationTokenRecord
+from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
+from pykafka_broker.protocol.stored.topic_record import TopicRecord
+from pykafka_broker.protocol.stored.unfence_broker_record import UnfenceBrokerRecord
+from pykafka_broker.protocol.stored.unregister_broker_record import UnregisterBrokerRecord
+from pykafka_broker.records.header import iter_batches
+from pykafka_broker.records.record import iter_records
+
+DATA = Path(__file__).with_name("data")
+ID = b"i" * 16
+
+
+def image_of(*records: Any) -> MetadataImage:
+    image = MetadataImage()
+    for record in records:
+        image.apply(record, MetadataDelta())
+    return image
+
+
+def kafka_image() -> MetadataImage:
+    image = MetadataImage()
+    replay = Replay(image, MetadataDelta())
+    for header, batch in iter_batches((DATA / "kafka.log").read_bytes()):
+        replay.batch(header, batch)
+    return image
+
+
+def test_a_real_log_is_understood() -> None:
+    image = kafka_image()
+    assert list(image.topics) == ["one"]
+    assert list(image.topics["one"].partitions) == [0, 1, 2]
+    assert image.partition_count == 3
+    assert image.topic_config("one") == {"cleanup.policy": "compact", "segment.ms": "100000"}
+    assert image.topic_config("gone") == {}
+    assert image.config(ResourceType.GROUP, "g1") == {"consumer.session.timeout.ms": "50000"}
+    assert image.config(ResourceType.CLIENT_METRICS, "m1") == {"interval.ms": "50000"}
+    assert image.config(ResourceType.BROKER, "") == {"min.insync.replicas": "1"}
+    assert image.features["metadata.version"] == 30
+    assert "streams.version" not in image.features  # lowered to 0
+    assert image.client_quotas == {
+        (("user", "u1"),): {"producer_byte_rate": 1000.0},
+        (("client-id", "c"), ("user", None)): {"request_percentage": 1.5},
+    }
+    assert image.next_producer_id == 1000
+    assert [record.name for record in image.scram.values()] == ["alice"]
+    assert [record.principal for record in image.acls.values()] == ["User:alice"]
+    assert set(image.brokers) == set(image.controllers) == {1}
+    assert image.brokers[1].endpoints == [("PLAINTEXT", "127.0.0.1", 29500, 0)]
+    assert image.brokers[1].fenced  # it was shut down
+    # It stopped twice and started once more in between, each time with a leader less or more.
+    partition = image.partition("one", 0)
+    assert partition is not None
+    assert (partition.leader, partition.isr, partition.elr) == (-1, (), (1,))
+    assert partition.leader_epoch == partition.partition_epoch == 3
+
+
+def test_every_record_of_a_real_log_encodes_to_the_same_bytes() -> None:
+    count = 0
+    for header, batch in iter_batches((DATA / "kafka.log").read_bytes()):
+        if not header.is_control:
+            for record in iter_records(batch, header):
+                assert record.value is not None
+                assert encode_record(decode_versioned(record.value)) == record.value
+                count += 1
+    assert count == 54
+
+
+def test_the_records_of_an_image_are_those_of_kafkas_snapshot() -> None:
+    recorded = [encode_record(record) for record in snapshot_records(OsFileSystem(), str(DATA / "kafka.checkpoint"))]
+    image = MetadataImage()
+    for value in recorded:
+        image.apply(decode_versioned(value).message, MetadataDelta())
+    ours = [encode_record(record) for record in image_records(image, 2, 4)]
+    assert sorted(ours) == sorted(recorded)
+    assert ours[0] == recorded[0]  # metadata.version
+
+
+def test_an_image_survives_its_records() -> None:
+    image = kafka_image()
+    again = image_of(*(record.message for record in image_records(image, 2, 4)))
+    assert list(image_records(again, 2, 4)) == list(image_records(image, 2, 4))
+
+
+def test_configs_of_a_deleted_topic_do_not_pass_to_the_next_of_that_name() -> None:
+    image = image_of(ConfigRecord(ResourceType.TOPIC, "gone", "retention.ms", "5"), TopicRecord("gone", ID))
+    assert image.topic_config("gone") == {}
+
+
+def test_a_topic_is_created_once_and_known_by_both_names() -> None:
+    image = image_of(TopicRecord("t", ID), PartitionRecord(0, ID, [1], [1], [], [], 1, 0, 0, 0))
+    assert image.topic_id("t") == ID
+    assert image.topics_by_id[ID].name == "t"
+    with pytest.raises(MetadataError, match="created twice"):
+        image.apply(TopicRecord("t", b"j" * 16), MetadataDelta())
+
+
+def test_a_change_starts_an_epoch_only_if_it_names_a_leader() -> None:
+    image = image_of(TopicRecord("t", ID), PartitionRecord(0, ID, [1, 2], [1, 2], [], [], 1, 0, 4, 7))
+    partition = image.topics["t"].partitions[0]
+    image.apply(PartitionChangeRecord(0, ID, isr=[1]), MetadataDelta())
+    assert (partition.isr, partition.leader_epoch, partition.partition_epoch) == ((1,), 4, 8)
+    image.apply(PartitionChangeRecord(0, ID, leader=1), MetadataDelta())
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (1, 5, 9)
+
+
+def test_partitions_share_their_replica_tuples() -> None:
+    records = [PartitionRecord(number, ID, [1, 2, 3], [1, 2, 3], [], [], 1, 0, 0, 0) for number in range(2)]
+    first, second = image_of(TopicRecord("t", ID), *records).topics["t"].partitions.values()
+    assert first.replicas is second.replicas is first.isr
+
+
+def test_a_deleted_topic_takes_its_configs_along() -> None:
+    delta = MetadataDelta()
+    image = image_of(
+        TopicRecord("t", ID),
+        PartitionRecord(0, ID, [1], [1], [], [], 1, 0, 0, 0),
+        ConfigRecord(ResourceType.TOPIC, "t", "retention.ms", "5"),
+    )
+    image.apply(RemoveTopicRecord(ID), delta)
+    assert (image.topics, image.topics_by_id, image.configs, image.partition_count) == ({}, {}, {}, 0)
+    assert [topic.name for topic in delta.deleted] == ["t"]
+
+
+def test_a_resource_without_overrides_is_not_kept() -> None:
+    image = image_of(
+        ConfigRecord(32, "g", "a", "1"), ConfigRecord(32, "g", "a", None), ConfigRecord(32, "h", "a", None)
+    )
+    assert image.configs == {}
+
+
+def test_brokers_come_are_fenced_and_go() -> None:
+    image = image_of(RegisterBrokerRecord(broker_id=4, broker_epoch=9, log_dirs=[ID]))
+    broker = image.brokers[4]
+    assert broker.fenced
+    image.apply(UnfenceBrokerRecord(4, 9), MetadataDelta())
+    assert not broker.fenced
+    image.apply(FenceBrokerRecord(4, 9), MetadataDelta())
+    image.apply(BrokerRegistrationChangeRecord(4, 9, fenced=-1), MetadataDelta())
+    assert (broker.fenced, broker.in_controlled_shutdown) == (False, False)
+    image.apply(BrokerRegistrationChangeRecord(4, 9, in_controlled_shutdown=1), MetadataDelta())
+    image.apply(BrokerRegistrationChangeRecord(4, 9, cordoned_log_dirs=[ID]), MetadataDelta())
+    assert broker.in_controlled_shutdown
+    assert broker.all_dirs_cordoned
+    image.apply(UnregisterBrokerRecord(4, 9), MetadataDelta())
+    assert image.brokers == {}
+    with pytest.raises(MetadataError, match="broker 4, which is not registered"):
+        image.apply(FenceBrokerRecord(4, 9), MetadataDelta())
+
+
+def test_tokens_come_and_go() -> None:
+    image = image_of(DelegationTokenRecord(token_id="a"), DelegationTokenRecord(token_id="b"))
+    image.apply(RemoveDelegationTokenRecord("a"), MetadataDelta())
+    assert list(image.delegation_tokens) == ["b"]
+
+
+def test_eligible_leaders_are_cleared_for_one_topic_or_for_all() -> None:
+    other = b"j" * 16
+    partition = {"isr": [], "leader": -1, "eligible_leader_replicas": [1], "last_known_elr": [1]}
+    image = image_of(
+        TopicRecord("t", ID),
+        PartitionRecord(0, ID, [1], **partition),
+        TopicRecord("u", other),
+        PartitionRecord(0, other, [1], **partition),
+    )
+    image.apply(ClearElrRecord("t"), MetadataDelta())
+    assert [topic.partitions[0].elr for topic in image.topics.values()] == [(), (1,)]
+    image.apply(ClearElrRecord(""), MetadataDelta())
+    assert image.topics["u"].partitions[0].last_known_elr == ()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        PartitionRecord(0, b"?" * 16, [1]),
+        PartitionChangeRecord(0, b"?" * 16),
+        PartitionChangeRecord(3, ID),
+        RemoveTopicRecord(b"?" * 16),
+        ProducerIdsRecord(1, 1, 500),
+    ],
+)
+def test_what_can_not_be_is_refused(record: Any) -> None:
+    image = image_of(TopicRecord("t", ID), ProducerIdsRecord(1, 1, 1000))
+    with pytest.raises(MetadataError):
+        image.apply(record, MetadataDelta())
+
+
+def test_the_generation_moves_with_every_record() -> None:
+    image = image_of(FeatureLevelRecord("f", 1))
+    before = image.generation
+    image.apply(FeatureLevelRecord("f", 2), MetadataDelta())
+    assert image.generation > before

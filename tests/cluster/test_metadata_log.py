@@ -1,0 +1,214 @@
+"""The metadata log on disk: what a new one begins with, epochs, snapshots, damage."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.cluster import quorum_state
+from pykafka_broker.cluster.bootstrap import bootstrap_records, first_records, format_records
+from pykafka_broker.cluster.controller import Controller
+from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS
+from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.cluster.image_records import image_records
+from pykafka_broker.cluster.metadata_log import MetadataLog
+from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
+from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, latest_snapshot, snapshot_records, write_snapshot
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.protocol.stored.abort_transaction_record import AbortTransactionRecord
+from pykafka_broker.protocol.stored.begin_transaction_record import BeginTransactionRecord
+from pykafka_broker.protocol.stored.end_transaction_record import EndTransactionRecord
+from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
+from pykafka_broker.protocol.stored.kraft_version_record import KRaftVersionRecord
+from pykafka_broker.records.builder import BatchBuilder
+from pykafka_broker.records.header import iter_batches
+
+DATA = Path(__file__).with_name("data")
+NOW = 1_700_000_000_000
+FS = OsFileSystem()
+
+
+class Node:
+    """The metadata log of one directory, opened as a start does it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.folder = directory / "__cluster_metadata-0"
+        self.open()
+
+    def open(self) -> None:
+        ids = itertools.count(1)
+        config = BrokerConfig({"log.dirs": str(self.directory), "node.id": "1"})
+        self.logs = LogManager(FS, config, new_uuid=lambda: next(ids).to_bytes(16, "big"))
+        self.logs.start(NOW)
+        self.image = MetadataImage()
+        self.controller = Controller(self.image, config, 1, lambda: next(ids).to_bytes(16, "big"))
+        self.log = MetadataLog(self.logs.metadata_log(NOW), FS, 1, b"d" * 16)
+        self.delta = self.log.load(self.image)
+
+    def reopen(self) -> None:
+        self.logs.shutdown(NOW)
+        self.open()
+
+    def append(self, *messages: Any) -> None:
+        self.log.append([ApiMessageAndVersion(message, 0) for message in messages], NOW)
+
+    @property
+    def bytes(self) -> bytes:
+        return (self.folder / f"{0:020d}.log").read_bytes()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_new_log_begins_with_the_bytes_of_kafkas(node: Node) -> None:
+    recorded = (DATA / "kafka.log").read_bytes()
+    (first, leader_change), (second, bootstrap) = itertools.islice(iter_batches(recorded), 2)
+    node.log.lead(first.base_timestamp)
+    node.log.append(first_records(node.controller, format_records()), second.base_timestamp)
+    assert node.bytes == bytes(leader_change) + bytes(bootstrap)
+
+
+def test_bootstrap_checkpoint_is_what_format_writes(node: Node) -> None:
+    recorded = (DATA / "bootstrap.checkpoint").read_bytes()
+    written = bootstrap_records(FS, str(node.directory), NOW)
+    assert {record.message.name: record.message.feature_level for record in written} == BOOTSTRAP_LEVELS
+    ours = (node.directory / BOOTSTRAP_FILE).read_bytes()
+    assert [header.size for header, _ in iter_batches(ours)] == [header.size for header, _ in iter_batches(recorded)]
+    assert list(snapshot_records(FS, str(DATA / "bootstrap.checkpoint"))) == written
+
+
+def test_what_format_left_is_honoured(node: Node) -> None:
+    left = [ApiMessageAndVersion(FeatureLevelRecord("metadata.version", 20), 0)]
+    write_snapshot(FS, str(node.directory / BOOTSTRAP_FILE), left, now=NOW)
+    assert bootstrap_records(FS, str(node.directory), NOW) == left
+    # Without eligible leader replicas there is no min.insync.replicas of the cluster's own.
+    kinds = [type(record.message).__name__ for record in first_records(node.controller, left)]
+    assert kinds == ["BeginTransactionRecord", "FeatureLevelRecord", "EndTransactionRecord"]
+
+
+def test_every_start_leads_a_new_epoch(node: Node) -> None:
+    for epoch in (1, 2, 3):
+        node.log.lead(NOW)
+        assert node.log.epoch == epoch
+        node.append(FeatureLevelRecord("f", epoch))
+        node.reopen()
+    assert node.image.features == {"f": 3}
+    epochs = [header.partition_leader_epoch for header, _ in iter_batches(node.bytes)]
+    assert epochs == [1, 1, 2, 2, 3, 3]
+    assert (node.folder / "leader-epoch-checkpoint").read_text() == "0\n3\n1 0\n2 2\n3 4\n"
+
+
+def test_quorum_state_is_kafkas(node: Node) -> None:
+    node.log.lead(NOW)
+    node.log.lead(NOW)
+    assert (node.folder / "quorum-state").read_bytes() == (DATA / "quorum-state").read_bytes()
+
+
+def test_an_epoch_that_only_the_log_knows_counts(node: Node) -> None:
+    node.log.lead(NOW)
+    node.log.lead(NOW)
+    (node.folder / "quorum-state").unlink()
+    node.reopen()
+    node.log.lead(NOW)
+    assert node.log.epoch == 3
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", '{"leaderEpoch":"x"}', '{"leaderEpoch":-4}', "[]"])
+def test_a_damaged_quorum_state_is_refused(node: Node, text: str) -> None:
+    (node.folder / "quorum-state").write_text(text)
+    with pytest.raises(MetadataError, match="quorum-state is damaged"):
+        node.log.lead(NOW)
+
+
+def test_dynamic_voters_stand_in_the_log(node: Node) -> None:
+    node.log.lead(NOW)
+    builder = BatchBuilder(control=True)
+    builder.append(b"\0\0\0\x05", KRaftVersionRecord(0, 1).encode(0), NOW)
+    node.log._append(builder, NOW)
+    assert node.log.voter_directory_id == ZERO_UUID
+    node.reopen()
+    assert node.log.kraft_version == 1
+    assert node.log.voter_directory_id == b"d" * 16
+    node.log.lead(NOW)
+    state = json.loads((node.folder / "quorum-state").read_text())
+    assert (state["data_version"], state["leaderEpoch"]) == (1, 2)
+    assert quorum_state.read_epoch(FS, str(node.folder / "quorum-state")) == 2
+    node.log.write_snapshot([], NOW)  # it would have to name the voters
+    assert latest_snapshot(FS, str(node.folder)) is None
+
+
+def test_what_stands_between_begin_and_end_waits_for_the_end(node: Node) -> None:
+    node.log.lead(NOW)
+    node.append(BeginTransactionRecord("x"), FeatureLevelRecord("f", 1))
+    node.reopen()
+    assert node.image.features == {}
+    node.log.lead(NOW)
+    node.append(AbortTransactionRecord())
+    node.append(BeginTransactionRecord("y"), FeatureLevelRecord("g", 1))
+    node.append(EndTransactionRecord())
+    node.reopen()
+    assert node.image.features == {"g": 1}
+
+
+def test_a_real_directory_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "__cluster_metadata-0"
+    folder.mkdir()
+    shutil.copy(DATA / "kafka.log", folder / f"{0:020d}.log")
+    shutil.copy(DATA / "quorum-state", folder)
+    (folder / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+    node = Node(tmp_path)
+    assert list(node.image.topics) == ["one"]
+    assert [topic.name for topic in node.delta.deleted] == ["gone"]
+    node.log.lead(NOW)
+    assert node.log.epoch == 3
+
+
+def test_a_snapshot_takes_the_place_of_what_came_before(node: Node) -> None:
+    node.log.lead(NOW)
+    node.append(FeatureLevelRecord("f", 1))
+    node.append(FeatureLevelRecord("f", 2))
+    node.reopen()
+    node.log.lead(NOW)
+    before = node.log.bytes_since_snapshot
+    assert before > 0
+    node.log.write_snapshot(image_records(node.image, 2, 4), NOW)
+    assert node.log.bytes_since_snapshot == 0
+    node.append(FeatureLevelRecord("g", 5))
+    node.reopen()
+    assert node.image.features == {"f": 2, "g": 5}
+    assert 0 < node.log.bytes_since_snapshot < before
+    snapshot = latest_snapshot(FS, str(node.folder))
+    assert snapshot is not None
+    assert (snapshot.end_offset, snapshot.epoch) == (4, 2)
+    node.log.lead(NOW)
+    node.log.write_snapshot(image_records(node.image, 2, 4), NOW)
+    assert len(list(node.folder.glob("*.checkpoint"))) == 1  # the older one is gone
+
+
+def test_a_snapshot_ahead_of_its_log_is_refused(node: Node) -> None:
+    node.log.lead(NOW)
+    write_snapshot(FS, str(node.folder / "00000000000000000100-0000000001.checkpoint"), [], now=NOW)
+    with pytest.raises(MetadataError, match="ahead of its log"):
+        node.reopen()
+
+
+def test_a_damaged_snapshot_is_refused(node: Node) -> None:
+    node.log.lead(NOW)
+    path = node.folder / "00000000000000000001-0000000001.checkpoint"
+    write_snapshot(FS, str(path), format_records(), now=NOW)
+    damaged = bytearray(path.read_bytes())
+    damaged[150] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(MetadataError, match="is damaged"):
+        node.reopen()
