@@ -1,0 +1,278 @@
+"""Administrative handlers where we differ from Kafka on purpose, every version of each, and what is cached."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.api import broker_loggers
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.router import served_versions
+from pykafka_broker.cluster.records import ResourceType
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
+from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
+from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsResource as Replacement
+from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
+from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.records.builder import BatchBuilder
+from tests.broker.api.real_broker import NOW, RealBroker
+
+ADMIN_APIS = [
+    ApiKey.METADATA,
+    ApiKey.API_VERSIONS,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.ELECT_LEADERS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    ApiKey.DESCRIBE_QUORUM,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.LIST_CONFIG_RESOURCES,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
+]
+EVERY_VERSION = [
+    (api_key, version)
+    for api_key in ADMIN_APIS
+    for version in range(served_versions(api_key)[0], served_versions(api_key)[1] + 1)
+]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> RealBroker:
+    return RealBroker(tmp_path)
+
+
+def create(node: RealBroker, *names: str) -> None:
+    request = CreateTopicsRequest([CreatableTopic(name, 2, 1) for name in names])
+    assert all(topic.error_code == 0 for topic in node.call(request, 7).topics)
+
+
+def metadata(node: RealBroker, *names: str, version: int = 12, **fields: Any) -> Any:
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    return node.call(MetadataRequest(topics, **fields), version)
+
+
+@pytest.mark.parametrize(("api_key", "version"), EVERY_VERSION, ids=lambda value: getattr(value, "name", value))
+def test_every_version_can_be_written(node: RealBroker, api_key: ApiKey, version: int) -> None:
+    create(node, "t")
+    bodies: dict[ApiKey, Any] = {
+        ApiKey.METADATA: MetadataRequest([MetadataRequestTopic(name="t"), MetadataRequestTopic(name="?")]),
+        ApiKey.CREATE_TOPICS: CreateTopicsRequest([CreatableTopic("n", 1, 1), CreatableTopic("?", 1, 1)]),
+        ApiKey.CREATE_PARTITIONS: CreatePartitionsRequest([CreatePartitionsTopic("t", 1, None)]),
+        ApiKey.DELETE_TOPICS: DeleteTopicsRequest(topic_names=["t", "?"])
+        if version < 6
+        else DeleteTopicsRequest([DeleteTopicState("t"), DeleteTopicState(None, b"?" * 16)]),
+        ApiKey.DESCRIBE_CONFIGS: DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)]),
+        ApiKey.DESCRIBE_LOG_DIRS: DescribeLogDirsRequest(None),
+        ApiKey.DESCRIBE_QUORUM: DescribeQuorumRequest([TopicData("__cluster_metadata", [PartitionData(0)])]),
+        ApiKey.ELECT_LEADERS: ElectLeadersRequest(topic_partitions=[TopicPartitions("t", [0])]),
+    }
+    if api_key is ApiKey.API_VERSIONS and version >= 3:
+        bodies[api_key] = ApiVersionsRequest("a", "1")
+    request = bodies.get(api_key) or SPECS[api_key].request_class()()
+    assert node.call(request, version) is not None
+
+
+def test_api_versions_lists_the_routes_and_nothing_else(node: RealBroker) -> None:
+    answer = node.call(ApiVersionsRequest("librdkafka", "2.14.0"), 4)
+    ranges = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+    assert ranges[ApiKey.PRODUCE][0] == 0  # librdkafka takes less for a broker without compression
+    assert ranges[ApiKey.METADATA] == (0, 13)
+    assert ranges[ApiKey.API_VERSIONS] == (0, 4)
+    for key in (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.VOTE, ApiKey.BROKER_HEARTBEAT, ApiKey.LEADER_AND_ISR):
+        assert key not in ranges
+    assert (node.connection.software_name, node.connection.software_version) == ("librdkafka", "2.14.0")
+    assert answer.finalized_features_epoch == node.broker.metadata.applied_offset
+
+
+def test_a_version_from_the_future_is_answered_in_version_0(node: RealBroker) -> None:
+    spec = SPECS[ApiKey.API_VERSIONS]
+    answer = node.exchange(ApiKey.API_VERSIONS, 99, b"whatever stands there")
+    decoded = spec.response_class().decode(answer, 0)
+    assert decoded.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(key.api_key, key.min_version, key.max_version) for key in decoded.api_keys] == [(18, 0, 4)]
+
+
+def test_a_cached_answer_ends_with_the_metadata_that_it_tells_of(node: RealBroker) -> None:
+    create(node, "t")
+    assert [topic.name for topic in node.call(MetadataRequest(None), 12).topics] == ["t"]
+    create(node, "u")
+    assert [topic.name for topic in node.call(MetadataRequest(None), 12).topics] == ["t", "u"]
+    assert len(metadata(node, "t").topics[0].partitions) == 2
+    node.call(CreatePartitionsRequest([CreatePartitionsTopic("t", 3, None)]), 3)
+    assert len(metadata(node, "t").topics[0].partitions) == 3
+    epoch = node.call(ApiVersionsRequest("a", "1"), 3).finalized_features_epoch
+    create(node, "v")
+    assert node.call(ApiVersionsRequest("a", "1"), 3).finalized_features_epoch > epoch
+
+
+def test_each_client_is_told_the_address_that_it_dialled(node: RealBroker) -> None:
+    assert [(found.host, found.port) for found in metadata(node).brokers] == [("127.0.0.1", 29092)]
+    node.connection = ConnectionContext(2, "PLAINTEXT", ("broker.example", 5), ("10.0.0.9", 6))
+    assert [(found.host, found.port) for found in metadata(node).brokers] == [("broker.example", 5)]
+
+
+def test_a_topic_that_metadata_creates_is_in_the_same_answer(node: RealBroker) -> None:
+    answer = metadata(node, "new", "a b", "__consumer_offsets", version=9)
+    found = {topic.name: topic for topic in answer.topics}
+    assert (found["new"].error_code, len(found["new"].partitions), found["new"].is_internal) == (0, 1, False)
+    assert found["a b"].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert (len(found["__consumer_offsets"].partitions), found["__consumer_offsets"].is_internal) == (50, True)
+    assert node.broker.topic_config("__consumer_offsets").cleanup_policy == ["compact"]
+    assert node.broker.partition_log("new", 0).log_end_offset == 0
+
+
+def test_metadata_creates_nothing_unasked(tmp_path: Path) -> None:
+    node = RealBroker(tmp_path)
+    assert metadata(node, "new", allow_auto_topic_creation=False).topics[0].error_code == 3
+    assert node.call(MetadataRequest([]), 0).topics == []
+    assert node.call(MetadataRequest([]), 1).topics == []
+    assert metadata(node, "__cluster_metadata").topics[0].error_code == 3
+    assert node.broker.image.topics == {}
+    node.stop()
+    forbidden = RealBroker(tmp_path, **{"auto.create.topics.enable": "false"})
+    assert metadata(forbidden, "new").topics[0].error_code == 3
+
+
+def test_an_old_id_is_unknown(node: RealBroker) -> None:
+    create(node, "t")
+    old = node.broker.image.topics["t"].id
+    node.call(DeleteTopicsRequest([DeleteTopicState("t")]), 6)
+    create(node, "t")
+    answer = node.call(MetadataRequest([MetadataRequestTopic(old, None)]), 12)
+    assert (answer.topics[0].error_code, answer.topics[0].name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
+
+
+def test_neither_name_nor_id(node: RealBroker) -> None:
+    answer = node.call(MetadataRequest([MetadataRequestTopic(ZERO_UUID, None)]), 12)
+    assert (answer.topics[0].error_code, answer.brokers) == (ErrorCode.INVALID_REQUEST, [])
+
+
+def test_log_directories_have_true_sizes(node: RealBroker) -> None:
+    create(node, "t")
+    builder = BatchBuilder()
+    builder.append(b"k", b"v" * 1000, NOW)
+    batch = builder.build()
+    node.broker.partition_log("t", 1).append(batch, NOW)
+    (result,) = node.call(DescribeLogDirsRequest(None), 4).results
+    sizes = {partition.partition_index: partition.partition_size for partition in result.topics[0].partitions}
+    assert sizes == {0: 0, 1: len(batch)}
+    assert [topic.name for topic in result.topics] == ["t"]
+    assert 0 < result.usable_bytes <= result.total_bytes
+
+
+def test_a_log_stays_where_it_is(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    node = RealBroker(first, **{"log.dirs": f"{first},{second}"})
+    create(node, "t")
+    here = node.broker.logs.directory_of(("t", 0))
+    assert here is not None
+    there = next(directory for directory in node.broker.logs.directories if directory is not here)
+
+    def move(path: str) -> int:
+        request = AlterReplicaLogDirsRequest([AlterReplicaLogDir(path, [AlterReplicaLogDirTopic("t", [0])])])
+        return int(node.call(request, 2).results[0].partitions[0].error_code)
+
+    assert move(here.path) == ErrorCode.NONE
+    assert move(there.path) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert move("/nowhere") == ErrorCode.LOG_DIR_NOT_FOUND
+
+
+def alter_logger(node: RealBroker, name: str, level: str | None) -> int:
+    config = AlterableConfig(name, 0 if level is not None else 1, level)
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.BROKER_LOGGER, "1", [config])])
+    return int(node.call(request, 1).responses[0].error_code)
+
+
+def logger_levels(node: RealBroker) -> dict[str, str]:
+    answer = node.call(DescribeConfigsRequest([DescribeConfigsResource(ResourceType.BROKER_LOGGER, "1", None)]), 4)
+    return {config.name: config.value for config in answer.results[0].configs}
+
+
+def test_logger_levels_are_told_and_set(node: RealBroker) -> None:
+    name = "pykafka_broker.broker.router"
+    logger = logging.getLogger(name)
+    try:
+        assert alter_logger(node, name, "TRACE") == 0
+        assert logger_levels(node)[name] == "TRACE"
+        assert alter_logger(node, name, "FATAL") == 0
+        assert logger.level == logging.CRITICAL
+        assert alter_logger(node, name, None) == 0
+        assert logger.level == logging.NOTSET
+        assert logger_levels(node)[name] == logger_levels(node)["root"]
+        assert alter_logger(node, "no.such", None) == ErrorCode.INVALID_CONFIG
+    finally:
+        logger.setLevel(logging.NOTSET)
+
+
+@pytest.mark.parametrize(("level", "name"), [(0, "TRACE"), (7, "TRACE"), (10, "DEBUG"), (25, "INFO"), (90, "FATAL")])
+def test_levels_have_kafkas_names(level: int, name: str) -> None:
+    assert broker_loggers.level_name(level) == name
+
+
+def test_a_repeated_resource_is_refused_by_both_forms(node: RealBroker) -> None:
+    create(node, "t")
+    request = AlterConfigsRequest([Replacement(ResourceType.TOPIC, "t"), Replacement(ResourceType.TOPIC, "t")])
+    codes = [response.error_code for response in node.call(request, 2).responses]
+    assert codes == [ErrorCode.INVALID_REQUEST] * 2
+
+
+def test_config_sources_of_version_0(node: RealBroker) -> None:
+    request = DescribeConfigsRequest([DescribeConfigsResource(ResourceType.BROKER, "1", ["node.id", "num.io.threads"])])
+    configs = {config.name: config for config in node.call(request, 0).results[0].configs}
+    assert (configs["node.id"].is_default, configs["num.io.threads"].is_default) == (False, True)
+
+
+def test_the_broker_can_not_be_taken_out_of_itself(node: RealBroker) -> None:
+    assert node.call(UnregisterBrokerRequest(1), 0).error_code == ErrorCode.INVALID_REQUEST
+    assert node.call(AddRaftVoterRequest(), 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert 1 in node.broker.image.brokers
+
+
+def test_a_partition_without_a_leader(node: RealBroker) -> None:
+    create(node, "t")
+    node.broker.image.topics["t"].partitions[0].leader = -1
+    node.broker.image.generation += 1
+    assert [p.error_code for p in metadata(node, "t").topics[0].partitions] == [ErrorCode.LEADER_NOT_AVAILABLE, 0]
+    for kind, code in ((0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE), (1, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)):
+        request = ElectLeadersRequest(kind, [TopicPartitions("t", [0])])
+        assert node.call(request, 2).replica_election_results[0].partition_result[0].error_code == code
