@@ -69,7 +69,7 @@ def with_partitions(
 def prepared(
     transaction: Transaction, commit: bool, client_version: int, next_producer_id: int, now: int
 ) -> Transaction:
-    """The outcome is decided. KIP-890 bumps the epoch here, so that nothing of the old one can come after the markers."""
+    """The outcome is decided. KIP-890 bumps the epoch here: nothing of the old one can come after the markers."""
     bump = client_version >= 2
     # An epoch that stands at the maximum is pinned: only fencing can find it there, and aborting must still be
     # possible.
