@@ -113,13 +113,14 @@ class MetadataPublisher:
     # -- changes
 
     def commit(self, records: Sequence[ApiMessageAndVersion], now: int) -> MetadataDelta:
-        """Append `records` as one batch, apply them, and act on what they changed. If the disk refuses them nothing has
-        changed and the error is raised."""
+        """Append `records` as one batch, apply them, and act on what they changed; they are synced beside the event
+        loop. If the disk refuses them nothing has changed and the error is raised."""
         self._now = now
         delta = MetadataDelta()
         if not records:
             return delta
         self.log.append(records, now)
+        self.broker.logs.flush(self.log.log, now)
         self.log.apply([record.message for record in records], self.image, delta)
         self._follow(delta, now)
         if self.log.bytes_since_snapshot >= self.broker.config.metadata_log_max_record_bytes_between_snapshots:

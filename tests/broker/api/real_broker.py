@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,30 @@ from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.router import Router
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.log.filesystem import OsFile, OsFileSystem
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import Message
 
 NOW = 1_700_000_000_000
 HOST, PORT = "127.0.0.1", 29092
+
+
+class UnsyncedFile(OsFile):
+    """Its content is as safe as the machine: enough for a test, which never loses power."""
+
+    __slots__ = ()
+
+    def sync(self) -> None:
+        pass
+
+
+class UnsyncedFileSystem(OsFileSystem):
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> OsFile:
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        return UnsyncedFile(os.open(path, flags | os.O_CLOEXEC, 0o644))
+
+    def sync_directory(self, path: str) -> None:
+        pass
 
 
 class RealBroker:
@@ -34,6 +54,7 @@ class RealBroker:
             BrokerConfig(self.settings),
             new_uuid=lambda: next(self._uuids).to_bytes(16, "big"),
             new_session_id=lambda: 1,
+            fs=UnsyncedFileSystem(),
         )
         self.broker.start(self.now)
         self.router = Router(self.broker)
