@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from protocol.generator.schema import FIXED, Field, Message, StructType
 
@@ -16,6 +16,7 @@ class Item:
     nullable: bool
     compact: bool
     child: Layout | None  # of the struct, or of the array's elements
+    tagged: bool = False  # a nullable struct has another marker there
 
     @property
     def min_size(self) -> int:
@@ -76,7 +77,7 @@ def layout_of(message: Message, struct_type: StructType, version: int) -> Layout
         struct=struct_type,
         flexible=flexible,
         items=tuple(_item(message, field, version) for field in plain),
-        tagged=tuple(_item(message, field, version) for field in tagged),
+        tagged=tuple(replace(_item(message, field, version), tagged=True) for field in tagged),
         refused=tuple(refused),
     )
 

@@ -128,7 +128,8 @@ class _Reader:
         marker = self.code.local(f"{item.field.python}_marker", owner)
         self.pending.append(("b", marker))
         self.flush()
-        with self.code.block(f"if {marker} < 0:"):
+        null = "<= 0" if item.tagged else "< 0"
+        with self.code.block(f"if {marker} {null}:"):
             self.code.line(f"{var} = None")
         with self.code.block("else:"):
             self.code.line(f"{var} = {self.struct(child, var)}")

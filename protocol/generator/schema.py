@@ -51,6 +51,8 @@ class Field:
 
     @property
     def default_is_null(self) -> bool:
+        if self.is_struct and not self.array and self.tagged:
+            return False  # whatever the schema says: Kafka leaves out one of default values, and writes a null
         return self.default == "null" or (self.type == "records" and not self.array and bool(self.nullable))
 
     @property

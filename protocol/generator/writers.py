@@ -149,7 +149,8 @@ class _Writer:
             return
         self.flush()
         with self.code.block(f"if {var} is None:"):
-            self.code.line(f'{self.sink}(b"\\xff")')
+            null = "\\0" if item.tagged else "\\xff"
+            self.code.line(f'{self.sink}(b"{null}")')
         with self.code.block("else:"):
             self.code.line(f'{self.sink}(b"\\x01")')
             self.struct(child, var)

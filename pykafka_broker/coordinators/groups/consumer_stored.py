@@ -156,7 +156,9 @@ def take_member_metadata(member: ConsumerMember, value: ConsumerGroupMemberMetad
     member.topic_regex = value.subscribed_topic_regex
     member.rebalance_timeout_ms = value.rebalance_timeout_ms
     member.server_assignor = value.server_assignor
-    member.classic = value.classic_member_metadata
+    # Left out, as by the first releases, it reads as an empty one.
+    classic = value.classic_member_metadata
+    member.classic = classic if classic is not None and classic.supported_protocols else None
 
 
 def take_current_assignment(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> None:

@@ -22,6 +22,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_length,
     refuse_tag,
+    shared_default,
     skip_tags,
     string_length,
     uvarint,
@@ -81,7 +82,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         subscribed_topic_regex: str | None = '',
         rebalance_timeout_ms: int = -1,
         server_assignor: str | None = '',
-        classic_member_metadata: ClassicMemberMetadata | None = None,  # tag 0
+        classic_member_metadata: ClassicMemberMetadata | None = EMPTY,  # tag 0
     ) -> None:
         self.instance_id = instance_id
         self.rack_id = rack_id
@@ -91,7 +92,10 @@ class ConsumerGroupMemberMetadataValue(Message):
         self.subscribed_topic_regex = subscribed_topic_regex
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.server_assignor = server_assignor
-        self.classic_member_metadata = classic_member_metadata
+        self.classic_member_metadata = _DEFAULT_CLASSIC_MEMBER_METADATA if classic_member_metadata is EMPTY else classic_member_metadata
+
+
+_DEFAULT_CLASSIC_MEMBER_METADATA = shared_default(ClassicMemberMetadata())
 
 
 def _write_v0(m: ConsumerGroupMemberMetadataValue, w: Write) -> None:  # version 0, flexible
@@ -117,11 +121,11 @@ def _write_v0(m: ConsumerGroupMemberMetadataValue, w: Write) -> None:  # version
     server_assignor = m.server_assignor
     w(_PACK_i(m.rebalance_timeout_ms) + (NULL if server_assignor is None else compact_string(server_assignor)))
     tagged: TaggedPieces = []
-    if m.classic_member_metadata is not None:
+    if m.classic_member_metadata is None or m.classic_member_metadata is not _DEFAULT_CLASSIC_MEMBER_METADATA and (m.classic_member_metadata.session_timeout_ms != 0 or m.classic_member_metadata.supported_protocols):
         classic_member_metadata_pieces: Pieces = []
         classic_member_metadata = m.classic_member_metadata
         if classic_member_metadata is None:
-            classic_member_metadata_pieces.append(b"\xff")
+            classic_member_metadata_pieces.append(b"\0")
         else:
             classic_member_metadata_pieces.append(b"\x01")
             supported_protocols = classic_member_metadata.supported_protocols
@@ -242,7 +246,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue,
         at = stop
     tags = buffer[at]
     at += 1
-    classic_member_metadata: ClassicMemberMetadata | None = None
+    classic_member_metadata: ClassicMemberMetadata | None = _DEFAULT_CLASSIC_MEMBER_METADATA
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -250,7 +254,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue,
             if tag_number == 0:
                 (classic_member_metadata_marker,) = _UNPACK_b(buffer, at)
                 at += 1
-                if classic_member_metadata_marker < 0:
+                if classic_member_metadata_marker <= 0:
                     classic_member_metadata = None
                 else:
                     session_timeout_ms, count = _UNPACK_iB(buffer, at)
