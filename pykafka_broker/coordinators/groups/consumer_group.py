@@ -65,7 +65,7 @@ class ConsumerMember:
         self.rebalance_timeout_ms = -1
         self.server_assignor: str | None = None
         self.topic_names: frozenset[str] = frozenset()
-        self.topic_regex: str | None = None
+        self.topic_regex: str | None = ""
         self.classic: ClassicMemberMetadata | None = None  # set while the member speaks the classic protocol
         self.epoch = 0
         self.previous_epoch = -1
@@ -148,7 +148,7 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = FIRST_GROUP_EPOCH
         self.metadata_hash = 0
-        self.assignment_epoch = 0
+        self.assignment_epoch = FIRST_GROUP_EPOCH
         self.assignment_timestamp = 0
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}  # instance id -> member id

@@ -40,7 +40,7 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, topics: Topic
         member.client_id,
         member.client_host,
         sorted(member.topic_names),
-        member.topic_regex or None,
+        member.topic_regex,
         _assignment(has, topics),
         _assignment(group.targets.get(member.member_id, {}), topics),
         CONSUMER if member.classic is None else CLASSIC,

@@ -88,7 +88,7 @@ class OffsetRequests:
                 else:
                     code = self._refusal(verdict, one.committed_metadata)
                     if code is ErrorCode.NONE:
-                        value = _committed(request, topic.topic_id, one, now)
+                        value = _committed(request, image.id, one, now)
                         effects.records.append(
                             stored.offset_commit(request.group_id, image.name, one.partition_index, value)
                         )
