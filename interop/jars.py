@@ -14,22 +14,36 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
 from interop.truststore import java_options
 
 KAFKA_VERSION = "4.3.1"
-SPARK_VERSION = "4.0.0"
+SPARK_VERSION = "4.0.0"  # unless another one is installed
 KAFKA = [f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}"]
 STREAMS = [f"org.apache.kafka:kafka-streams-examples:{KAFKA_VERSION}"]
-# The connector and what it needs beyond PySpark's own jars, in the versions that its pom asks for.
-SPARK_CONNECTOR = [
-    f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}",
-    f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{SPARK_VERSION}",
-    "org.apache.kafka:kafka-clients:3.9.0",
-    "org.apache.commons:commons-pool2:2.12.0",
-]
+
+
+def _connector(scala: str, connector: str, token_provider: str, clients: str, pool: str) -> list[str]:
+    """Spark's Kafka connector and the three jars that it needs beyond PySpark's own."""
+    return [
+        f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{connector}",
+        f"org.apache.spark:spark-token-provider-kafka-0-10_{scala}:{token_provider}",
+        f"org.apache.kafka:kafka-clients:{clients}",
+        f"org.apache.commons:commons-pool2:{pool}",
+    ]
+
+
+# By version of PySpark, and only what has run whole; 4.1's streams fail for a reason of their own (SPARK-55271).
+SPARK_CONNECTORS = {
+    "3.5.7": _connector("2.12", "3.5.7", "3.5.7", "3.4.1", "2.11.1"),
+    "4.0.0": _connector("2.13", "4.0.0", "4.0.0", "3.9.0", "2.12.0"),
+    # The repositories have no token provider of these versions; that of 4.0.0 serves.
+    "4.2.0": _connector("2.13", "4.2.0", "4.0.0", "3.9.2", "2.13.1"),
+    "4.3.0": _connector("2.13", "4.2.0", "4.0.0", "3.9.2", "2.13.1"),
+}
 COMPLETE = ".complete"
 MINIMUM_JAVA = 17
 WITHOUT_VECTOR_MODULE = """\
@@ -61,9 +75,21 @@ def streams_jars() -> Path:
     return _fetched(f"kafka-streams-{KAFKA_VERSION}", STREAMS, transitive=True)
 
 
-def spark_connector_jars() -> Path:
-    """The folder with the four jars of Spark's Kafka connector."""
-    return _fetched(f"spark-kafka-{SPARK_VERSION}", SPARK_CONNECTOR, transitive=False)
+def spark_connector_jars(pyspark: str = "") -> Path:
+    """The folder with the four jars of Spark's Kafka connector, for this version of PySpark or the installed one."""
+    version = pyspark or _installed_pyspark()
+    if version not in SPARK_CONNECTORS:
+        raise JarsError(
+            f"pyspark {version} is none of {', '.join(SPARK_CONNECTORS)}, whose connectors are known to work"
+        )
+    return _fetched(f"spark-kafka-{version}", SPARK_CONNECTORS[version], transitive=False)
+
+
+def _installed_pyspark() -> str:
+    try:
+        return metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return SPARK_VERSION
 
 
 def java_home() -> Path:
@@ -139,9 +165,11 @@ def _run(command: list[str], cwd: Path | None = None) -> None:
 
 
 def _fetch_with_maven(coordinates: list[str], folder: Path, transitive: bool) -> None:
+    # What is excluded is not even looked up, so a mix that no repository has as a whole can be had jar by jar.
+    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     dependencies = "".join(
-        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
-            *coordinate.split(":")
+        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>".format(
+            *coordinate.split(":"), "" if transitive else alone
         )
         for coordinate in coordinates
     )
@@ -151,7 +179,7 @@ def _fetch_with_maven(coordinates: list[str], folder: Path, transitive: bool) ->
             f"<version>1</version><dependencies>{dependencies}</dependencies></project>"
         )
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
-        _run([*command, "-DincludeScope=runtime", f"-DexcludeTransitive={str(not transitive).lower()}"], Path(project))
+        _run([*command, "-DincludeScope=runtime"], Path(project))
 
 
 def _fetch_with_ivy(coordinates: list[str], folder: Path, transitive: bool) -> None:

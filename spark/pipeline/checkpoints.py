@@ -1,0 +1,54 @@
+"""Whose a checkpoint is. Rule: a checkpoint belongs to one job, topic and cluster, and to the output that it wrote;
+offsets of another topic are only numbers, and using them would lose or double records in silence.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+from pipeline.context import Context
+from pipeline.errors import CheckpointError
+from pipeline.files import Files
+
+OWNER_FILE = "pipeline.json"
+OUTPUT_OWNER_FILE = "_pipeline.json"  # Spark's readers leave out names that begin with _
+
+
+def claim(context: Context, job: str, topic: str, path: str) -> str:
+    """The id of the checkpoint at `path`, which is this job's from now on."""
+    files = Files(context.spark)
+    mine = {"job": job, "topic": topic, "cluster": context.kafka.cluster_id()}
+    text = files.read(f"{path}/{OWNER_FILE}")
+    if text is None:
+        if files.exists(f"{path}/offsets") or files.exists(f"{path}/metadata"):
+            raise CheckpointError(f"the checkpoint {path} was not made by this pipeline; set another data_dir")
+        identity = uuid.uuid4().hex
+        files.write(f"{path}/{OWNER_FILE}", json.dumps({**mine, "id": identity}) + "\n")
+        return identity
+    try:
+        owner = json.loads(text)
+        identity = str(owner["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}/{OWNER_FILE} is damaged") from error
+    for name, value in mine.items():
+        if owner.get(name) != value:
+            raise CheckpointError(
+                f"the checkpoint {path} is of {name} {owner.get(name)!r}, and this is {name} {value!r}"
+            )
+    return identity
+
+
+def claim_output(context: Context, checkpoint_id: str, path: str) -> None:
+    """A table is written by one checkpoint: a new one would write everything a second time."""
+    files = Files(context.spark)
+    text = files.read(f"{path}/{OUTPUT_OWNER_FILE}")
+    if text is None:
+        if any(not name.startswith((".", "_")) for name in files.names(path)):
+            raise CheckpointError(f"{path} holds files that this pipeline did not write")
+        files.write(f"{path}/{OUTPUT_OWNER_FILE}", json.dumps({"checkpoint": checkpoint_id}) + "\n")
+    elif json.loads(text).get("checkpoint") != checkpoint_id:
+        raise CheckpointError(
+            f"the table {path} was written with another checkpoint, and this one would write it again from its start: "
+            "bring that checkpoint back, or remove the table"
+        )

@@ -1,0 +1,133 @@
+"""`python -m pipeline JOB [options]`. Rule: what can be refused is refused before a JVM starts and before a byte is
+written; the summary of the run is one line of JSON on standard output, everything else goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipeline.errors import JobFailed, PipelineError
+from pipeline.settings import Settings, add_arguments, load
+
+WORDS = {
+    "generate": "event data, seeded",
+    "ingest": "files to a topic, repeatable",
+    "silver": "a topic to a Parquet table, bad records to a dead-letter topic",
+    "aggregate": "windows of event time to a table and a compacted topic",
+    "store": "a topic into SQLite or PostgreSQL, exactly once",
+    "replay": "a bounded part of a topic once more",
+    "compacted": "the latest value of every key of a topic as a table",
+    "report": "an HTML page with plots of a run",
+    "demo": "all of it on a broker of its own, checked against plain Python",
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    outer = argparse.ArgumentParser(prog="python -m pipeline", description="A data pipeline on Spark and Kafka.")
+    jobs = outer.add_subparsers(dest="job", required=True, metavar="JOB")
+    for job, words in WORDS.items():
+        add_arguments(jobs.add_parser(job, help=words, description=words[0].upper() + words[1:] + "."), job)
+    return outer
+
+
+def main(argv: Sequence[str] | None = None, stop: threading.Event | None = None) -> int:
+    """The exit code: 0, or that of the error's class."""
+    arguments = vars(parser().parse_args(argv))
+    job = arguments.pop("job")
+    try:
+        summary = start(job, load(job, arguments), stop or stop_at_signals())
+    except PipelineError as error:
+        print(f"{job}: {error}", file=sys.stderr)
+        return error.exit_code
+    print(json.dumps({"job": job, **{name: value for name, value in summary.items() if name != "batches_metrics"}}))
+    return 0
+
+
+def stop_at_signals() -> threading.Event:
+    """SIGTERM and Ctrl-C end a stream after the batch that is under way; a second one ends it at once."""
+    stop = threading.Event()
+
+    def on_signal(number: int, _: Any) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, on_signal)
+    return stop
+
+
+def start(job: str, settings: Settings, stop: threading.Event) -> dict[str, Any]:
+    if job == "generate":
+        from pipeline import generate
+
+        return generate.write(settings)
+    if job == "demo":
+        from pipeline import demo
+
+        return demo.run(settings, stop)
+    return with_kafka(job, settings, stop)
+
+
+def with_kafka(job: str, settings: Settings, stop: threading.Event) -> dict[str, Any]:
+    from pipeline.kafka import Kafka
+
+    module = importlib.import_module(f"pipeline.{job}")
+    for name in ("check", "reads"):
+        if hasattr(module, name):
+            getattr(module, name)(settings)
+    kafka = Kafka(settings)
+    try:
+        kafka.check_reachable()
+        for topic in module.reads(settings) if hasattr(module, "reads") else ():
+            kafka.partitions(topic)
+        if job == "report":
+            summary: dict[str, Any] = module.write(settings, kafka)
+            return summary
+        if settings.metrics_topic:
+            kafka.ensure_topic(settings.metrics_topic)
+        return with_spark(module.run, job, settings, kafka, stop)
+    finally:
+        kafka.close()
+
+
+def with_spark(
+    run: Callable[[Any], dict[str, Any]], job: str, settings: Settings, kafka: Any, stop: threading.Event
+) -> dict[str, Any]:
+    """Run in the session there is, or in a new one that ends with the job."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    from pipeline.context import Context
+    from pipeline.runner import in_words
+    from pipeline.session import build_session
+
+    borrowed = SparkSession.getActiveSession() is not None
+    try:
+        session = build_session(settings, job)
+    except RuntimeError as error:  # PySpark's word for a JVM that did not start
+        raise JobFailed(f"Spark can't be started (is there a Java 17?): {error}") from error
+    try:
+        if not borrowed:
+            keep_signals(stop)
+        return run(Context(session, settings, kafka, stop))
+    except (PySparkException, Py4JJavaError) as error:
+        raise in_words(error) from error
+    finally:
+        if not borrowed:
+            session.stop()
+
+
+def keep_signals(stop: threading.Event) -> None:
+    """Spark takes Ctrl-C for itself when its context starts; it is ours."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))

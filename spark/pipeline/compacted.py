@@ -1,0 +1,51 @@
+"""A compacted topic as a table: the latest value of every key. Rule: what the broker has not compacted away yet makes
+no difference, and a key whose latest record is a tombstone is not in the table.
+
+Within a partition the later offset is the later record. A key that is in two partitions (the topic was given more) has
+its later record by the records' timestamps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline import topics
+from pipeline.context import Context
+from pipeline.files import Files
+from pipeline.settings import Settings
+
+
+def source_topic(settings: Settings) -> str:
+    return settings.topic or settings.windows_topic
+
+
+def reads(settings: Settings) -> list[str]:
+    return [source_topic(settings)]
+
+
+def latest(records: DataFrame) -> DataFrame:
+    record = F.struct("value", "timestamp", "partition", "offset")
+    in_partition = records.where("key IS NOT NULL").groupBy("key", "partition")
+    newest = in_partition.agg(F.max_by(record, "offset").alias("record"))
+    order = F.struct("record.timestamp", "record.partition")
+    overall = newest.groupBy("key").agg(F.max_by("record", order).alias("record"))
+    return overall.where("record.value IS NOT NULL").select(
+        F.col("key").cast("string").alias("key"),
+        F.col("record.value").cast("string").alias("value"),
+        *(F.col(f"record.{name}").alias(name) for name in ("timestamp", "partition", "offset")),
+    )
+
+
+def run(context: Context) -> dict[str, Any]:
+    settings, topic = context.settings, source_topic(context.settings)
+    records = topics.read_range(context.spark, settings, topic, context.kafka.ranges(topic))
+    path = settings.path(f"latest/{topic}")
+    files, unfinished = Files(context.spark), f"{path}.unfinished"
+    files.recover_folder(path)
+    files.delete(unfinished)
+    latest(records).coalesce(settings.shuffle_partitions).write.parquet(unfinished)
+    files.replace_folder(unfinished, path)
+    return {"topic": topic, "table": path, "keys": context.spark.read.parquet(path).count()}

@@ -1,0 +1,61 @@
+"""The jars of Spark's Kafka connector. Rule: what the person gave wins; otherwise they are found or fetched for the
+pyspark that is installed, and kept, so that the next run needs no network.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark import __version__ as PYSPARK_VERSION
+
+from pipeline.errors import SettingsError
+
+JARS_VARIABLE = "SPARK_KAFKA_JARS"  # a folder; `make` sets it
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def missing(reason: str) -> SettingsError:
+    scala = "2.12" if PYSPARK_VERSION.startswith("3.") else "2.13"
+    return SettingsError(
+        f"pyspark {PYSPARK_VERSION} has no Kafka connector of its own, and its jars could not be had: {reason}. "
+        f"Needed are spark-sql-kafka-0-10_{scala}, spark-token-provider-kafka-0-10_{scala}, kafka-clients and "
+        f"commons-pool2: put them into a folder and name it in {JARS_VARIABLE}, give them with --jars, or start with "
+        f"spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_{scala}:{PYSPARK_VERSION}"
+    )
+
+
+def connector_jars(given: str = "") -> list[str]:
+    """The jars for Spark's setting `spark.jars`."""
+    if given:
+        jars = [jar.strip() for jar in given.split(",")]
+        absent = [jar for jar in jars if "://" not in jar and not Path(jar).exists()]
+        if absent:
+            raise missing(f"there is no {', '.join(absent)}")
+        return jars
+    folder = Path(os.environ.get(JARS_VARIABLE) or _fetched())
+    jars = sorted(str(path) for path in folder.glob("*.jar"))
+    if not any(PYSPARK_VERSION.split(".")[0] == _connector_major(jar) for jar in jars):
+        raise missing(f"{folder} has no connector for this version")
+    return jars
+
+
+def _connector_major(jar: str) -> str | None:
+    """`4` of `spark-sql-kafka-0-10_2.13-4.0.0.jar`."""
+    name = Path(jar).name
+    return name.rsplit("-", 1)[1].split(".")[0] if name.startswith("spark-sql-kafka-") else None
+
+
+def _fetched() -> Path:
+    """What the checkout's own helper has cached or can fetch."""
+    if not (CHECKOUT / "interop" / "jars.py").exists():
+        raise missing(f"{JARS_VARIABLE} is not set")
+    if str(CHECKOUT) not in sys.path:
+        sys.path.append(str(CHECKOUT))
+    from interop import jars
+
+    try:
+        return jars.spark_connector_jars(PYSPARK_VERSION)
+    except jars.JarsError as error:
+        raise missing(str(error)) from error

@@ -1,0 +1,19 @@
+"""What every job is handed."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from pipeline.kafka import Kafka
+from pipeline.settings import Settings
+
+
+@dataclass
+class Context:
+    spark: SparkSession
+    settings: Settings
+    kafka: Kafka
+    stop: threading.Event = field(default_factory=threading.Event)  # set it, and a stream ends after its batch

@@ -1,0 +1,162 @@
+"""The outside database: SQLite, or PostgreSQL by URL. Rule: everything that belongs together is written in one
+transaction, and a table that exists is only ever given new columns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.types import DataType
+
+from pipeline.errors import SchemaError, SettingsError, StoreError
+
+Row = Sequence[Any]
+# Spark's type: SQLite's, PostgreSQL's. Times travel as ISO 8601 in UTC.
+TYPES = {
+    "string": ("TEXT", "TEXT"),
+    "timestamp": ("TEXT", "TIMESTAMPTZ"),
+    "date": ("TEXT", "DATE"),
+    "boolean": ("INTEGER", "BOOLEAN"),
+    "tinyint": ("INTEGER", "SMALLINT"),
+    "smallint": ("INTEGER", "SMALLINT"),
+    "int": ("INTEGER", "INTEGER"),
+    "bigint": ("INTEGER", "BIGINT"),
+    "float": ("REAL", "REAL"),
+    "double": ("REAL", "DOUBLE PRECISION"),
+}
+SQLITE, POSTGRESQL = 0, 1
+# information_schema's words for the types above
+SAME_TYPE = {"TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ"}
+
+
+def open_database(url: str) -> Database:
+    if url.startswith("sqlite:///"):
+        return SQLiteDatabase(url.removeprefix("sqlite:///"))
+    if url.startswith(("postgresql://", "postgres://")):
+        return PostgreSQLDatabase(url)
+    raise SettingsError(f"database is {url!r}, and has to be sqlite:///PATH or postgresql://USER@HOST/NAME")
+
+
+class Database:
+    """What both have in common; statements are written with `?` for a value."""
+
+    dialect: int
+    errors: tuple[type[Exception], ...]
+    _connection: Any
+
+    def execute(self, statement: str, values: Row = ()) -> list[Any]:
+        raise NotImplementedError
+
+    def execute_many(self, statement: str, rows: Iterable[Row]) -> None:
+        raise NotImplementedError
+
+    def columns(self, table: str) -> dict[str, str]:
+        """Names and types of the columns, empty if there is no such table."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of what is executed inside, or nothing."""
+        try:
+            self.execute("BEGIN")
+            yield
+            self.execute("COMMIT")
+        except BaseException as error:
+            with contextlib.suppress(*self.errors):
+                self.execute("ROLLBACK")
+            if isinstance(error, self.errors):
+                raise StoreError(f"the database refused: {error}") from error
+            raise
+
+    def type_of(self, kind: DataType) -> str:
+        name = kind.simpleString()
+        if name not in TYPES:
+            raise SchemaError(f"the database has no column for {name}")
+        return TYPES[name][self.dialect]
+
+    def ensure_table(self, table: str, columns: dict[str, str], primary_key: Sequence[str]) -> None:
+        """Create the table, or add the columns that it lacks."""
+        with self.transaction():
+            present = self.columns(table)
+            if not present:
+                described = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
+                keys = ", ".join(f'"{name}"' for name in primary_key)
+                self.execute(f'CREATE TABLE "{table}" ({described}, PRIMARY KEY ({keys}))')
+                return
+            for name, kind in columns.items():
+                if name not in present:
+                    self.execute(f'ALTER TABLE "{table}" ADD COLUMN "{name}" {kind}')
+                elif present[name] != kind:
+                    raise SchemaError(f"column {name} of table {table} is {present[name]}, and the job writes {kind}")
+
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Row], on_conflict: str = "") -> None:
+        names = ", ".join(f'"{name}"' for name in columns)
+        places = ", ".join("?" * len(columns))
+        self.execute_many(f'INSERT INTO "{table}" ({names}) VALUES ({places}) {on_conflict}', rows)
+
+    def upsert(self, table: str, columns: Sequence[str], key: Sequence[str], rows: Iterable[Row]) -> None:
+        others = ", ".join(f'"{name}" = excluded."{name}"' for name in columns if name not in key)
+        keys = ", ".join(f'"{name}"' for name in key)
+        self.insert(table, columns, rows, f"ON CONFLICT ({keys}) DO UPDATE SET {others}")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class SQLiteDatabase(Database):
+    dialect = SQLITE
+    errors = (sqlite3.Error,)
+
+    def __init__(self, path: str) -> None:
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            # Spark calls from a thread of its own, one batch after the other.
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"the SQLite file {path} can't be opened: {error}") from error
+
+    def execute(self, statement: str, values: Row = ()) -> list[Any]:
+        return list(self._connection.execute("BEGIN IMMEDIATE" if statement == "BEGIN" else statement, values))
+
+    def execute_many(self, statement: str, rows: Iterable[Row]) -> None:
+        self._connection.executemany(statement, rows)
+
+    def columns(self, table: str) -> dict[str, str]:
+        return {row[1]: row[2] for row in self._connection.execute(f'PRAGMA table_info("{table}")')}
+
+
+class PostgreSQLDatabase(Database):
+    dialect = POSTGRESQL
+
+    def __init__(self, url: str) -> None:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise SettingsError("a postgresql:// database needs the package psycopg") from error
+        self.errors = (psycopg.Error,)
+        try:
+            self._connection = psycopg.connect(url, autocommit=True, connect_timeout=10)
+        except psycopg.Error as error:
+            raise StoreError(f"PostgreSQL can't be reached: {error}") from error
+
+    def execute(self, statement: str, values: Row = ()) -> list[Any]:
+        cursor = self._connection.execute(statement.replace("?", "%s"), values or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def execute_many(self, statement: str, rows: Iterable[Row]) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(statement.replace("?", "%s"), rows)
+
+    def columns(self, table: str) -> dict[str, str]:
+        found = self.execute(
+            "SELECT column_name, data_type FROM information_schema.columns "
+            "WHERE table_schema = current_schema() AND table_name = ?",
+            (table,),
+        )
+        return {name: SAME_TYPE.get(kind.upper(), kind.upper()) for name, kind in found}

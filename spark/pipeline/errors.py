@@ -1,0 +1,55 @@
+"""What can go wrong in words. Rule: every error that a user can cause has its class, and every class its exit code."""
+
+
+class PipelineError(Exception):
+    """The text is for the person who started the job; there is nothing more to it than the text."""
+
+    exit_code = 1
+
+
+class SettingsError(PipelineError):
+    exit_code = 2
+
+
+class BrokerUnreachable(PipelineError):
+    exit_code = 3
+
+
+class UnknownTopic(PipelineError):
+    exit_code = 4
+
+
+class SchemaError(PipelineError):
+    """A schema that can't be read, lacks a column, or contradicts what is stored already."""
+
+    exit_code = 5
+
+
+class CheckpointError(PipelineError):
+    """The checkpoint belongs to another job, another topic or another cluster."""
+
+    exit_code = 6
+
+
+class DataLoss(PipelineError):
+    """Records that the job had still to read are gone from the topic."""
+
+    exit_code = 7
+
+
+class StoreError(PipelineError):
+    """The outside database refused."""
+
+    exit_code = 8
+
+
+class JobFailed(PipelineError):
+    """Spark ended a job for a reason that has no words of its own here."""
+
+    exit_code = 9
+
+
+class CheckFailed(PipelineError):
+    """A result differs from what plain Python computes."""
+
+    exit_code = 10

@@ -1,0 +1,76 @@
+"""Small files beside the data. Rule: everything goes through Hadoop's FileSystem, so a path may be on this disk, on
+HDFS or in an object store, and a file is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+
+class Files:
+    def __init__(self, spark: SparkSession) -> None:
+        self._jvm: Any = spark._jvm
+        self._configuration = spark._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+
+    def _open(self, path: str) -> tuple[Any, Any]:
+        hadoop_path = self._jvm.org.apache.hadoop.fs.Path(path)
+        return hadoop_path.getFileSystem(self._configuration), hadoop_path
+
+    def exists(self, path: str) -> bool:
+        system, hadoop_path = self._open(path)
+        return bool(system.exists(hadoop_path))
+
+    def names(self, folder: str) -> list[str]:
+        """What is in the folder, nothing if there is none."""
+        system, hadoop_path = self._open(folder)
+        if not system.exists(hadoop_path):
+            return []
+        return [str(status.getPath().getName()) for status in system.listStatus(hadoop_path)]
+
+    def read(self, path: str) -> str | None:
+        system, hadoop_path = self._open(path)
+        try:
+            stream = system.open(hadoop_path)
+        except Py4JJavaError as error:
+            if "FileNotFoundException" in str(error.java_exception):
+                return None
+            raise
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, path: str, text: str) -> None:
+        system, hadoop_path = self._open(path)
+        unfinished = self._jvm.org.apache.hadoop.fs.Path(f"{path}.{uuid.uuid4().hex}")
+        stream = system.create(unfinished)
+        stream.write(bytearray(text.encode()))
+        stream.close()
+        system.delete(hadoop_path, False)
+        system.rename(unfinished, hadoop_path)
+
+    def delete(self, path: str) -> None:
+        system, hadoop_path = self._open(path)
+        system.delete(hadoop_path, True)
+
+    def rename(self, old: str, new: str) -> None:
+        system, hadoop_path = self._open(old)
+        system.mkdirs(self._jvm.org.apache.hadoop.fs.Path(new).getParent())
+        if not system.rename(hadoop_path, self._jvm.org.apache.hadoop.fs.Path(new)):
+            raise OSError(f"{old} can't be renamed to {new}")
+
+    def replace_folder(self, finished: str, path: str) -> None:
+        """Put a finished folder in the place of `path`; `recover_folder` mends what a crash in between leaves."""
+        self.delete(f"{path}.old")
+        if self.exists(path):
+            self.rename(path, f"{path}.old")
+        self.rename(finished, path)
+        self.delete(f"{path}.old")
+
+    def recover_folder(self, path: str) -> None:
+        if not self.exists(path) and self.exists(f"{path}.old"):
+            self.rename(f"{path}.old", path)

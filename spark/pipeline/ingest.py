@@ -1,0 +1,107 @@
+"""Files to a topic. Rule: a run that is repeated, after success or after a crash, adds nothing that is there already.
+
+A record's id is made of its file's name, its text, and its number among the same texts of the file; the id travels as a
+header, and a run leaves out what the topic has. Records keep the order of their file. Spark's sink is Kafka's Java
+producer, so a key has the partition that every Java client gives it (murmur2).
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from pipeline import topics
+from pipeline.context import Context
+from pipeline.errors import SchemaError, SettingsError
+from pipeline.settings import Settings
+
+FORMATS = {".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+PLACE = ["_file", "_block", "_row"]
+
+
+def format_of(settings: Settings) -> str:
+    if not settings.input:
+        raise SettingsError("input is not set: the file or folder to ingest")
+    if settings.input_format:
+        return settings.input_format
+    ending = PurePosixPath(settings.input).suffix.lower()
+    if ending not in FORMATS:
+        raise SettingsError(f"{settings.input} has no ending that tells its format; set input_format")
+    return FORMATS[ending]
+
+
+def check(settings: Settings) -> None:
+    format_of(settings)
+
+
+def read_files(context: Context) -> DataFrame:
+    """Columns `key`, `value` and where in the files a row stands."""
+    settings = context.settings
+    try:
+        frame, key, value = _key_and_value(context, format_of(settings))
+    except AnalysisException as error:
+        raise SettingsError(f"{settings.input} can't be read: {str(error).splitlines()[0]}") from error
+    return frame.select(
+        key.alias("key"),
+        value.alias("value"),
+        F.element_at(F.split(F.col("_metadata.file_path"), "/"), -1).alias("_file"),
+        F.col("_metadata.file_block_start").alias("_block"),
+        F.monotonically_increasing_id().alias("_row"),
+    )
+
+
+def _key_and_value(context: Context, kind: str) -> tuple[DataFrame, Column, Column]:
+    settings = context.settings
+    if kind == "jsonl":  # a line travels as it is, broken ones too: what it is worth is decided later
+        return (
+            context.spark.read.text(settings.input),
+            F.get_json_object(F.col("value"), f"$['{settings.key_column}']"),
+            F.col("value"),
+        )
+    frame = context.spark.read.parquet(settings.input) if kind == "parquet" else _read_csv(context)
+    if settings.key_column not in frame.columns:
+        raise SchemaError(
+            f"{settings.input} has no column {settings.key_column}, which key_column names; "
+            f"it has {', '.join(frame.columns)}"
+        )
+    value = F.to_json(F.struct(*(F.col(f"`{name}`") for name in frame.columns)))
+    return frame, F.col(f"`{settings.key_column}`").cast("string"), value
+
+
+def _read_csv(context: Context) -> DataFrame:
+    """Columns that the schema names get its types, others stay text."""
+    settings = context.settings
+    reader = context.spark.read.option("header", "true").option("mode", "FAILFAST")
+    header = reader.csv(settings.input).columns
+    types = {field.name: field.dataType for field in context.spark.createDataFrame([], settings.schema).schema.fields}
+    typed = ", ".join(f"`{name}` {types[name].simpleString() if name in types else 'STRING'}" for name in header)
+    return reader.schema(typed).csv(settings.input)
+
+
+def with_ids(rows: DataFrame) -> DataFrame:
+    same = Window.partitionBy("_file", "value").orderBy("_block", "_row")
+    identity = F.concat_ws("\0", F.col("_file"), F.col("value"), F.row_number().over(same))
+    return rows.withColumn("id", F.sha2(identity, 256).substr(1, 32))
+
+
+def run(context: Context) -> dict[str, Any]:
+    settings = context.settings
+    rows = with_ids(read_files(context)).persist()
+    try:
+        count = rows.count()
+        context.kafka.ensure_topic(settings.bronze_topic)
+        new = topics.without_present(context.spark, settings, context.kafka, rows, settings.bronze_topic, "id")
+        ordered = new.repartition("_file").sortWithinPartitions(*PLACE)  # a file is one task, so its order is kept
+        source = F.array(topics.header("source", F.col("_file")))
+        records = topics.with_id_header(ordered.select("key", "value", "id", source.alias("headers")), "id").persist()
+        written = records.count()
+        if written:
+            topics.append(records, settings, settings.bronze_topic)
+        records.unpersist()
+    finally:
+        rows.unpersist()
+    return {"topic": settings.bronze_topic, "rows": count, "written": written}

@@ -1,0 +1,140 @@
+"""What the driver itself asks the brokers. Rule: before a job reads or writes anything, the brokers have answered and
+the topics that it needs are there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pipeline.errors import BrokerUnreachable, UnknownTopic
+from pipeline.settings import Settings
+
+Offsets = dict[int, int]  # by partition
+COMPACTED = {"cleanup.policy": "compact"}
+READ_WAIT_S, READ_STEP_S = 30.0, 0.05
+
+
+def _quiet(*_: object) -> None:
+    """librdkafka's own log lines: what matters of them is raised."""
+
+
+class Kafka:
+    """The brokers of the settings, seen from the driver."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._timeout_s = settings.connect_timeout_s
+        self.config: dict[str, Any] = {"bootstrap.servers": settings.bootstrap_servers, **settings.client}
+        self._admin = AdminClient({**self.config, "error_cb": _quiet, "log_level": 0})
+        self._offset_readers: dict[str, Consumer] = {}
+
+    def check_reachable(self) -> None:
+        try:
+            self._metadata()
+        except KafkaException as error:
+            raise BrokerUnreachable(
+                f"no broker answers at {self._settings.bootstrap_servers} within {self._timeout_s:g} s "
+                f"({error.args[0].str()}); the setting is bootstrap_servers"
+            ) from error
+
+    def _metadata(self) -> Any:
+        return self._admin.list_topics(timeout=self._timeout_s)
+
+    def cluster_id(self) -> str:
+        return str(self._metadata().cluster_id)
+
+    def partitions(self, topic: str) -> list[int]:
+        found = self._metadata().topics.get(topic)
+        if found is None or found.error is not None:
+            raise UnknownTopic(f"there is no topic {topic} at {self._settings.bootstrap_servers}")
+        return sorted(found.partitions)
+
+    def ensure_topic(self, topic: str, configs: Mapping[str, str] | None = None) -> None:
+        """Create the topic if the settings allow it; one that exists stays as it is."""
+        if topic in self._metadata().topics:
+            return
+        if not self._settings.create_topics:
+            raise UnknownTopic(f"there is no topic {topic} to write to, and create_topics is off")
+        new = NewTopic(topic, self._settings.topic_partitions, config=dict(configs or {}))
+        try:
+            self._admin.create_topics([new], operation_timeout=self._timeout_s)[topic].result()
+        except KafkaException as error:
+            raise UnknownTopic(f"topic {topic} can't be created: {error.args[0].str()}") from error
+
+    def _reader(self, group: str) -> Consumer:
+        """A member of no group: it asks for offsets and commits them, and never subscribes."""
+        if group not in self._offset_readers:
+            own = {"group.id": group, "enable.auto.commit": False, "log_level": 0, "error_cb": _quiet}
+            self._offset_readers[group] = Consumer({**self.config, **own})
+        return self._offset_readers[group]
+
+    def ranges(self, topic: str) -> dict[int, tuple[int, int]]:
+        """First offset and the end of each partition; the end is where readers of committed records stop."""
+        reader = self._reader("pipeline-offsets")
+        return {
+            partition: reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=self._timeout_s)
+            for partition in self.partitions(topic)
+        }
+
+    def offsets_at(self, topic: str, timestamp_ms: int) -> Offsets:
+        """The first offset of each partition whose record is not older; the end where there is none."""
+        wanted = [TopicPartition(topic, partition, timestamp_ms) for partition in self.partitions(topic)]
+        found = self._reader("pipeline-offsets").offsets_for_times(wanted, timeout=self._timeout_s)
+        ends = self.ranges(topic)
+        return {entry.partition: entry.offset if entry.offset >= 0 else ends[entry.partition][1] for entry in found}
+
+    def committed(self, group: str, topic: str) -> Offsets:
+        wanted = [TopicPartition(topic, partition) for partition in self.partitions(topic)]
+        found = self._reader(group).committed(wanted, timeout=self._timeout_s)
+        return {entry.partition: entry.offset for entry in found if entry.offset >= 0}
+
+    def commit(self, group: str, topic: str, offsets: Offsets) -> None:
+        """Commit for a group without members, as tools do that set offsets."""
+        entries = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        if entries:
+            self._reader(group).commit(offsets=entries, asynchronous=False)
+
+    def read_all(self, topic: str) -> list[Any]:
+        """Every record that is in the topic now: for topics that fit into memory, like metrics."""
+        return self.read(topic, self.ranges(topic))
+
+    def read(self, topic: str, ranges: Mapping[int, tuple[int, int]]) -> list[Any]:
+        """The records of these offsets, partition by partition."""
+        own = {"group.id": "pipeline-read", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 0}
+        consumer = Consumer({**self.config, **own, "auto.offset.reset": "error", "error_cb": _quiet})
+        try:
+            return [
+                record
+                for partition, (first, end) in ranges.items()
+                if first < end
+                for record in self._read_partition(consumer, TopicPartition(topic, partition, first), end)
+            ]
+        finally:
+            consumer.close()
+
+    def _read_partition(self, consumer: Consumer, start: TopicPartition, end: int) -> list[Any]:
+        consumer.assign([start])
+        records: list[Any] = []
+        deadline = time.monotonic() + READ_WAIT_S
+        while time.monotonic() < deadline:
+            for record in consumer.consume(1_000, timeout=READ_STEP_S):
+                deadline = time.monotonic() + READ_WAIT_S
+                if record.error() is not None and record.error().code() == KafkaError._PARTITION_EOF:
+                    return records
+                if record.error() is not None:
+                    raise KafkaException(record.error())
+                if record.offset() < end:
+                    records.append(record)
+                if record.offset() >= end - 1:
+                    return records
+        raise BrokerUnreachable(f"{start.topic}-{start.partition} stays silent before offset {end}")
+
+    def close(self) -> None:
+        for reader in self._offset_readers.values():
+            reader.close()
+        self._offset_readers.clear()

@@ -1,0 +1,131 @@
+"""Metrics of every batch. Rule: they are told after the batch is done and never hold it up; if they can't be told, that
+is said once, and the stream goes on.
+
+A Spark query belongs to no consumer group, so lag tools don't see it. Here the end offsets of every finished batch are
+committed to a group of the settings (nothing reads them back), and `kafka-consumer-groups --describe` shows the lag.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Producer
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from pipeline import prometheus
+from pipeline.kafka import Kafka
+from pipeline.settings import Settings
+
+Metrics = dict[str, Any]
+NULL_PREFIX = "null_"
+DEDUPLICATION = "dedupeWithinWatermark"
+
+
+def offsets_of(text: Any) -> dict[str, dict[str, int]]:
+    """Offsets as a progress has them: parsed already, as JSON text, or nothing before the first batch."""
+    if isinstance(text, str):
+        text = json.loads(text)
+    return text if isinstance(text, dict) else {}
+
+
+def metrics_of(progress: Metrics, job: str) -> Metrics:
+    """A batch in one flat object."""
+    source = progress["sources"][0] if progress.get("sources") else {}
+    end, latest = offsets_of(source.get("endOffset")), offsets_of(source.get("latestOffset"))
+    read = progress.get("observedMetrics", {}).get("read") or {}
+    accepted = progress.get("observedMetrics", {}).get("accepted") or {}
+    operators = progress.get("stateOperators") or []
+    first = next((operator for operator in operators if operator.get("operatorName") == DEDUPLICATION), {})
+    events = read.get("rows", 0) - read.get("rejected", 0)
+    return {
+        "job": job,
+        "query_id": progress["id"],
+        "run_id": progress["runId"],
+        "batch_id": progress["batchId"],
+        "timestamp": progress["timestamp"],
+        "duration_ms": progress.get("durationMs", {}).get("triggerExecution", 0),
+        "rows": progress["numInputRows"],
+        "rows_per_second": progress.get("processedRowsPerSecond", 0.0),
+        "rejected": read.get("rejected", 0),
+        "accepted": accepted.get("rows", 0),
+        "late": first.get("numRowsDroppedByWatermark", 0),
+        "duplicates": (first.get("customMetrics") or {}).get("numDroppedDuplicateRows", 0),
+        "null_rates": {
+            name.removeprefix(NULL_PREFIX): round(count / events, 6) if events else 0.0
+            for name, count in read.items()
+            if name.startswith(NULL_PREFIX)
+        },
+        "state_rows": sum(operator.get("numRowsTotal", 0) for operator in operators),
+        "watermark": progress.get("eventTime", {}).get("watermark"),
+        "lag": sum(
+            offset - end.get(topic, {}).get(partition, 0)
+            for topic, partitions in latest.items()
+            for partition, offset in partitions.items()
+        ),
+        "start_offsets": offsets_of(source.get("startOffset")),
+        "end_offsets": end,
+    }
+
+
+class MetricsListener(StreamingQueryListener):
+    """Tells the metrics of one job's queries: to a topic, to a file for Prometheus, to a group, and to `batches`."""
+
+    def __init__(self, settings: Settings, kafka: Kafka, job: str) -> None:
+        self.batches: list[Metrics] = []
+        self._job, self._settings, self._kafka = job, settings, kafka
+        self._names: set[str] = set()
+        self._ended = threading.Event()
+        self._warned: set[str] = set()
+        self._totals = prometheus.Totals(job)
+        self._producer = Producer({**kafka.config, "log_level": 0}) if settings.metrics_topic else None
+
+    def watch(self, query_name: str) -> None:
+        """Only queries of this name are this job's: a session may run others."""
+        self._names.add(query_name)
+
+    def onQueryStarted(self, event: Any) -> None:
+        return None
+
+    def onQueryIdle(self, event: Any) -> None:
+        return None
+
+    def onQueryProgress(self, event: Any) -> None:
+        progress = json.loads(event.progress.json)
+        if progress.get("name") not in self._names:
+            return
+        metrics = metrics_of(progress, self._job)
+        self.batches.append(metrics)
+        self._attempt("the group", lambda: self._commit(metrics))
+        self._attempt("the metrics topic", lambda: self._publish(metrics))
+        self._attempt("the Prometheus file", lambda: self._totals.write(self._settings.prometheus_file, metrics))
+
+    def onQueryTerminated(self, event: Any) -> None:
+        self._ended.set()
+
+    def wait_until_told(self, timeout_s: float) -> None:
+        """Spark tells its listeners later, on another thread."""
+        self._ended.wait(timeout_s)
+        if self._producer is not None:
+            self._producer.flush(timeout_s)
+
+    def _commit(self, metrics: Metrics) -> None:
+        if self._settings.group:
+            for topic, partitions in metrics["end_offsets"].items():
+                self._kafka.commit(self._settings.group, topic, {int(p): offset for p, offset in partitions.items()})
+
+    def _publish(self, metrics: Metrics) -> None:
+        if self._producer is not None:
+            self._producer.produce(self._settings.metrics_topic, json.dumps(metrics), key=self._job)
+            self._producer.poll(0)
+
+    def _attempt(self, where: str, tell: Callable[[], None]) -> None:
+        try:
+            tell()
+        except Exception as error:  # whatever it is: metrics never end a stream
+            if where not in self._warned:
+                self._warned.add(where)
+                print(f"metrics don't reach {where}: {error}", file=sys.stderr)

@@ -1,0 +1,170 @@
+"""A page with plots of a run: throughput, lag, what became of the records, and the windows' results.
+
+Rule: the page is one file that needs nothing else, and it is made from what the jobs published (the metrics topic, the
+windows table), so it can be made of a run on another machine.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import datetime
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from pipeline.aggregate import TABLE
+from pipeline.database import open_database
+from pipeline.errors import SettingsError, StoreError
+from pipeline.kafka import Kafka
+from pipeline.settings import Settings
+
+Batches = list[dict[str, Any]]
+STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
+    "table{border-collapse:collapse;margin:1rem 0}"
+    "td,th{padding:.25rem .75rem;text-align:right;border-bottom:1px solid #ddd}"
+    "td:first-child,th:first-child{text-align:left}svg{max-width:100%;height:auto}h1,h2{line-height:1.2}"
+)
+SUMS = ("rows", "accepted", "duplicates", "late", "rejected")
+
+
+def reads(settings: Settings) -> list[str]:
+    if not settings.metrics_topic:
+        raise SettingsError("metrics_topic is not set: the report is made from the metrics that the jobs published")
+    return [settings.metrics_topic]
+
+
+def figure(draw: Callable[[Any], None], title: str, x: str, y: str) -> str:
+    """One plot as SVG."""
+    from matplotlib.figure import Figure
+
+    plot = Figure(figsize=(9, 3.2), layout="constrained")
+    axes = plot.subplots()
+    draw(axes)
+    axes.set(title=title, xlabel=x, ylabel=y)
+    axes.grid(alpha=0.3)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend()
+    text = io.StringIO()
+    plot.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def by_job(batches: Batches) -> dict[str, Batches]:
+    found: dict[str, Batches] = defaultdict(list)
+    for batch in batches:
+        found[batch["job"]].append(batch)
+    return dict(found)
+
+
+def line_per_job(jobs: dict[str, Batches], name: str) -> Callable[[Any], None]:
+    def draw(axes: Any) -> None:
+        for job, batches in jobs.items():
+            with_rows = [batch for batch in batches if batch["rows"]]
+            axes.plot(range(len(with_rows)), [batch[name] for batch in with_rows], marker="o", label=job)
+
+    return draw
+
+
+def fates(jobs: dict[str, Batches]) -> Callable[[Any], None]:
+    def draw(axes: Any) -> None:
+        left = [0] * len(jobs)
+        for name in SUMS[1:]:
+            widths = [sum(batch[name] for batch in batches) for batches in jobs.values()]
+            axes.barh(list(jobs), widths, left=left, label=name)
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+
+    return draw
+
+
+def window_lines(windows: list[tuple[str, str, int, float]], column: int) -> Callable[[Any], None]:
+    def draw(axes: Any) -> None:
+        groups: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
+        for row in windows:
+            groups[row[1]].append((datetime.fromisoformat(row[0]), row[column]))
+        for group, points in sorted(groups.items()):
+            axes.plot(
+                [time for time, _ in sorted(points)], [value for _, value in sorted(points)], label=group or "none"
+            )
+
+    return draw
+
+
+def summary_table(jobs: dict[str, Batches]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in ("job", "batches", *SUMS, "records/s", "lag at the end"))
+    rows = []
+    for job, batches in jobs.items():
+        took_s = sum(batch["duration_ms"] for batch in batches) / 1000
+        total = {name: sum(batch[name] for batch in batches) for name in SUMS}
+        cells = [len(batches), *total.values(), round(total["rows"] / took_s) if took_s else 0, batches[-1]["lag"]]
+        rows.append(f"<tr><td>{escape(job)}</td>" + "".join(f"<td>{cell:,}</td>" for cell in cells) + "</tr>")
+    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def null_table(jobs: dict[str, Batches]) -> str:
+    rows = []
+    for job, batches in jobs.items():
+        worst: dict[str, float] = defaultdict(float)
+        for batch in batches:
+            for column, rate in batch["null_rates"].items():
+                worst[column] = max(worst[column], rate)
+        rows += [f"<tr><td>{escape(job)}</td><td>{escape(c)}</td><td>{r:.2%}</td></tr>" for c, r in worst.items() if r]
+    return (
+        "<table><tr><th>job</th><th>column</th><th>highest share of nulls in a batch</th></tr>"
+        + "".join(rows)
+        + "</table>"
+    )
+
+
+def page(batches: Batches, windows: list[tuple[str, str, int, float]]) -> str:
+    jobs = by_job(batches)
+    parts = [
+        "<h1>Pipeline run</h1>",
+        summary_table(jobs),
+        figure(line_per_job(jobs, "rows_per_second"), "Throughput", "batch", "records/s"),
+        figure(line_per_job(jobs, "lag"), "Lag after each batch", "batch", "records"),
+        figure(fates(jobs), "What became of the records", "records", ""),
+        "<h2>Nulls</h2>",
+        null_table(jobs),
+    ]
+    if windows:
+        parts += [
+            "<h2>Windows</h2>",
+            figure(window_lines(windows, 2), "Events per window", "event time", "events"),
+            figure(window_lines(windows, 3), "Sum per window", "event time", "sum"),
+        ]
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Pipeline run</title>'
+    return (
+        f"<!doctype html><html lang=en><head>{head}<style>{STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def read_windows(settings: Settings) -> list[tuple[str, str, int, float]]:
+    """The aggregation's results; none if it never ran here."""
+    database = open_database(settings.database_url)
+    try:
+        if not database.columns(TABLE):
+            return []
+        return [
+            tuple(row) for row in database.execute(f'SELECT window_start, group_value, events, total FROM "{TABLE}"')
+        ]
+    finally:
+        database.close()
+
+
+def write(settings: Settings, kafka: Kafka) -> dict[str, Any]:
+    """The job: Spark is not needed."""
+    records = sorted(kafka.read_all(settings.metrics_topic), key=lambda record: record.timestamp()[1])
+    batches = [json.loads(record.value()) for record in records]
+    if not batches:
+        raise SettingsError(f"there are no metrics in {settings.metrics_topic} yet")
+    path = Path(settings.output or settings.path("report.html"))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page(batches, read_windows(settings)))
+    except OSError as error:
+        raise StoreError(f"the report {path} can't be written: {error.strerror}") from error
+    return {"file": str(path), "batches": len(batches)}

@@ -1,0 +1,125 @@
+"""Running a stream. Rule: it ends between batches if it can, and its errors come out as words."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
+
+from pipeline.context import Context
+from pipeline.errors import (
+    BrokerUnreachable,
+    DataLoss,
+    JobFailed,
+    PipelineError,
+    SchemaError,
+    SettingsError,
+    UnknownTopic,
+)
+from pipeline.listener import Metrics, MetricsListener
+
+Process = Callable[[DataFrame, int], None]
+POLL_S = 0.1
+TOLD_TIMEOUT_S = 10.0
+# What stands in Spark's chain of messages, and what it means. The first that matches counts.
+MEANINGS: list[tuple[str, type[PipelineError], str]] = [
+    (
+        r"Some data may have been lost|KAFKA_DATA_LOSS|OffsetOutOfRange|offset was changed from|DataLoss",
+        DataLoss,
+        """records were removed from the topic (retention, deletion, a new topic of its name) before they were read;
+  to go on with what is left, set fail_on_data_loss to false""",
+    ),
+    (r"UnknownTopicOrPartition|UNKNOWN_TOPIC", UnknownTopic, "a topic of the job is gone"),
+    (
+        r"TimeoutException|Failed to (create|construct)|DisconnectException|Connection refused",
+        BrokerUnreachable,
+        "the brokers stopped answering",
+    ),
+    (r"Failed to find (the )?data source: kafka", SettingsError, "Spark runs without its Kafka connector; see jars"),
+    (r"STATE_STORE_\w*SCHEMA|StateSchemaNotCompatible", SchemaError, "the checkpoint's state has another schema"),
+]
+
+
+def in_words(error: Exception) -> PipelineError:
+    """An error of Spark as one of ours."""
+    text = str(error)
+    for pattern, kind, words in MEANINGS:
+        if re.search(pattern, text):
+            return kind(f"{words}\n  Spark says: {_summary(text)}")
+    return JobFailed(_summary(text))
+
+
+def _summary(text: str) -> str:
+    """The innermost message that has words, without the stack."""
+    causes = re.findall(r"Caused by: ([^\n]+)", text)
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("\tat", "  File"))]
+    first = lines[0] if lines else "an error without a text"
+    return f"{first[:500]}\n  because: {causes[-1][:500]}" if causes else first[:1000]
+
+
+def run_stream(
+    context: Context, job: str, frame: DataFrame, process: Process, checkpoint: str | None, mode: str = "append"
+) -> list[Metrics]:
+    """Run until there is no more (available-now), or until `context.stop`; the metrics of the batches."""
+    failure: list[PipelineError] = []
+
+    def on_batch(batch: DataFrame, batch_id: int) -> None:
+        try:
+            process(batch, batch_id)
+        except PipelineError as error:
+            failure.append(error)
+            raise
+
+    listener = MetricsListener(context.settings, context.kafka, job)
+    name = f"{job}-{context.settings.path('')}"
+    listener.watch(name)
+    context.spark.streams.addListener(listener)
+    try:
+        writer = _with_trigger(
+            frame.writeStream.outputMode(mode).foreachBatch(on_batch).queryName(name), context.settings.trigger
+        )
+        writer = writer.option("checkpointLocation", checkpoint) if checkpoint else writer
+        query = writer.start()
+        try:
+            _wait(query, context)
+        finally:
+            query.stop()
+            listener.wait_until_told(TOLD_TIMEOUT_S)
+    except (StreamingQueryException, Py4JJavaError, PySparkException) as error:
+        raise (failure[0] if failure else in_words(error)) from error
+    finally:
+        context.spark.streams.removeListener(listener)
+    return listener.batches
+
+
+def _with_trigger(writer: Any, trigger: str) -> Any:
+    if trigger == "available-now":
+        return writer.trigger(availableNow=True)
+    if trigger == "asap":
+        return writer
+    if not re.fullmatch(r"\d+ (milliseconds?|seconds?|minutes?|hours?)", trigger):
+        raise SettingsError(f"trigger is {trigger!r}, and can be available-now, asap, or an interval like '5 seconds'")
+    return writer.trigger(processingTime=trigger)
+
+
+def _wait(query: StreamingQuery, context: Context) -> None:
+    while not context.stop.is_set():
+        if query.awaitTermination(POLL_S):
+            return
+    deadline = time.monotonic() + context.settings.stop_timeout_s
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        time.sleep(POLL_S / 10)
+
+
+def totals(batches: list[Metrics]) -> dict[str, Any]:
+    """The sums of a run."""
+    sums = {
+        name: sum(batch[name] for batch in batches) for name in ("rows", "accepted", "rejected", "late", "duplicates")
+    }
+    return {"batches": len(batches), **sums}

@@ -1,0 +1,45 @@
+"""The Spark session. Rule: under spark-submit only what the submit left open is set, so the same command runs on a
+laptop and on a cluster.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+from pipeline.connector import connector_jars
+from pipeline.settings import Settings
+
+CONNECTOR_GIVEN = ("spark.jars", "spark.jars.packages")
+
+
+def build_session(settings: Settings, name: str) -> SparkSession:
+    submitted = SparkConf()  # what spark-submit and spark-defaults.conf have set
+    builder = SparkSession.builder.appName(f"pipeline-{name}")
+    if settings.master or not submitted.contains("spark.master"):
+        builder = builder.master(settings.master or "local[*]")
+    if settings.jars or not any(submitted.contains(key) for key in CONNECTOR_GIVEN):
+        builder = builder.config("spark.jars", ",".join(connector_jars(settings.jars)))
+    for key, value in _defaults(settings).items():
+        if not submitted.contains(key):
+            builder = builder.config(key, value)
+    for key, value in settings.spark.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(os.environ.get("PIPELINE_LOG_LEVEL", "OFF"))
+    return session
+
+
+def _defaults(settings: Settings) -> dict[str, str]:
+    local = not settings.master or settings.master.startswith("local")
+    everywhere = {
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.streaming.stopTimeout": "30000",
+    }
+    return everywhere | ({"spark.driver.host": "127.0.0.1"} if local else {})

@@ -1,0 +1,106 @@
+"""Bronze to silver. Rule: every record of the topic ends as a row of the table, as a dead letter with its reason, as a
+duplicate, or as late, and a batch that is repeated after a crash replaces what it had written.
+
+The table is Parquet, partitioned by date and batch: a batch owns its folders, so writing it again is overwriting it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from pipeline import checkpoints, events, topics
+from pipeline.context import Context
+from pipeline.errors import SchemaError
+from pipeline.runner import run_stream, totals
+from pipeline.settings import Settings
+
+JOB = "silver"
+
+
+def reads(settings: Settings) -> list[str]:
+    return [settings.bronze_topic]
+
+
+def table_path(settings: Settings) -> str:
+    return settings.path("silver")
+
+
+def dead_letters(rejected: DataFrame) -> DataFrame:
+    """The records as they came, with the reason and where they are from in their headers."""
+    headers = [topics.header("reason", F.col(events.REASON))]
+    headers += [topics.header(f"source-{name.removeprefix('_')}", F.col(name)) for name in events.ORIGIN]
+    return rejected.select(
+        F.col("_key").alias("key"), F.col("_value").alias("value"), F.array(*headers).alias("headers"), events.SOURCE_ID
+    )
+
+
+class Silver:
+    """What is done with a batch."""
+
+    def __init__(self, context: Context, schema: StructType) -> None:
+        self._context = context
+        self._settings = context.settings
+        self._columns = [field.name for field in schema.fields]
+        self._first = True  # only the first batch of a run can be one that was begun before
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        batch.persist()
+        try:
+            counts = {row[0]: row[1] for row in batch.groupBy(F.col(events.REASON).isNull()).count().collect()}
+            if counts.get(True):
+                self._write_table(batch.where(F.col(events.REASON).isNull()), batch_id)
+            if counts.get(False):
+                self._write_dead_letters(batch.where(F.col(events.REASON).isNotNull()))
+        finally:
+            batch.unpersist()
+        self._first = False
+
+    def _write_table(self, accepted: DataFrame, batch_id: int) -> None:
+        date = F.to_date(F.col(self._settings.time_column)).alias("date")
+        rows = accepted.select(*self._columns, *events.ORIGIN, date, F.lit(batch_id).cast("long").alias("batch"))
+        writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+        writer.partitionBy("date", "batch").parquet(table_path(self._settings))
+
+    def _write_dead_letters(self, rejected: DataFrame) -> None:
+        topic, letters = self._settings.dead_letter_topic, dead_letters(rejected)
+        if self._first:
+            context = self._context
+            letters = topics.without_present(
+                context.spark, self._settings, context.kafka, letters, topic, events.SOURCE_ID
+            )
+        topics.append(topics.with_id_header(letters, events.SOURCE_ID), self._settings, topic)
+
+
+def check_table(context: Context, schema: StructType) -> None:
+    """New columns are welcome (older rows have null there); a column of another type is not."""
+    try:
+        stored = context.spark.read.option("mergeSchema", "true").parquet(table_path(context.settings)).schema
+    except AnalysisException:
+        return  # no table, or one without rows
+    found = {field.name: field.dataType for field in stored.fields}
+    for field in schema.fields:
+        if field.name in found and found[field.name] != field.dataType:
+            raise SchemaError(
+                f"column {field.name} is {field.dataType.simpleString()} in the schema, and "
+                f"{found[field.name].simpleString()} in the table {table_path(context.settings)}"
+            )
+
+
+def run(context: Context) -> dict[str, Any]:
+    settings = context.settings
+    schema = events.event_schema(context.spark, settings)
+    check_table(context, schema)
+    checkpoint = settings.path(f"checkpoints/{JOB}")
+    checkpoint_id = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
+    checkpoints.claim_output(context, checkpoint_id, table_path(settings))
+    context.kafka.ensure_topic(settings.dead_letter_topic)
+    records = topics.read_stream(context.spark, settings, settings.bronze_topic)
+    parsed = events.observe_read(events.parse(records, schema, settings), schema)
+    frame = events.observe_accepted(events.deduplicated(parsed, settings))
+    batches = run_stream(context, JOB, frame, Silver(context, schema), checkpoint)
+    return {**totals(batches), "table": table_path(settings), "batches_metrics": batches}

@@ -1,0 +1,88 @@
+"""Topics as Spark reads and writes them. Rule: a reader sees committed records only, and misses none in silence, unless
+the settings say otherwise; an append with ids puts a record into the topic once, however often it is repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.kafka import Kafka
+from pipeline.settings import Settings
+
+ID_HEADER = "pipeline-id"
+EARLIEST = -2
+
+
+def _options(settings: Settings, topic: str) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
+        "subscribe": topic,
+        "failOnDataLoss": str(settings.fail_on_data_loss).lower(),
+        "kafka.isolation.level": settings.isolation_level,
+        "groupIdPrefix": "pipeline",
+        "includeHeaders": "true",
+        **{f"kafka.{key}": value for key, value in settings.kafka.items()},
+    }
+
+
+def read_stream(
+    spark: SparkSession, settings: Settings, topic: str, starting: Mapping[int, int] | None = None
+) -> DataFrame:
+    """`starting` are offsets by partition, and wins over the setting; a checkpoint wins over both."""
+    options = _options(settings, topic)
+    options["startingOffsets"] = (
+        settings.starting_offsets
+        if starting is None
+        else json.dumps({topic: {str(partition): offset for partition, offset in starting.items()}})
+    )
+    if settings.max_offsets_per_trigger:
+        options["maxOffsetsPerTrigger"] = str(settings.max_offsets_per_trigger)
+    return spark.readStream.format("kafka").options(**options).load()
+
+
+def read_range(spark: SparkSession, settings: Settings, topic: str, ranges: Mapping[int, tuple[int, int]]) -> DataFrame:
+    """A batch of exactly these offsets, the ends exclusive."""
+    first = {str(partition): begin for partition, (begin, _) in ranges.items()}
+    ends = {str(partition): end for partition, (_, end) in ranges.items()}
+    options = _options(settings, topic)
+    options |= {"startingOffsets": json.dumps({topic: first}), "endingOffsets": json.dumps({topic: ends})}
+    return spark.read.format("kafka").options(**options).load()
+
+
+def header(name: str, value: Column) -> Column:
+    return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
+
+
+def append(frame: DataFrame, settings: Settings, topic: str) -> None:
+    """Write `key`, `value` and, if there are any, `headers`."""
+    options = {
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
+        "topic": topic,
+        "includeHeaders": str("headers" in frame.columns).lower(),
+        **{f"kafka.{key}": value for key, value in settings.kafka.items()},
+    }
+    frame.write.format("kafka").options(**options).save()
+
+
+def with_id_header(frame: DataFrame, id_column: str) -> DataFrame:
+    own = F.array(header(ID_HEADER, F.col(id_column)))
+    headers: Any = F.concat(F.coalesce(F.col("headers"), F.array().cast(frame.schema["headers"].dataType)), own)
+    return frame.withColumn("headers", headers).drop(id_column)
+
+
+def without_present(
+    spark: SparkSession, settings: Settings, kafka: Kafka, frame: DataFrame, topic: str, id_column: str
+) -> DataFrame:
+    """The rows whose id is in no record of the topic: the topic itself is the ledger, so nothing else can be lost."""
+    ranges = kafka.ranges(topic)
+    if all(first >= end for first, end in ranges.values()):
+        return frame
+    present = read_range(spark, settings, topic, ranges).select(
+        F.expr(f"filter(headers, h -> h.key = '{ID_HEADER}')[0].value").cast("string").alias(id_column)
+    )
+    return frame.join(present.where(F.col(id_column).isNotNull()).distinct(), id_column, "left_anti")
