@@ -184,16 +184,19 @@ class Cleaner:
             return
         self._again = False
         self._due = now + self._manager.config.log_cleaner_backoff_ms
+        tried: set[TopicPartition] = set()
         while len(self._running) < self._manager.config.log_cleaner_threads:
-            found = self._filthiest(now)
+            found = self._filthiest(now, tried)
             if found is None:
                 return
+            tried.add(found.key)
             self._start(found, now)
 
-    def _filthiest(self, now: int) -> Candidate | None:
+    def _filthiest(self, now: int, tried: set[TopicPartition]) -> Candidate | None:
         best: Candidate | None = None
+        excluded = self._running | self.set_aside.keys() | tried
         for key, log in self._manager.loaded.items():
-            if key in self._running or key in self.set_aside or "compact" not in log.config.cleanup_policy:
+            if key in excluded or "compact" not in log.config.cleanup_policy:
                 continue
             directory = self._manager.directory_of(key)
             if directory is None or not directory.online:

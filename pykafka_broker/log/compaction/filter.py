@@ -21,6 +21,7 @@ from pykafka_broker.records.header import (
     HEADER,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
+    NO_TIMESTAMP,
     BatchHeader,
     write_crc,
 )
@@ -124,7 +125,7 @@ def rewrite(header: BatchHeader, data: bytes, kept: list[Span], horizon: int | N
 def empty_batch(header: BatchHeader) -> bytearray:
     """Nothing but what the header says of offsets, producer and time."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)
-    return _batch(header, attributes, header.max_timestamp, header.max_timestamp, 0, b"")
+    return _batch(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
 
 
 def _restamped(data: bytes, span: Span, timestamp_delta: int) -> bytes:

@@ -122,6 +122,7 @@ class Workload:
             target = self.random.randrange(log.log_start_offset, log.log_end_offset + 1)
             self.promises.start[key] = target
             log.delete_records_before(target)
+            log.retain(self.now)
 
     def roll(self) -> None:
         _, log = self.log()

@@ -1,0 +1,262 @@
+"""What cleaning keeps: byte for byte what Kafka's cleaner keeps, and by its rules."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.log.compaction.clean import PartitionCleaner
+from pykafka_broker.log.compaction.cleaner import Candidate, candidate, make_request
+from pykafka_broker.log.compaction.request import CleanResult
+from pykafka_broker.log.compaction.swap import swap_in
+from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.loading import Offsets, load_log
+from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.log.scan import scan
+from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.compression import LZ4, NONE
+from pykafka_broker.records.header import iter_batches
+from pykafka_broker.records.record import Record, iter_records
+from tests.log.support import DATA, NOW, Listener, batch, marker, new_log, reopen, topic_config
+
+RETENTION_MS = 864_000_000
+FS = OsFileSystem()
+
+
+def compacted(path: Path, **more: object) -> PartitionLog:
+    settings = {"segment_bytes": 2000, "index_interval_bytes": 300, "cleanup_policy": ["compact"], "retention_ms": -1}
+    return new_log(path, **{**settings, "min_cleanable_dirty_ratio": 0.01, **more})
+
+
+def clean(log: PartitionLog, first_dirty: int = 0, now: int = NOW, map_bytes: int = 1 << 20) -> CleanResult:
+    """One round over all that is not active, which counts as synced."""
+    log.recovery_point = log.log_end_offset
+    upper = log.segments.active.base_offset
+    request = make_request(Candidate(1.0, ("t", 0), log, first_dirty, upper), now, map_bytes, 1e300)
+    result = PartitionCleaner(log.files.fs, request, lambda count: None).run()
+    assert swap_in(log, result, now)
+    return result
+
+
+def put(log: PartitionLog, *pairs: tuple[str, str | None], **more: object) -> int:
+    """One batch of keys and values; its base offset."""
+    records = [
+        Record(number, NOW + number, key.encode(), None if value is None else value.encode())
+        for number, (key, value) in enumerate(pairs)
+    ]
+    return log.append(build_batch(records, **more), NOW).base_offset  # type: ignore[arg-type]
+
+
+def records(log: PartitionLog) -> list[tuple[int, str, str | None]]:
+    found, offset = [], log.log_start_offset
+    while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
+        for header, data in iter_batches(read.records.read()):
+            if not header.is_control:
+                found += [
+                    (each.offset, (each.key or b"").decode(), each.value.decode() if each.value is not None else None)
+                    for each in iter_records(data, header)
+                ]
+        offset = read.end_offset()
+    return found
+
+
+def headers(log: PartitionLog) -> list[tuple[int, int, int]]:
+    """Base offset, last offset and count of every batch."""
+    found, offset = [], log.log_start_offset
+    while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
+        found += [(each.base_offset, each.last_offset, each.count) for each, _ in iter_batches(read.records.read())]
+        offset = read.end_offset()
+    return found
+
+
+@pytest.mark.parametrize("topic", ["tombstones", "zipped", "idempotent", "transactional"])
+def test_the_result_is_kafkas(tmp_path: Path, topic: str) -> None:
+    with tarfile.open(DATA / "compaction-4.3.1.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    before, after = tmp_path / "before" / f"{topic}-0", tmp_path / "after" / f"{topic}-0"
+    now = NOW
+    for file in after.glob("*.log"):
+        for found in scan(FS.open(str(file)), str(file), 0, file.stat().st_size, verify=True):
+            if found.header.delete_horizon_ms is not None:
+                now = found.header.delete_horizon_ms - RETENTION_MS  # when Kafka's cleaner ran
+    config = topic_config(
+        segment_bytes=8192, index_interval_bytes=1024, cleanup_policy=["compact"], delete_retention_ms=RETENTION_MS
+    )
+    log = load_log(FileCache(FS), str(before), topic, 0, config, Offsets(0, 1 << 40), NOW, Listener())
+    found_candidate = candidate((topic, 0), log, None, now)
+    assert found_candidate is not None
+    request = make_request(found_candidate, now, 1 << 20, 1e300)
+    assert swap_in(log, PartitionCleaner(FS, request, lambda count: None).run(), now)
+    log.close()
+    names = sorted(file.name for file in after.iterdir())
+    assert len([name for name in names if name.endswith(".log")]) >= 4
+    for name in names:
+        assert (before / name).read_bytes() == (after / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("codec", [NONE, LZ4])
+def test_of_each_key_the_last_value_stays_where_it_was(tmp_path: Path, codec: int) -> None:
+    log = compacted(tmp_path)
+    for number in range(40):
+        put(log, (f"k{number % 7}", f"{number}" * 50), (f"j{number % 3}", "x" * 50), codec=codec)
+    before = records(log)
+    end = log.log_end_offset
+    active = log.segments.active.base_offset
+    clean(log)
+    last = {key: offset for offset, key, _ in before if offset < active}
+    expected = [row for row in before if row[0] >= active or last[row[1]] == row[0]]
+    assert records(log) == expected
+    assert log.log_end_offset == end
+    log = reopen(log)
+    assert records(log) == expected
+    assert log.log_end_offset == end
+    for offset in range(end):
+        read = log.read(offset, 1, end)
+        assert read is not None
+        assert next(iter_batches(read.records.read()))[0].last_offset >= offset
+
+
+def test_a_second_round_merges_small_segments(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    for number in range(60):
+        put(log, (f"k{number % 4}", "v" * 300))
+    first = clean(log)
+    segments = len(log.segments)
+    log.roll(NOW)
+    clean(log, first.end_offset)
+    assert len(log.segments) < segments
+    assert log.segments.first.base_offset == 0
+    assert [key for _, key, _ in records(log)] == ["k0", "k1", "k2", "k3"]
+    assert sorted(int(file.stem) for file in tmp_path.glob("t-0/*.snapshot")) == [
+        segment.base_offset for segment in list(log.segments)[1:]
+    ]
+
+
+def test_tombstones_stay_for_their_time_and_then_go(tmp_path: Path) -> None:
+    log = compacted(tmp_path, delete_retention_ms=1000)
+    put(log, ("a", "1"), ("b", "1"), ("c", "1"))
+    put(log, ("a", None), ("b", "2"))
+    log.roll(NOW)
+    clean(log, now=NOW)
+    assert records(log) == [(2, "c", "1"), (3, "a", None), (4, "b", "2")]
+    clean(log, now=NOW + 999)
+    assert len(records(log)) == 3
+    clean(log, now=NOW + 1000)
+    assert records(log) == [(2, "c", "1"), (4, "b", "2")]
+
+
+def test_records_without_a_key_go_and_are_counted(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    log.append(batch(3), NOW)
+    put(log, ("a", "1"))
+    log.roll(NOW)
+    assert clean(log).dropped_keyless == 3
+    assert records(log) == [(3, "a", "1")]
+
+
+def test_a_producers_last_batch_stays_as_an_empty_one(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    put(log, ("a", "1"), ("b", "1"), producer_id=5, producer_epoch=0, base_sequence=0)
+    put(log, ("a", "2"), ("b", "2"), producer_id=5, producer_epoch=0, base_sequence=2)
+    put(log, ("a", "3"), ("b", "3"))
+    log.roll(NOW)
+    clean(log)
+    assert headers(log) == [(2, 3, 0), (4, 5, 2)]
+    for file in tmp_path.glob("t-0/*.snapshot"):
+        file.unlink()
+    log = reopen(log)
+    assert log.producers.entries[5].last_sequence == 3
+    log.producers.clear(0)
+    clean(log)
+    assert headers(log) == [(4, 5, 2)]
+
+
+def test_the_last_batch_of_a_round_stays_as_an_empty_one(tmp_path: Path) -> None:
+    log = compacted(tmp_path, delete_retention_ms=0)
+    put(log, ("a", None), ("b", None))
+    log.roll(NOW)
+    clean(log, now=NOW)
+    clean(log, now=NOW + 1)
+    assert headers(log) == [(0, 1, 0)]
+
+
+def transaction(log: PartitionLog, producer: int, commit: bool, *pairs: tuple[str, str]) -> None:
+    rows = [Record(number, NOW, key.encode(), value.encode()) for number, (key, value) in enumerate(pairs)]
+    data = build_batch(rows, producer_id=producer, producer_epoch=0, transactional=True)
+    log.append(data, NOW, origin=Origin.COORDINATOR)
+    log.append(marker(producer, 0, commit=commit), NOW, origin=Origin.COORDINATOR)
+
+
+def test_aborted_records_go_and_markers_follow_when_their_time_has_come(tmp_path: Path) -> None:
+    log = compacted(tmp_path, delete_retention_ms=1000)
+    put(log, ("a", "1"))
+    transaction(log, 1, False, ("a", "aborted"))
+    transaction(log, 2, True, ("b", "1"))
+    transaction(log, 2, True, ("b", "2"))
+    transaction(log, 1, True, ("c", "1"))
+    log.roll(NOW)
+    log.producers.clear(log.log_end_offset)
+    clean(log, now=NOW)
+    assert records(log) == [(0, "a", "1"), (5, "b", "2"), (7, "c", "1")]
+    assert [aborted.first_offset for aborted in log.aborted_transactions(0, 9)] == [1]
+    clean(log, now=NOW + 1)  # now no batch of the aborted transaction is there, so its marker gets its time
+    assert [base for base, _, count in headers(log) if count] == [0, 2, 4, 5, 6, 7, 8]
+    assert log.aborted_transactions(0, 9) == []
+    clean(log, now=NOW + 1001)
+    assert [base for base, _, count in headers(log) if count] == [0, 5, 6, 7, 8]
+
+
+def test_an_open_transaction_is_not_cleaned(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    put(log, ("a", "1"))
+    put(log, ("a", "2"))
+    log.roll(NOW)
+    log.append(batch(producer_id=1, epoch=0, sequence=0, transactional=True, keys=[b"a"]), NOW)
+    log.roll(NOW)
+    put(log, ("a", "3"))
+    log.roll(NOW)
+    log.recovery_point = log.log_end_offset
+    found = candidate(("t", 0), log, None, NOW)
+    assert found is not None
+    assert found.upper_offset == 2
+
+
+def test_a_full_map_cleans_as_far_as_it_got(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    for number in range(40):
+        put(log, (f"k{number % 20}", "v" * 100))
+    log.roll(NOW)
+    first = clean(log, map_bytes=7 * 200)
+    assert first.end_offset == 7
+    assert [key for _, key, _ in records(log)][:7] == [f"k{number}" for number in range(7)]
+    dirty = first.end_offset
+    while dirty < 40:
+        dirty = clean(log, dirty, map_bytes=7 * 200).end_offset
+    assert [offset for offset, _, _ in records(log)] == list(range(20, 40))
+
+
+def test_a_log_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    for number in range(40):
+        put(log, (f"k{number % 4}", "v" * 100))
+    log.recovery_point = log.log_end_offset
+    found = candidate(("t", 0), log, None, NOW)
+    assert found is not None
+    result = PartitionCleaner(FS, make_request(found, NOW, 1 << 20, 1e300), lambda count: None).run()
+    log.delete_records_before(30)
+    log.retain(NOW)
+    before = records(log)
+    assert not swap_in(log, result, NOW)
+    assert records(log) == before
+    assert not list(tmp_path.glob("t-0/*.cleaned"))
+
+
+def test_long_keys_are_told_apart(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    put(log, ("a" * 40 + "1", "1"), ("a" * 40 + "2", "1"), ("a" * 40 + "1", "2"))
+    log.roll(NOW)
+    clean(log)
+    assert [(offset, value) for offset, _, value in records(log)] == [(1, "1"), (2, "2")]

@@ -1,0 +1,192 @@
+"""Which partition is cleaned, when, and what becomes of those that can't be."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.log.compaction.cleaner import candidate
+from pykafka_broker.log.compaction.process import CleaningProcesses, CleaningStopped
+from pykafka_broker.log.jobs import Job, run_inline
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.partition_log import PartitionLog
+from tests.log.compaction.test_clean import compacted, put, records
+from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, manager, topic_config
+
+BACKOFF = 15_000
+
+
+def started(path: Path, fs: FailingFileSystem | None = None, **more: object) -> LogManager:
+    logs = manager(path, fs)
+    settings = {"segment_bytes": 2000, "cleanup_policy": ["compact"], "min_cleanable_dirty_ratio": 0.5, **more}
+    logs.topic_config = lambda topic: topic_config(**settings)
+    logs.start(NOW)
+    return logs
+
+
+def fill(logs: LogManager, topic: str, count: int = 40, keys: int = 4) -> PartitionLog:
+    log = logs.create(topic, 0, TOPIC_ID, NOW)
+    for number in range(count):
+        put(log, (f"k{number % keys}", "v" * 100))
+    logs.flush(log, NOW)
+    return log
+
+
+def test_a_dirty_log_is_cleaned_in_time_and_only_once(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t")
+    active = log.segments.active.base_offset
+    logs.on_deadline(NOW + BACKOFF - 1)
+    assert len(records(log)) == 40
+    logs.on_deadline(NOW + BACKOFF)
+    assert len(records(log)) == 4 + 40 - active
+    assert f"t 0 {active}" in (tmp_path / "logs/cleaner-offset-checkpoint").read_text()
+    assert logs.next_deadline() == 0  # there may be more
+    before = sorted(file.name for file in tmp_path.glob("logs/t-0/*.log"))
+    logs.on_deadline(NOW + BACKOFF)
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    assert sorted(file.name for file in tmp_path.glob("logs/t-0/*.log")) == before
+    assert logs.next_deadline() != 0
+
+
+def test_what_was_clean_stays_clean_over_a_restart(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t")
+    logs.on_deadline(NOW + BACKOFF)
+    logs.shutdown(NOW)
+    logs = started(tmp_path)
+    log = logs.get("t", 0)
+    assert candidate(("t", 0), log, logs.directories[0].cleaner_offsets["t", 0], NOW) is None
+
+
+def test_the_dirtiest_comes_first(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    jobs: list[Job] = []
+    less, more = fill(logs, "less"), fill(logs, "more", 80)
+    logs.directories[0].cleaner_offsets["less", 0] = 17
+    logs.submit = jobs.append
+    logs.on_deadline(NOW + BACKOFF)
+    for job in [job for job in jobs if type(job).__name__ == "CleanJob"]:
+        run_inline(job)
+    assert len(records(more)) < 80
+    assert len(records(less)) == 40
+
+
+def test_below_the_ratio_nothing_happens_unless_it_is_overdue(tmp_path: Path) -> None:
+    log = compacted(tmp_path, min_cleanable_dirty_ratio=0.9)
+    for number in range(40):
+        put(log, (f"k{number % 4}", "v" * 100))
+    log.recovery_point = 40
+    assert candidate(("t", 0), log, 15, NOW) is None
+    assert candidate(("t", 0), log, None, NOW) is not None
+    log.config = topic_config(
+        segment_bytes=2000, cleanup_policy=["compact"], min_cleanable_dirty_ratio=0.9, max_compaction_lag_ms=5000
+    )
+    assert candidate(("t", 0), log, 15, NOW + 4000) is None
+    assert candidate(("t", 0), log, 15, NOW + 6000) is not None
+
+
+def test_young_records_are_left_alone(tmp_path: Path) -> None:
+    log = compacted(tmp_path, min_compaction_lag_ms=1000)
+    for number in range(40):
+        put(log, (f"k{number % 4}", "v" * 100))
+    log.recovery_point = 40
+    assert candidate(("t", 0), log, None, NOW + 900) is None
+    assert candidate(("t", 0), log, None, NOW + 1001) is not None
+
+
+def test_what_is_not_synced_is_not_cleaned(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    for number in range(40):
+        put(log, (f"k{number % 4}", "v" * 100))
+    assert candidate(("t", 0), log, None, NOW) is None
+    log.recovery_point = log.segments[1].base_offset
+    found = candidate(("t", 0), log, None, NOW)
+    assert found is not None
+    assert found.upper_offset == log.recovery_point
+
+
+def test_a_short_lag_rolls_the_segment(tmp_path: Path) -> None:
+    log = compacted(tmp_path, max_compaction_lag_ms=500)
+    put(log, ("a", "1"))
+    log.append(put_later(501), NOW)
+    assert len(log.segments) == 2
+
+
+def put_later(ms: int) -> bytearray:
+    from tests.log.support import batch
+
+    return batch(timestamp=NOW + ms, keys=[b"a"])
+
+
+def test_a_partition_that_cannot_be_cleaned_is_set_aside_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = started(tmp_path)
+    bad, good = fill(logs, "bad"), fill(logs, "good")
+    segment = tmp_path / "logs/bad-0" / "00000000000000000000.log"
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 1
+    segment.write_bytes(data)
+    for _ in range(4):
+        logs.on_deadline(NOW + BACKOFF)
+    assert "bad-0 can't be cleaned" in caplog.text
+    assert list(logs.cleaner.set_aside) == [("bad", 0)]
+    assert len(records(good)) < 40
+    assert bad.log_end_offset == 40
+    assert logs.directories[0].online
+
+
+def test_a_full_disk_stops_no_broker(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    log = fill(logs, "t")
+    fs.failures = {"write .cleaned": errno.ENOSPC}
+    logs.on_deadline(NOW + BACKOFF)
+    assert logs.directories[0].online
+    assert len(records(log)) == 40
+    fs.failures = {}
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    assert len(records(log)) < 40
+
+
+def test_a_topic_deleted_meanwhile_is_no_failure(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs, "t")
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.on_deadline(NOW + BACKOFF)
+    (job,) = [job for job in jobs if type(job).__name__ == "CleanJob"]
+    logs.delete("t", 0, NOW)
+    run_inline(job)
+    assert logs.directories[0].online
+    assert logs.cleaner.set_aside == {}
+
+
+def test_a_large_log_is_cleaned_by_another_process(tmp_path: Path) -> None:
+    logs = started(tmp_path, segment_bytes=400_000)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for number in range(40):
+        put(log, (f"k{number % 4}", "v" * 50_000))
+    logs.flush(log, NOW)
+    active = log.segments.active.base_offset
+    logs.on_deadline(NOW + BACKOFF)
+    assert [offset for offset, _, _ in records(log)] == [*range(active - 4, 40)]
+
+
+def test_a_cancelled_cleaning_changes_nothing(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t")
+    logs.stop_jobs()
+    logs.on_deadline(NOW + BACKOFF)
+    assert len(records(log)) == 40
+    processes = CleaningProcesses()
+    processes.cancel()
+    found = candidate(("t", 0), log, None, NOW)
+    assert found is not None
+    from pykafka_broker.log.compaction.cleaner import make_request
+
+    with pytest.raises(CleaningStopped):
+        processes(logs.fs, make_request(found, NOW, 1 << 20, 1e300))
