@@ -74,4 +74,10 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: Route("alter_replica_log_dirs"),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Route("consumer_group_heartbeat"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Route("consumer_group_describe"),
+    ApiKey.CREATE_DELEGATION_TOKEN: Route("delegation_tokens"),
+    ApiKey.RENEW_DELEGATION_TOKEN: Route("delegation_tokens"),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: Route("delegation_tokens"),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Route("delegation_tokens"),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Route("user_scram_credentials"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Route("user_scram_credentials"),
 }

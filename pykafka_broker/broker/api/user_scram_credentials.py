@@ -1,0 +1,41 @@
+"""DescribeUserScramCredentials v0 and AlterUserScramCredentials v0 (KIP-554).
+
+Behaviour: credentials are kept as metadata and told without their keys; passwords come salted and are not kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster import scram
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
+from pykafka_broker.protocol.messages.alter_user_scram_credentials_response import AlterUserScramCredentialsResponse
+from pykafka_broker.protocol.messages.describe_user_scram_credentials_request import (
+    DescribeUserScramCredentialsRequest,
+)
+from pykafka_broker.protocol.messages.describe_user_scram_credentials_response import (
+    DescribeUserScramCredentialsResponse,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+
+@handles(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+def describe_user_scram_credentials(
+    broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    users = None if request.users is None else [user.name for user in request.users]
+    return scram.describe_user_scram_credentials(broker.image, users)
+
+
+@handles(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+def alter_user_scram_credentials(
+    broker: Broker, context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse:
+    effects = scram.alter_user_scram_credentials(broker.metadata.controller, request)
+    broker.commit_metadata(effects.records, context.now)
+    return effects.reply

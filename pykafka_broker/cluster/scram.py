@@ -1,0 +1,108 @@
+"""SCRAM credentials as metadata (KIP-554, RFC 5802).
+
+Rule: what is kept can check a password and can't be used in its place: salt, iterations, and two keys made from the
+salted password. One user is altered at most once in a request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+
+from pykafka_broker.cluster.controller import Controller, Effects
+from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from pykafka_broker.protocol.messages.alter_user_scram_credentials_response import (
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from pykafka_broker.protocol.messages.describe_user_scram_credentials_response import (
+    CredentialInfo,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from pykafka_broker.protocol.stored.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
+from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
+
+SCRAM_SHA_256, SCRAM_SHA_512 = 1, 2
+DIGESTS = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
+MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
+
+
+def alter_user_scram_credentials(
+    controller: Controller, request: AlterUserScramCredentialsRequest
+) -> Effects[AlterUserScramCredentialsResponse]:
+    records: dict[str, ApiMessageAndVersion] = {}
+    errors: dict[str, ApiError] = {}
+    changes: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
+    for change in changes:
+        name = change.name
+        if name in errors:
+            continue
+        try:
+            if records.pop(name, None) is not None:
+                raise ApiError(
+                    ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+                )
+            records[name] = _record(controller.image, change)
+        except ApiError as error:
+            errors[name] = error
+    results = [AlterUserScramCredentialsResult(name, 0, None) for name in records]
+    results += [AlterUserScramCredentialsResult(name, error.code, error.message) for name, error in errors.items()]
+    return Effects(list(records.values()), AlterUserScramCredentialsResponse(results=results))
+
+
+def _record(image: MetadataImage, change: ScramCredentialDeletion | ScramCredentialUpsertion) -> ApiMessageAndVersion:
+    if not change.name:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if change.mechanism not in DIGESTS:
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    if isinstance(change, ScramCredentialDeletion):
+        if (change.mechanism, change.name) not in image.scram:
+            raise ApiError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+        return ApiMessageAndVersion(RemoveUserScramCredentialRecord(change.name, change.mechanism), 0)
+    if change.iterations < MIN_ITERATIONS:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if change.iterations > MAX_ITERATIONS:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    digest = DIGESTS[change.mechanism]
+    client_key = hmac.digest(change.salted_password, b"Client Key", digest)
+    record = UserScramCredentialRecord(
+        change.name,
+        change.mechanism,
+        change.salt,
+        hashlib.new(digest, client_key).digest(),
+        hmac.digest(change.salted_password, b"Server Key", digest),
+        change.iterations,
+    )
+    return ApiMessageAndVersion(record, 0)
+
+
+def describe_user_scram_credentials(
+    image: MetadataImage, users: Sequence[str] | None
+) -> DescribeUserScramCredentialsResponse:
+    """All users for None and for an empty list."""
+    found: dict[str, list[CredentialInfo]] = {}
+    for mechanism, name in sorted(image.scram):
+        found.setdefault(name, []).append(CredentialInfo(mechanism, image.scram[mechanism, name].iterations))
+    wanted = list(users or found)
+    results = []
+    for name in dict.fromkeys(wanted):
+        code, message = ErrorCode.NONE, ""
+        if wanted.count(name) > 1:
+            code = ErrorCode.DUPLICATE_RESOURCE
+            message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+        elif name not in found:
+            code = ErrorCode.RESOURCE_NOT_FOUND
+            message = f"Attempt to describe a user credential that does not exist: {name}"
+        infos = [] if code else found[name]
+        results.append(DescribeUserScramCredentialsResult(name, code, message, infos))
+    return DescribeUserScramCredentialsResponse(error_message="", results=results)
