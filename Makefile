@@ -8,8 +8,10 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q
 # A plain path instead of setuptools' import hook, which costs every start of Python 20 ms.
 EDITABLE := -C editable_mode=compat -e
 ARGS ?=
+# Beside the default, which is in pyproject.toml.
+OTHER_SPARKS := 3.5.7 4.2.0
 
-.PHONY: run test check generate bench matrix clean
+.PHONY: run test check generate bench matrix spark-demo clean
 
 run: $(VENV)/.run
 	$(BIN)/pykafka-broker $(ARGS)
@@ -30,8 +32,23 @@ generate: $(VENV)/.dev
 bench: $(VENV)/.dev
 	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; $(BIN)/python -m bench $(ARGS)
 
-matrix: $(VENV)/.dev
-	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; $(BIN)/python -m pytest interop $(ARGS)
+matrix: $(VENV)/.dev $(OTHER_SPARKS:%=.cache/pyspark-%)
+	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; \
+	$(BIN)/python -m pytest interop spark/tests $(ARGS)
+	set -eo pipefail; for version in $(OTHER_SPARKS); do \
+	export PYTHONPATH="$(CURDIR)/.cache/pyspark-$$version"; \
+	where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; \
+	$(BIN)/python -m pytest interop/spark spark/tests $(ARGS); done
+
+# The whole pipeline on a broker of its own; it checks its results against plain Python.
+spark-demo: $(VENV)/.dev
+	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; \
+	PYTHONPATH=spark $(BIN)/python -m pipeline demo --data-dir build/spark-demo $(ARGS)
+
+.cache/pyspark-%:
+	rm -rf $@.unfinished
+	$(PIP) install --target $@.unfinished pyspark==$*
+	mv $@.unfinished $@
 
 clean:
 	rm -rf $(VENV) .cache build *.egg-info
