@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
@@ -169,7 +168,13 @@ class OsFileSystem:
         os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        shutil.rmtree(path)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    self.remove_tree(entry.path)
+                else:
+                    os.unlink(entry.path)
+        os.rmdir(path)
 
     def make_directory(self, path: str) -> None:
         try:

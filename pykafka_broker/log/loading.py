@@ -10,15 +10,13 @@ from typing import NamedTuple
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.checkpoints import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
-from pykafka_broker.log.compaction.clean import CLEANED
-from pykafka_broker.log.compaction.swap import finish_swaps
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.partition_log import LogListener, PartitionLog
 from pykafka_broker.log.producer_loading import restore_producers
 from pykafka_broker.log.producer_state import ProducerState
-from pykafka_broker.log.segment import DELETED, LogSegment, segment_name
+from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, LogSegment, segment_name
 from pykafka_broker.log.segments import Segments
 
 ZERO_ID = bytes(16)
@@ -134,4 +132,8 @@ def remove_leftovers(files: FileCache, directory: str, now: int) -> list[str]:
             files.fs.remove(f"{directory}/{name}")
         else:
             names.append(name)
-    return finish_swaps(files, directory, names, now)
+    if any(name.endswith(SWAP) for name in names):
+        from pykafka_broker.log.compaction.swap import finish_swaps
+
+        return finish_swaps(files, directory, names, now)
+    return names

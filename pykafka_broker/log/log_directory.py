@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable
 
 from pykafka_broker.log import checkpoints
@@ -20,7 +19,6 @@ DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
 METADATA_TOPIC = "__cluster_metadata"
-_PARTITION = re.compile(r"(?P<topic>[^.].*)-(?P<partition>\d+)")
 _MAX_NAME = 255
 
 TopicPartition = tuple[str, int]
@@ -137,9 +135,9 @@ class LogDirectory:
             if name.endswith(DELETE_SUFFIX):
                 deleted.append(name)
                 continue
-            match = _PARTITION.fullmatch(name)
-            if match is not None:
-                partitions.append((match["topic"], int(match["partition"])))
+            topic, _, number = name.rpartition("-")
+            if topic and number.isdecimal():
+                partitions.append((topic, int(number)))
         return partitions, deleted
 
     def write_clean_marker(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
@@ -36,6 +36,9 @@ from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.upkeep import Upkeep
 from pykafka_broker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 logger = logging.getLogger(__name__)
 

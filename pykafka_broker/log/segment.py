@@ -30,6 +30,8 @@ _LAST_OFFSET_DELTA_AT = 23
 _SCAN_BYTES = 16384
 _REMEMBERED = 16
 DELETED = ".deleted"
+CLEANED = ".cleaned"  # written by a cleaning that is not finished
+SWAP = ".swap"  # written by one that is, and about to take its place
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 
 

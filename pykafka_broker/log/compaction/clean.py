@@ -16,11 +16,10 @@ from pykafka_broker.log.compaction.transactions import CleanedTransactions
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import Buffer, FileSystem
 from pykafka_broker.log.scan import ScannedBatch, scan
-from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET, LogSegment
+from pykafka_broker.log.segment import CLEANED, MAX_RELATIVE_OFFSET, LogSegment
 from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.records.header import read_header
 
-CLEANED = ".cleaned"
 _OPEN_FILES = 64
 _WRITE_BYTES = 1 << 20
 

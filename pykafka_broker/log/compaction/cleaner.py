@@ -8,23 +8,18 @@ offset) and older than `min.compaction.lag.ms` is cleaned. A partition that can'
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.log import checkpoints
-from pykafka_broker.log.compaction.process import CleaningProcesses, CleaningStopped
 from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, LastRecord
-from pykafka_broker.log.compaction.swap import swap_in
-from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.log_directory import TopicPartition
 from pykafka_broker.log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
+    from pykafka_broker.log.compaction.process import CleaningProcesses
     from pykafka_broker.log.manager import LogManager
 
 logger = logging.getLogger(__name__)
-
-Runner = Callable[[FileSystem, CleanRequest], CleanResult]  # as `CleaningProcesses`
 
 _NEVER = 0x7FFFFFFFFFFFFFFF
 
@@ -102,63 +97,13 @@ def make_request(found: Candidate, now: int, map_bytes: int, bytes_per_second: f
     )
 
 
-class CleanJob:
-    """Cleans one partition beside the loop, then puts the result in place."""
-
-    def __init__(
-        self, cleaner: Cleaner, found: Candidate, request: CleanRequest, runner: Runner, fs: FileSystem
-    ) -> None:
-        self._cleaner = cleaner
-        self._found = found
-        self._request = request
-        self._runner = runner
-        self._fs = fs
-        self._result: CleanResult | None = None
-        self._problem: ValueError | CleaningStopped | None = None
-
-    def run(self) -> None:
-        try:
-            self._result = self._runner(self._fs, self._request)
-        except (ValueError, CleaningStopped) as problem:
-            self._problem = problem
-
-    def apply(self) -> None:
-        if self._result is not None:
-            self._cleaner.cleaned(self._found, self._request.now, self._result)
-        else:
-            self._cleaner.failed(self._found, self._request, self._problem)
-
-    def failed(self, error: OSError) -> None:
-        self._cleaner.failed(self._found, self._request, error)
-
-
-class CheckpointJob:
-    """Makes a swap outlive a power cut, and only then says that the log is clean up to there."""
-
-    def __init__(self, manager: LogManager, log: PartitionLog, path: str, offsets: dict[TopicPartition, int]) -> None:
-        self._manager = manager
-        self._log = log
-        self._folder = log.directory
-        self._path = path
-        self._offsets = offsets
-
-    def run(self) -> None:
-        self._manager.fs.sync_directory(self._folder)
-        checkpoints.write_offsets(self._manager.fs, self._path, self._offsets)
-
-    def apply(self) -> None:
-        """Nothing waits for it."""
-
-    def failed(self, error: OSError) -> None:
-        self._log.storage_error(error)
-
-
 class Cleaner:
     """Keeps up to `log.cleaner.threads` cleanings going."""
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
-        self._processes = CleaningProcesses()
+        self._processes: CleaningProcesses | None = None  # made, and its modules loaded, with the first cleaning
+        self._cancelled = False
         self._due = _NEVER
         self._running: set[TopicPartition] = set()
         self._again = False  # something was cleaned, there may be more
@@ -172,7 +117,9 @@ class Cleaner:
         """Stop cleaning at once, and for good."""
         self._due = _NEVER
         self._again = False
-        self._processes.cancel()
+        self._cancelled = True
+        if self._processes is not None:
+            self._processes.cancel()
 
     def next_deadline(self) -> int | None:
         if self._again:
@@ -180,7 +127,7 @@ class Cleaner:
         return self._due if self._due < _NEVER else None
 
     def on_deadline(self, now: int) -> None:
-        if self._due > now and not self._again:
+        if self._cancelled or (self._due > now and not self._again):
             return
         self._again = False
         self._due = now + self._manager.config.log_cleaner_backoff_ms
@@ -207,6 +154,11 @@ class Cleaner:
         return best
 
     def _start(self, found: Candidate, now: int) -> None:
+        from pykafka_broker.log.compaction.job import CleanJob
+        from pykafka_broker.log.compaction.process import CleaningProcesses
+
+        if self._processes is None:
+            self._processes = CleaningProcesses()
         config = self._manager.config
         map_bytes = config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads
         rate = config.log_cleaner_io_max_bytes_per_second / config.log_cleaner_threads
@@ -221,6 +173,9 @@ class Cleaner:
         directory = manager.directory_of(found.key)
         if directory is None or manager.loaded.get(found.key) is not log:
             return  # deleted or moved meanwhile, and its folder with it
+        from pykafka_broker.log.compaction.job import CheckpointJob
+        from pykafka_broker.log.compaction.swap import swap_in
+
         try:
             if not swap_in(log, result, now):
                 return

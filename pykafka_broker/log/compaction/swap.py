@@ -9,17 +9,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pykafka_broker.log.compaction.clean import CLEANED
 from pykafka_broker.log.compaction.request import CleanedSegment, CleanResult
 from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.segment import LogSegment, segment_name
+from pykafka_broker.log.segment import CLEANED, SWAP, LogSegment, segment_name
 
 if TYPE_CHECKING:
     from pykafka_broker.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
-SWAP = ".swap"
 _LOG = ".log"
 _SEGMENT_FILES = (_LOG, ".index", ".timeindex", ".txnindex")
 

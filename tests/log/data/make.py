@@ -1,7 +1,7 @@
 """Makes the archives beside this file with a real Apache Kafka 4.3.1: `python make.py DIRECTORY_OF_JARS`.
 
-`kafka-4.3.1.tar.gz` is a data directory after a clean shutdown: several codecs, idempotent and transactional producers, one
-transaction left open, and a compacted topic. `compaction-4.3.1.tar.gz` holds folders before and after one round of
+`kafka-4.3.1.tar.gz` is a data directory after a clean shutdown: several codecs, idempotent and transactional producers,
+one transaction left open, and a compacted topic. `compaction-4.3.1.tar.gz` holds folders before and after one round of
 Kafka's cleaner.
 """
 
