@@ -1,0 +1,196 @@
+"""Offsets: transactions, tombstones, expiry, and what a restart makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
+from pykafka_broker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+DAY_MS = 86_400_000
+WEEK_MS = 7 * DAY_MS  # offsets.retention.minutes
+
+
+def commit(machine: Any, offset: int, *, group: str = "g", topic: str = "t", retention_ms: int = -1) -> ErrorCode:
+    partition = OffsetCommitRequestPartition(0, offset, -1, -1, f"at {offset}")
+    topics = [OffsetCommitRequestTopic(topic, partitions=[partition])]
+    request = OffsetCommitRequest(group, -1, "", None, retention_ms, topics)
+    reply = machine.run(machine.coordinator.commit_offsets(request, machine.caller(4), machine.now))
+    return ErrorCode(reply.topics[0].partitions[0].error_code)
+
+
+def txn_commit(machine: Any, offset: int, producer_id: int, *, group: str = "g") -> None:
+    topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, offset)])]
+    request = TxnOffsetCommitRequest("txn", group, producer_id, 0, topics=topics)
+    effects = machine.coordinator.txn_commit_offsets(request, machine.caller(3), machine.now)
+    machine.run(effects, producer_id)
+
+
+def committed(machine: Any, *, group: str = "g", topic: str = "t", stable: bool = False) -> tuple[int, str, ErrorCode]:
+    request = OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(topic, partition_indexes=[0])])
+    partition = machine.coordinator.fetch_offsets(request, stable, 9).topics[0].partitions[0]
+    return partition.committed_offset, partition.metadata, ErrorCode(partition.error_code)
+
+
+@pytest.fixture(autouse=True)
+def topics(machine: Any) -> None:
+    machine.topic("t")
+    machine.topic("u")
+
+
+def test_offset_of_a_transaction_counts_once_its_marker_is_there(machine: Any) -> None:
+    commit(machine, 1)
+    txn_commit(machine, 5, producer_id=77)
+    assert committed(machine) == (1, "at 1", ErrorCode.NONE)
+    assert committed(machine, stable=True) == (-1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    machine.coordinator.replay_end_txn(77, committed=True)
+    assert committed(machine, stable=True)[0] == 5
+
+
+def test_aborted_transaction_leaves_no_trace(machine: Any) -> None:
+    commit(machine, 1)
+    txn_commit(machine, 5, producer_id=77)
+    machine.coordinator.replay_end_txn(77, committed=False)
+    assert committed(machine, stable=True)[0] == 1
+    assert not machine.coordinator.offsets.has_pending("g")
+
+
+def test_of_two_commits_the_later_record_wins_not_the_later_marker(machine: Any) -> None:
+    txn_commit(machine, 5, producer_id=77)
+    commit(machine, 9)
+    machine.coordinator.replay_end_txn(77, committed=True)
+    assert committed(machine)[0] == 9
+
+
+def test_two_transactions_on_one_partition(machine: Any) -> None:
+    txn_commit(machine, 5, producer_id=77)
+    txn_commit(machine, 6, producer_id=88)
+    machine.coordinator.replay_end_txn(88, committed=True)
+    assert committed(machine)[0] == 6
+    assert committed(machine, stable=True)[2] is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    machine.coordinator.replay_end_txn(77, committed=True)
+    assert committed(machine, stable=True)[0] == 6
+
+
+def test_marker_in_one_log_leaves_the_groups_of_others_alone(machine: Any) -> None:
+    txn_commit(machine, 5, producer_id=77, group="g")
+    txn_commit(machine, 6, producer_id=77, group="h")
+    machine.coordinator.replay_end_txn(77, True, lambda group: group == "g")
+    assert committed(machine, group="g", stable=True)[0] == 5
+    assert committed(machine, group="h", stable=True)[2] is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    machine.coordinator.replay_end_txn(77, False, lambda group: group == "h")
+    assert committed(machine, group="h")[0] == -1
+
+
+def test_pending_offsets_outlive_a_restart(machine: Any) -> None:
+    commit(machine, 1)
+    txn_commit(machine, 5, producer_id=77)
+    machine.restart()
+    assert committed(machine)[0] == 1
+    assert committed(machine, stable=True)[2] is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    machine.coordinator.replay_end_txn(77, committed=True)
+    assert committed(machine)[0] == 5
+
+
+def test_deleted_group_forgets_what_transactions_have_pending(machine: Any) -> None:
+    commit(machine, 1)
+    txn_commit(machine, 5, producer_id=77)
+    assert machine.run(machine.coordinator.delete_group("g")) is ErrorCode.NONE
+    machine.coordinator.replay_end_txn(77, committed=True)
+    assert committed(machine)[0] == -1
+    machine.restart()
+    assert "g" not in machine.coordinator.groups
+
+
+def test_offsets_of_a_simple_group_expire_a_week_after_their_commit(machine: Any) -> None:
+    machine.restart()  # starts the rounds
+    commit(machine, 1)
+    machine.wait(4 * DAY_MS)
+    commit(machine, 2, topic="u")
+    machine.wait(WEEK_MS - 4 * DAY_MS + DAY_MS)
+    assert committed(machine)[0] == -1
+    assert committed(machine, topic="u")[0] == 2
+    machine.wait(4 * DAY_MS)
+    assert "g" not in machine.coordinator.groups, "a group without members goes with its last offset"
+
+
+def test_a_retention_of_its_own_is_kept(machine: Any) -> None:
+    machine.restart()
+    commit(machine, 1, retention_ms=DAY_MS)
+    machine.restart()
+    machine.wait(DAY_MS - 1_200_000)
+    assert committed(machine)[0] == 1
+    machine.wait(2_400_000)
+    assert committed(machine)[0] == -1
+
+
+def test_offset_that_a_transaction_may_change_does_not_expire(machine: Any) -> None:
+    machine.restart()
+    commit(machine, 1)
+    txn_commit(machine, 5, producer_id=77)
+    machine.wait(2 * WEEK_MS)
+    assert committed(machine)[0] == 1
+
+
+def join_alone(machine: Any, session_ms: int) -> str:
+    protocols = [JoinGroupRequestProtocol("range", b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff")]
+    request = JoinGroupRequest("g", session_ms, 30_000, "", "static", "consumer", protocols)
+    reply = machine.run(machine.coordinator.join(request, machine.caller(5), "token", machine.now))
+    sync = SyncGroupRequest("g", reply.generation_id, reply.member_id)
+    machine.run(machine.coordinator.sync(sync, "sync", machine.now))
+    return str(reply.member_id)
+
+
+def test_retention_of_a_group_starts_when_it_becomes_empty(new_machine: Callable[..., Any]) -> None:
+    machine = new_machine(group_max_session_timeout_ms=str(3 * WEEK_MS))
+    machine.topic("t")
+    machine.restart()
+    member_id = join_alone(machine, 3 * WEEK_MS)
+    request = OffsetCommitRequest(
+        "g",
+        1,
+        member_id,
+        "static",
+        -1,
+        [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 4)])],
+    )
+    machine.run(machine.coordinator.commit_offsets(request, machine.caller(9), machine.now))
+    machine.wait(2 * WEEK_MS)
+    assert committed(machine)[0] == 4, "its topic is read"
+    machine.run(machine.coordinator.leave(LeaveGroupRequest("g", members=[MemberIdentity(member_id)]), machine.now))
+    machine.wait(WEEK_MS - DAY_MS)
+    assert committed(machine)[0] == 4
+    machine.wait(2 * DAY_MS)
+    assert "g" not in machine.coordinator.groups
+
+
+def test_offsets_of_a_deleted_topic_go(machine: Any) -> None:
+    commit(machine, 1)
+    commit(machine, 2, topic="u")
+    for effects in machine.coordinator.on_topics_deleted(["t"]):
+        machine.run(effects)
+    assert committed(machine)[0] == -1
+    assert committed(machine, topic="u")[0] == 2
+    machine.restart()
+    assert committed(machine)[0] == -1
+
+
+def test_commit_for_a_topic_that_is_not_there_makes_no_group(machine: Any) -> None:
+    assert commit(machine, 1, topic="nowhere") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "g" not in machine.coordinator.groups

@@ -1,0 +1,117 @@
+"""Expressions of subscriptions, with Python's `re` as oracle where both mean the same."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
+
+ATOMS = [
+    "a", "b", "c", ".", "[ab]", "[^a]", "[a-c]", r"\d", r"\w", r"\W", r"\S", "^", "$", r"\b", r"\B", r"\.", "[]a]", "-",
+    "(a|b)", "(?:ab|c)", "(?P<x>ab)", "(a*)", "(|b)", "[.-]", r"\x61", r"\n", "((?:a?){3})",
+]  # fmt: skip
+REPEATS = ["", "", "", "*", "+", "?", "{2}", "{1,2}", "{0,}", "*?", "+?"]
+PIECES = st.tuples(st.sampled_from(ATOMS), st.sampled_from(REPEATS)).map("".join)
+NAMES = st.text("abc.-_1A\n", max_size=8)
+
+
+@settings(max_examples=600)
+@given(st.lists(PIECES, min_size=1, max_size=5), st.lists(NAMES, min_size=1, max_size=8))
+def test_matches_what_pythons_re_matches(pieces: list[str], names: list[str]) -> None:
+    pattern = "".join(pieces)
+    try:
+        # In Python `$` matches before a last newline too; RE2's does not.
+        oracle = re.compile(pattern.replace("$", r"\Z"), re.ASCII)
+    except re.error:  # a name defined twice, and the like: see the refusals below
+        return
+    regex = compile_regex(pattern)
+    for name in names:
+        if name or r"\B" not in pattern:  # to Python the empty string has no \B
+            assert regex.matches(name) == (oracle.fullmatch(name) is not None), name
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("topic-[0-9]+", ["topic-1", "topic-42"], ["topic-", "xtopic-1", "topic-1x"]),
+        ("(?i)ORDERS", ["orders", "Orders"], ["order"]),
+        ("(?i:a)b", ["ab", "Ab"], ["aB"]),
+        ("a(?i)b|c", ["aB", "C"], ["AB"]),
+        (r"\Qa.b\E+", ["a.b", "a.bb"], ["axb"]),
+        ("[[:alpha:]_]+", ["ab_"], ["a1"]),
+        ("[^[:^digit:]]+", ["12"], ["1a"]),
+        (r"\pL\p{Lu}\PN", ["aBc"], ["abc", "aB1"]),
+        (r"\p{Greek}|\p{^Greek}x", ["ax"], ["a"]),
+        ("", [""], ["a"]),
+        ("a{,2}", ["a{,2}"], ["aa"]),
+        ("(?s:.)(?-s:.)", ["\na"], ["\n\n"]),
+        ("(?m)a$", ["a"], ["a\n"]),
+        ("\u212a", [], ["K"]),  # the Kelvin sign
+        ("(?i)\u212a", ["k", "K"], []),
+        (r"\141\x{62}", ["ab"], []),
+    ],
+)
+def test_syntax_of_re2(pattern: str, matching: list[str], others: list[str]) -> None:
+    regex = compile_regex(pattern)
+    assert [name for name in (*matching, *others) if regex.matches(name)] == matching
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("[", "missing closing ]"),
+        ("[a", "missing closing ]"),
+        ("(", "missing closing )"),
+        (")", "regexp/syntax: internal error"),
+        ("*a", "missing argument to repetition operator"),
+        ("(|*)", "missing argument to repetition operator"),
+        ("a**", "invalid nested repetition operator"),
+        ("{?", "invalid nested repetition operator"),
+        ("a{2,1}", "invalid repeat count"),
+        ("a{1001}", "invalid repeat count"),
+        ("\\", "trailing backslash at end of expression"),
+        (r"\8", "invalid escape sequence"),
+        (r"\1", "invalid escape sequence"),
+        (r"\Z", "invalid escape sequence"),
+        ("[z-a]", "invalid character class range"),
+        (r"\p{Foo}", "invalid character class range"),
+        ("[[:foo:]]", "invalid character class range"),
+        ("(?=a)", "invalid or unsupported Perl syntax"),
+        ("(?z)", "invalid or unsupported Perl syntax"),
+        ("(?P<a b>c)", "invalid named capture"),
+        ("(?P<a>b)(?P<a>c)", "duplicate capture group name"),
+        ("(" * 200 + ")" * 200, "expression nests too deeply"),
+        ("((a{1000}){1000})", "expression is too large"),
+    ],
+)
+def test_refusals_in_the_words_of_kafkas_library(pattern: str, reason: str) -> None:
+    with pytest.raises(RegexError, match=re.escape(reason)):
+        compile_regex(pattern)
+
+
+def test_no_expression_takes_more_than_linear_time() -> None:
+    regex = compile_regex("(a*)*(a|aa)*(a?){30}b")
+    steps = 0
+    step = regex._step
+
+    def counted(*arguments: object) -> object:
+        nonlocal steps
+        steps += 1
+        return step(*arguments)  # type: ignore[arg-type]
+
+    regex._step = counted  # type: ignore[method-assign, assignment]
+    assert not regex.matches("a" * 2_000)
+    assert steps < 100
+
+
+def test_what_is_remembered_is_limited() -> None:
+    regex = compile_regex("(a|b)*a(a|b){14}")
+    names = [format(number, "018b").replace("0", "a").replace("1", "b") for number in range(0, 1 << 18, 97)]
+    oracle = re.compile("(a|b)*a(a|b){14}")
+    for name in names:
+        assert regex.matches(name) == (oracle.fullmatch(name) is not None)
+    assert len(regex._remembered) <= 5_000
