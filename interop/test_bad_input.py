@@ -11,6 +11,7 @@ import pytest
 
 from interop.processes import process_at, resident_mb
 from interop.raw import Closed, RawClient, framed, request_bytes
+from interop.targets import Target
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -96,6 +97,19 @@ def test_an_empty_frame(bootstrap: str) -> None:
     with RawClient(bootstrap) as client:
         client.send_bytes(struct.pack(">i", 0))
         assert client.is_closed_by_broker()
+
+
+@pytest.mark.ours_only
+def test_one_line_in_the_log_for_each(broker: Target) -> None:
+    bad = [struct.pack(">i", -1), framed(header(3, 4)), framed(header(999, 0)), b"GET / HTTP/1.1\r\n\r\n"]
+    before = broker.log_path.read_text().count("\n")
+    for data in bad:
+        with RawClient(broker.bootstrap_servers) as client:
+            client.send_bytes(data)
+            assert client.is_closed_by_broker()
+    lines = broker.log_path.read_text().splitlines()[before:]
+    assert len([line for line in lines if "closing" in line]) == len(bad)
+    assert not [line for line in lines if "Traceback" in line]
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767])

@@ -1,0 +1,105 @@
+"""Connections as the broker's settings limit them, and what a client sees of a restart."""
+
+import time
+from typing import Any
+
+import pytest
+
+from interop.answers.requests import BY_NAME, create, fetch, fetch_topic, new_topic, produce
+from interop.batches import Rec, batch, records
+from interop.conftest import NewBroker
+from interop.raw import Closed, RawClient
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+
+HELLO = ApiVersionsRequest("raw", "1")
+
+
+def is_served(client: RawClient) -> bool:
+    try:
+        return bool(client.call(HELLO, 3).error_code == 0)
+    except (Closed, ConnectionError):
+        return False
+
+
+def test_idle_connections_are_closed(new_broker: NewBroker) -> None:
+    broker = new_broker(connections_max_idle_ms=700)
+    with RawClient(broker.bootstrap_servers) as idle, RawClient(broker.bootstrap_servers) as busy:
+        assert is_served(idle)
+        for _ in range(15):
+            assert is_served(busy)
+            time.sleep(0.1)
+        assert idle.is_closed_by_broker()
+        assert is_served(busy)
+
+
+def test_connections_of_one_address_are_limited(new_broker: NewBroker, target_name: str) -> None:
+    broker = new_broker(max_connections_per_ip=12)
+    clients = [RawClient(broker.bootstrap_servers) for _ in range(15)]
+    admitted = [client for client in clients if is_served(client)]
+    if target_name == "pykafka":
+        assert len(admitted) == 12
+    assert 6 <= len(admitted) <= 12  # in a real Kafka, broker and controller hold some of theirs
+    admitted[0].close()
+    time.sleep(0.3)
+    with RawClient(broker.bootstrap_servers) as next_one:
+        assert is_served(next_one)
+    for client in clients:
+        client.close()
+
+
+def test_a_parked_fetch_holds_up_nobody_else(bootstrap: str, topic: str) -> None:
+    with RawClient(bootstrap, timeout_s=40) as waiting, RawClient(bootstrap) as other:
+        waiting.send(fetch([fetch_topic(topic)], max_wait_ms=30_000, min_bytes=1), BY_NAME)
+        begun = time.monotonic()
+        assert is_served(other)
+        other.call(produce(topic, batch(b"wake")), BY_NAME)
+        [partition] = waiting.receive().responses[0].partitions
+        assert [r.value for r in records(partition.records)] == [b"wake"]
+        assert time.monotonic() - begun < 20
+
+
+@pytest.mark.ours_only
+def test_a_parked_fetch_makes_way_on_its_own_connection(bootstrap: str, topic: str) -> None:
+    """A Fetch may always return less; Kafka lets what comes behind it wait, and Spark with it."""
+    with RawClient(bootstrap) as client:
+        begun = time.monotonic()
+        client.send(fetch([fetch_topic(topic)], max_wait_ms=5000, min_bytes=1), BY_NAME)
+        client.send(MetadataRequest([]), 12)
+        [partition] = client.receive().responses[0].partitions
+        assert (partition.error_code, partition.records) in ((0, None), (0, b""))
+        assert client.receive().brokers
+        assert time.monotonic() - begun < 2
+
+
+def test_clients_are_told_the_address_that_they_dialled(bootstrap: str) -> None:
+    port = int(bootstrap.rpartition(":")[2])
+    with RawClient(bootstrap) as client:
+        [broker] = client.call(MetadataRequest([]), 12).brokers
+        assert (broker.host, broker.port) == ("127.0.0.1", port)
+
+
+def numbered(sequence: int, *values: bytes) -> bytes:
+    """A batch of an idempotent producer, of now: the state of one that wrote years ago is dropped at a start."""
+    now = int(time.time() * 1000)
+    return batch(*[Rec(value, None, now) for value in values], producer=(4000, 0, sequence))
+
+
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+def test_everything_is_there_after_a_restart(new_broker: NewBroker, ending: str) -> None:
+    broker: Any = new_broker()
+    with RawClient(broker.bootstrap_servers) as client:
+        created = client.call(create(new_topic("kept", 2, configs={"retention.ms": "99999"}))).topics[0]
+        time.sleep(0.1)
+        client.call(produce("kept", numbered(0, b"a", b"b")), BY_NAME)
+    if ending == "kill":
+        broker.kill()
+    broker.restart()
+    with RawClient(broker.bootstrap_servers) as client:
+        [topic] = [t for t in client.call(MetadataRequest(None), 12).topics if t.name == "kept"]
+        assert (topic.topic_id, len(topic.partitions)) == (created.topic_id, 2)
+        again = client.call(produce("kept", numbered(0, b"a", b"b")), BY_NAME)  # a duplicate
+        assert again.responses[0].partition_responses[0].base_offset == 0
+        client.call(produce("kept", numbered(2, b"c")), BY_NAME)
+        [partition] = client.call(fetch([fetch_topic("kept")]), BY_NAME).responses[0].partitions
+        assert [r.value for r in records(partition.records)] == [b"a", b"b", b"c"]
