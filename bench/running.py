@@ -27,10 +27,15 @@ class Running:
         self.port = free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.directory = Path(tempfile.mkdtemp(prefix=f"bench-{peer.name}-"))
-        self._command = peer.command(self.directory, self.port)
         self._log = self.directory / "bench.log"
+        self._process: subprocess.Popen[bytes] | None = None
         self.start_s = 0.0
-        self.start()
+        try:
+            self._command = peer.command(self.directory, self.port)
+            self.start()
+        except BaseException:
+            self.close()
+            raise
 
     def start(self) -> None:
         begun = time.perf_counter()
@@ -39,13 +44,12 @@ class Running:
         while not answers_api_versions(self.port):
             if self._process.poll() is not None or time.perf_counter() - begun > START_WITHIN_S:
                 text = self._log.read_text(errors="replace")[-2000:]
-                self.stop()
                 raise RuntimeError(f"{self.name} did not start: {text}")
             time.sleep(0.003)
         self.start_s = time.perf_counter() - begun
 
     def stop(self) -> None:
-        if self._process.poll() is None:
+        if self._process is not None and self._process.poll() is None:
             os.kill(self._process.pid, signal.SIGTERM)
             try:
                 self._process.wait(60)
@@ -64,6 +68,7 @@ class Running:
         return float(sum(p.memory_info().rss for p in self._tree())) / 2**20
 
     def _tree(self) -> list[psutil.Process]:
+        assert self._process is not None
         top = psutil.Process(self._process.pid)
         return [top, *top.children(recursive=True)]
 
@@ -73,6 +78,9 @@ class Running:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.stop()
         with contextlib.suppress(OSError):
             shutil.rmtree(self.directory)
