@@ -85,18 +85,15 @@ def with_kafka(job: str, settings: Settings, stop: threading.Event) -> dict[str,
         if hasattr(module, name):
             getattr(module, name)(settings)
     kafka = Kafka(settings)
-    try:
-        kafka.check_reachable()
-        for topic in module.reads(settings) if hasattr(module, "reads") else ():
-            kafka.partitions(topic)
-        if job == "report":
-            summary: dict[str, Any] = module.write(settings, kafka)
-            return summary
-        if settings.metrics_topic:
-            kafka.ensure_topic(settings.metrics_topic)
-        return with_spark(module.run, job, settings, kafka, stop)
-    finally:
-        kafka.close()
+    kafka.check_reachable()
+    for topic in module.reads(settings) if hasattr(module, "reads") else ():
+        kafka.partitions(topic)
+    if job == "report":
+        summary: dict[str, Any] = module.write(settings, kafka)
+        return summary
+    if settings.metrics_topic:
+        kafka.ensure_topic(settings.metrics_topic)
+    return with_spark(module.run, job, settings, kafka, stop)
 
 
 def with_spark(

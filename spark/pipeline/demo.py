@@ -61,13 +61,9 @@ def run(settings: Settings, stop: threading.Event) -> dict[str, Any]:
                 master=settings.master or "local[2]",
             )
             kafka = Kafka(own)
-            try:
-                kafka.check_reachable()
-                summary = with_spark(lambda context: Demo(context).run(), "demo", own, kafka, stop)
-                report_file.parent.mkdir(parents=True, exist_ok=True)
-                report.write(dataclasses.replace(own, output=str(report_file)), kafka)
-            finally:
-                kafka.close()
+            kafka.check_reachable()
+            summary = with_spark(lambda context: Demo(context).run(), "demo", own, kafka, stop)
+            report.write(dataclasses.replace(own, output=str(report_file)), kafka)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return {**summary, "report": str(report_file)}

@@ -8,8 +8,15 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from pipeline.errors import BrokerUnreachable, UnknownTopic
 from pipeline.settings import Settings
@@ -31,7 +38,6 @@ class Kafka:
         self._timeout_s = settings.connect_timeout_s
         self.config: dict[str, Any] = {"bootstrap.servers": settings.bootstrap_servers, **settings.client}
         self._admin = AdminClient({**self.config, "error_cb": _quiet, "log_level": 0})
-        self._offset_readers: dict[str, Consumer] = {}
 
     def check_reachable(self) -> None:
         try:
@@ -66,38 +72,39 @@ class Kafka:
         except KafkaException as error:
             raise UnknownTopic(f"topic {topic} can't be created: {error.args[0].str()}") from error
 
-    def _reader(self, group: str) -> Consumer:
-        """A member of no group: it asks for offsets and commits them, and never subscribes."""
-        if group not in self._offset_readers:
-            own = {"group.id": group, "enable.auto.commit": False, "log_level": 0, "error_cb": _quiet}
-            self._offset_readers[group] = Consumer({**self.config, **own})
-        return self._offset_readers[group]
+    def _list_offsets(self, topic: str, partitions: list[int], spec: OffsetSpec) -> Offsets:
+        committed = self._settings.isolation_level == "read_committed"
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        asked = {TopicPartition(topic, partition): spec for partition in partitions}
+        found = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._timeout_s)
+        return {place.partition: future.result().offset for place, future in found.items()}
 
     def ranges(self, topic: str) -> dict[int, tuple[int, int]]:
         """First offset and the end of each partition; the end is where readers of committed records stop."""
-        reader = self._reader("pipeline-offsets")
-        return {
-            partition: reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=self._timeout_s)
-            for partition in self.partitions(topic)
-        }
+        partitions = self.partitions(topic)
+        first = self._list_offsets(topic, partitions, OffsetSpec.earliest())
+        end = self._list_offsets(topic, partitions, OffsetSpec.latest())
+        return {partition: (first[partition], end[partition]) for partition in partitions}
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> Offsets:
         """The first offset of each partition whose record is not older; the end where there is none."""
-        wanted = [TopicPartition(topic, partition, timestamp_ms) for partition in self.partitions(topic)]
-        found = self._reader("pipeline-offsets").offsets_for_times(wanted, timeout=self._timeout_s)
-        ends = self.ranges(topic)
-        return {entry.partition: entry.offset if entry.offset >= 0 else ends[entry.partition][1] for entry in found}
+        partitions = self.partitions(topic)
+        found = self._list_offsets(topic, partitions, OffsetSpec.for_timestamp(timestamp_ms))
+        ends = self._list_offsets(topic, partitions, OffsetSpec.latest())
+        return {partition: offset if offset >= 0 else ends[partition] for partition, offset in found.items()}
 
     def committed(self, group: str, topic: str) -> Offsets:
         wanted = [TopicPartition(topic, partition) for partition in self.partitions(topic)]
-        found = self._reader(group).committed(wanted, timeout=self._timeout_s)
-        return {entry.partition: entry.offset for entry in found if entry.offset >= 0}
+        request = [ConsumerGroupTopicPartitions(group, wanted)]
+        found = self._admin.list_consumer_group_offsets(request, request_timeout=self._timeout_s)[group].result()
+        return {entry.partition: entry.offset for entry in found.topic_partitions if entry.offset >= 0}
 
     def commit(self, group: str, topic: str, offsets: Offsets) -> None:
         """Commit for a group without members, as tools do that set offsets."""
         entries = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
         if entries:
-            self._reader(group).commit(offsets=entries, asynchronous=False)
+            request = [ConsumerGroupTopicPartitions(group, entries)]
+            self._admin.alter_consumer_group_offsets(request, request_timeout=self._timeout_s)[group].result()
 
     def read_all(self, topic: str) -> list[Any]:
         """Every record that is in the topic now: for topics that fit into memory, like metrics."""
@@ -133,8 +140,3 @@ class Kafka:
                 if record.offset() >= end - 1:
                     return records
         raise BrokerUnreachable(f"{start.topic}-{start.partition} stays silent before offset {end}")
-
-    def close(self) -> None:
-        for reader in self._offset_readers.values():
-            reader.close()
-        self._offset_readers.clear()

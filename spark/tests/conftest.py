@@ -1,0 +1,143 @@
+"""What the pipeline's tests share. Rule: one Spark session and one broker serve them all; a test's topics, tables and
+checkpoints are its own.
+
+PIPELINE_TEST_TARGET=kafka runs them against a real Apache Kafka, or HOST:PORT against a broker that runs.
+"""
+
+import dataclasses
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+for folder in (str(ROOT / "spark"), str(ROOT)):
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+from confluent_kafka import Producer  # noqa: E402
+from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402
+from pyspark.sql import SparkSession  # noqa: E402
+
+from interop.targets import Target, start  # noqa: E402
+from pipeline.context import Context  # noqa: E402
+from pipeline.kafka import Kafka  # noqa: E402
+from pipeline.session import build_session  # noqa: E402
+from pipeline.settings import Settings  # noqa: E402
+
+NUMBER = count()
+# Small jobs are mostly compilation: the quick compiler and few partitions halve their time.
+QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.sql.codegen.wholeStage": "false"}
+MakeSettings = Callable[..., Settings]
+MakeContext = Callable[[Settings], Context]
+Put = Callable[[str, list[Any]], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    with suppress(ValueError):  # the interop suite has it too
+        parser.addoption("--slow", action="store_true", help="the long forms of tests that soak")
+
+
+@pytest.fixture(scope="session")
+def slow(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--slow"))
+
+
+@pytest.fixture(scope="session")
+def new_broker() -> Iterator[Callable[[], Target]]:
+    """Starts a broker of the target's kind."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(start(os.environ.get("PIPELINE_TEST_TARGET", "pykafka")))
+
+
+@pytest.fixture(scope="session")
+def broker(new_broker: Callable[[], Target]) -> Target:
+    return new_broker()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    home = tmp_path_factory.mktemp("spark")
+    own = {"spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home / "local")}
+    session = build_session(Settings(master="local[2]", shuffle_partitions=2, spark=QUICK | own), "tests")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def make_settings(request: pytest.FixtureRequest, broker: Target, tmp_path: Path) -> MakeSettings:
+    """Settings with topics named after the test, and everything else in the test's folder."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", f"{request.path.stem}-{request.node.name}".replace("test_", ""))
+    own = f"{name}-{next(NUMBER)}"
+
+    def make(**changes: Any) -> Settings:
+        defaults = Settings(
+            bootstrap_servers=broker.bootstrap_servers,
+            data_dir=str(tmp_path / "data"),
+            bronze_topic=own,
+            dead_letter_topic=f"{own}.dead-letter",
+            windows_topic=f"{own}.windows",
+            shuffle_partitions=2,
+        )
+        return dataclasses.replace(defaults, **changes)
+
+    return make
+
+
+@pytest.fixture
+def settings(make_settings: MakeSettings) -> Settings:
+    return make_settings()
+
+
+@pytest.fixture
+def make_context(spark: SparkSession) -> MakeContext:
+    """What a job is handed."""
+    return lambda settings: Context(spark, settings, Kafka(settings))
+
+
+@pytest.fixture
+def admin(broker: Target) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+
+
+@pytest.fixture
+def make_topic(admin: AdminClient) -> Callable[..., str]:
+    def make(name: str, partitions: int = 1, **configs: str) -> str:
+        config = {key.replace("_", "."): value for key, value in configs.items()}
+        admin.create_topics([NewTopic(name, partitions, config=config)])[name].result(30)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def put(broker: Target) -> Put:
+    """Writes values, or keyword arguments of `produce`, and waits for them."""
+
+    def put_all(topic: str, records: list[Any]) -> None:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5, "log_level": 0})
+        for record in records:
+            producer.produce(topic, **(record if isinstance(record, dict) else {"value": record}))
+            producer.poll(0)
+        assert producer.flush(30) == 0
+
+    return put_all
+
+
+@pytest.fixture
+def event() -> Callable[..., bytes]:
+    """An event as JSON; `at` are minutes after midnight."""
+
+    def make(number: int, at: float = 0, **fields: Any) -> bytes:
+        time = f"2024-05-01T{int(at) // 60:02}:{int(at) % 60:02}:{int(at * 60) % 60:02}Z"
+        given = {"event_id": f"e{number}", "event_time": time, "user_id": f"u{number % 5}", "country": "de"}
+        return json.dumps({**given, **fields}).encode()
+
+    return make

@@ -1,0 +1,53 @@
+"""The latest value of every key, whatever the broker has compacted so far."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.sql import SparkSession
+
+from pipeline import compacted
+
+pytestmark = pytest.mark.spark
+
+
+def latest(spark: SparkSession, settings: Any) -> dict[str, str]:
+    return {row.key: row.value for row in spark.read.parquet(settings.path(f"latest/{settings.topic}")).collect()}
+
+
+def test_updates_and_tombstones(
+    settings: Any, make_context: Any, make_topic: Any, put: Any, admin: AdminClient, spark: SparkSession
+) -> None:
+    topic = make_topic(f"{settings.bronze_topic}-table", 1, cleanup_policy="compact")
+    own = dataclasses.replace(settings, topic=topic)
+    # The last record of `a` has an older time than the one before: within a partition the offset decides.
+    records = [
+        ("a", "1", 1000),
+        ("b", "1", 2000),
+        ("a", "2", 9000),
+        ("a", "3", 3000),
+        ("c", "1", 4000),
+        ("c", None, 5000),
+    ]
+    put(topic, [{"key": key, "value": value, "timestamp": time} for key, value, time in records])
+    context = make_context(own)
+    assert compacted.run(context)["keys"] == 2
+    assert latest(spark, own) == {"a": "3", "b": "1"}
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    while len(context.kafka.partitions(topic)) < 2:
+        pass
+    put(
+        topic,
+        [
+            {"key": "b", "value": "2", "timestamp": 6000, "partition": 1},
+            {"key": "a", "value": None, "timestamp": 7000, "partition": 1},
+        ],
+    )
+    assert compacted.run(context)["keys"] == 1
+    assert latest(spark, own) == {"b": "2"}
+
+
+def test_an_empty_topic(settings: Any, make_context: Any, make_topic: Any, spark: SparkSession) -> None:
+    own = dataclasses.replace(settings, topic=make_topic(f"{settings.bronze_topic}-table", 3, cleanup_policy="compact"))
+    assert compacted.run(make_context(own))["keys"] == 0

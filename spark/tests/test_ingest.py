@@ -1,0 +1,119 @@
+"""Files to a topic: formats, partitions, order, and runs that are repeated."""
+
+import csv
+import json
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.partitioner.default import murmur2
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from pipeline import ingest, topics
+from pipeline.errors import SchemaError, SettingsError
+from pipeline.generate import Generator
+from pipeline.kafka import Kafka
+from pipeline.settings import Settings
+
+pytestmark = pytest.mark.spark
+
+
+def lines_of(settings: Settings, folder: Path) -> list[str]:
+    lines = list(Generator(settings).lines())
+    (folder / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    return lines
+
+
+def records(settings: Settings) -> list[Any]:
+    return Kafka(settings).read_all(settings.bronze_topic)
+
+
+def test_lines_travel_as_they_are(make_settings: Any, make_context: Any, tmp_path: Path) -> None:
+    settings = make_settings(events=300, input=str(tmp_path / "events.jsonl"), broken_share=0.05)
+    lines = lines_of(settings, tmp_path)
+    assert ingest.run(make_context(settings))["written"] == len(lines)
+    found = records(settings)
+    assert sorted(record.value().decode() for record in found) == sorted(lines)
+    for record in found:
+        assert dict(record.headers())["source"] == b"events.jsonl"
+        if record.key() is not None:  # where every Java client puts this key
+            assert record.partition() == (murmur2(record.key()) & 0x7FFFFFFF) % 3
+    order = {line: number for number, line in reversed(list(enumerate(lines)))}
+    for partition in range(3):
+        ids = [order[r.value().decode()] for r in found if r.partition() == partition and r.key() is not None]
+        assert sum(later < earlier for earlier, later in pairwise(ids)) <= 10  # the duplicates
+
+
+def test_a_second_run_adds_nothing_and_a_crashed_one_is_completed(
+    make_settings: Any, make_context: Any, tmp_path: Path, spark: SparkSession
+) -> None:
+    settings = make_settings(events=200, input=str(tmp_path / "events.jsonl"))
+    lines = lines_of(settings, tmp_path)
+    context = make_context(settings)
+    rows = ingest.with_ids(ingest.read_files(context)).withColumn(
+        "headers", F.array(topics.header("source", F.lit("x")))
+    )
+    context.kafka.ensure_topic(settings.bronze_topic)
+    half = topics.with_id_header(rows.where("crc32(id) % 2 = 0").select("key", "value", "headers", "id"), "id")
+    topics.append(half, settings, settings.bronze_topic)  # what a run leaves that is killed in between
+    first = ingest.run(context)
+    assert 0 < first["written"] < len(lines)
+    assert ingest.run(context)["written"] == 0
+    assert sorted(record.value().decode() for record in records(settings)) == sorted(lines)
+
+
+def test_real_data_as_csv(make_settings: Any, make_context: Any) -> None:
+    package = find_spec("vega_datasets")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    file = Path(package.submodule_search_locations[0]) / "_data" / "seattle-weather.csv"
+    settings = make_settings(
+        input=str(file), key_column="weather", schema="date STRING, temp_max DOUBLE, temp_min DOUBLE, wind DOUBLE"
+    )
+    assert ingest.run(make_context(settings))["written"] == 1461
+    found = {(r.key().decode(), e["date"]): e for r in records(settings) if (e := json.loads(r.value()))}
+    with file.open() as rows:
+        for row in csv.DictReader(rows):
+            event = found[row["weather"], row["date"]]
+            assert (event["temp_max"], event["wind"]) == (float(row["temp_max"]), float(row["wind"]))
+            assert event["precipitation"] == row["precipitation"]  # the schema does not name it: text
+    assert len(found) == 1461
+
+
+def test_parquet(make_settings: Any, make_context: Any, tmp_path: Path, spark: SparkSession) -> None:
+    path = str(tmp_path / "events.parquet")
+    spark.range(10).selectExpr("id", "CONCAT('u', id % 2) AS user_id", "NAMED_STRUCT('a', id) AS deep").write.parquet(
+        path
+    )
+    settings = make_settings(input=path)
+    assert ingest.run(make_context(settings))["written"] == 10
+    values = [json.loads(record.value()) for record in records(settings)]
+    assert sorted(value["deep"]["a"] for value in values) == list(range(10))
+
+
+def test_a_record_of_somebody_else_is_no_reason_to_leave_out_ours(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, tmp_path: Path
+) -> None:
+    settings = make_settings(events=20, broken_share=0, duplicate_share=0, input=str(tmp_path / "events.jsonl"))
+    lines = lines_of(settings, tmp_path)
+    make_topic(settings.bronze_topic, 3)
+    put(settings.bronze_topic, [lines[0].encode()])
+    assert ingest.run(make_context(settings))["written"] == 20
+
+
+def test_bad_input(make_settings: Any, make_context: Any, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="input is not set"):
+        ingest.run(make_context(make_settings()))
+    with pytest.raises(SettingsError, match="has no ending that tells its format"):
+        ingest.run(make_context(make_settings(input=str(tmp_path))))
+    with pytest.raises(SettingsError, match="can't be read"):
+        ingest.run(make_context(make_settings(input=str(tmp_path / "none.jsonl"))))
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    settings = make_settings(input=str(tmp_path / "a.csv"))
+    with pytest.raises(SchemaError, match="no column user_id, which key_column names; it has a, b"):
+        ingest.run(make_context(settings))
+    kafka = make_context(settings).kafka
+    assert settings.bronze_topic not in kafka._metadata().topics  # nothing half-made

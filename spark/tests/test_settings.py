@@ -1,0 +1,69 @@
+"""Settings: where they come from, which one wins, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import SettingsError
+from pipeline.settings import Settings, load
+
+
+def test_defaults() -> None:
+    assert load("silver", {}, {}) == Settings()
+
+
+def test_the_command_line_wins_over_environment_over_file(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(
+        'topic_partitions = 5\nwindow = "1 minute"\nwatermark = "1 hour"\n[silver]\nwatermark = "2 hours"\n'
+    )
+    environment = {"PIPELINE_TOPIC_PARTITIONS": "6", "PIPELINE_WINDOW": "2 minutes", "PIPELINE_CONFIG": str(file)}
+    settings = load("silver", {"topic_partitions": "7", "window": None}, environment)
+    assert (settings.topic_partitions, settings.window, settings.watermark) == (7, "2 minutes", "2 hours")
+    assert load("aggregate", {"config": str(file)}, {}).watermark == "1 hour"
+
+
+def test_types() -> None:
+    given = {"fail_on_data_loss": "no", "late_share": "0.5", "kafka": ["security.protocol=SSL", "a=b=c"]}
+    settings = load("silver", given, {"PIPELINE_CLIENT": "x=1, y=2"})
+    assert settings.fail_on_data_loss is False
+    assert settings.late_share == 0.5
+    assert settings.kafka == {"security.protocol": "SSL", "a": "b=c"}
+    assert settings.client == {"x": "1", "y": "2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("topic_partitions", "many", "--topic-partitions: 'many' is not of the form int"),
+        ("create_topics", "perhaps", "'perhaps' is not of the form bool"),
+        ("kafka", ["novalue"], "is not of the form KEY=VALUE"),
+        ("offsets", "memory", "offsets is 'memory', and can be checkpoint, kafka, store"),
+        ("topic_partitions", "0", "topic_partitions has to be above 0"),
+        ("late_share", "1.5", "late_share has to be at least 0 and below 1"),
+        ("max_offsets_per_trigger", "-1", "max_offsets_per_trigger has to be at least 0"),
+    ],
+)
+def test_what_is_refused(name: str, value: object, words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        load("store", {name: value}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("colour = 1", "there is no setting colour"),
+        ("topic_partitions = true", "topic_partitions: True is not of the form int"),
+        ("window = [", "is not TOML"),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=words):
+        load("silver", {"config": str(file)}, {})
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="can't be read: No such file"):
+        load("silver", {"config": str(tmp_path / "none.toml")}, {})

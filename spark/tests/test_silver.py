@@ -1,0 +1,160 @@
+"""Bronze to silver: what becomes of every record, also when the job is interrupted, resumed, and given another
+schema."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from pipeline import reference, silver
+from pipeline.context import Context
+from pipeline.errors import CheckpointError, PipelineError, SchemaError
+from pipeline.events import EMPTY, NOT_OF_SCHEMA
+from pipeline.generate import Generator
+from pipeline.settings import EVENT_SCHEMA, Settings
+
+pytestmark = pytest.mark.spark
+
+
+def table(spark: SparkSession, settings: Settings) -> list[Any]:
+    return spark.read.option("mergeSchema", "true").parquet(silver.table_path(settings)).collect()
+
+
+def ids(spark: SparkSession, settings: Settings) -> list[str]:
+    return sorted(row.event_id for row in table(spark, settings))
+
+
+def letters(context: Context) -> dict[tuple[int, int], str]:
+    """Reasons by the place that a dead letter came from; a letter that is there twice fails the test."""
+    records = context.kafka.read_all(context.settings.dead_letter_topic)
+    found = {}
+    for record in records:
+        headers = {name: value.decode() for name, value in record.headers()}
+        assert headers["source-topic"] == context.settings.bronze_topic
+        found[int(headers["source-partition"]), int(headers["source-offset"])] = headers["reason"]
+    assert len(found) == len(records)
+    return found
+
+
+def test_every_record_has_its_place(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, spark: SparkSession
+) -> None:
+    settings = make_settings(events=1500, late_share=0.05, broken_share=0.03, max_offsets_per_trigger=500)
+    make_topic(settings.bronze_topic, 2)
+    lines = list(Generator(settings).lines())
+    put(settings.bronze_topic, [{"value": line.encode(), "partition": n % 2} for n, line in enumerate(lines)])
+    context = make_context(settings)
+    done = silver.run(context)
+    wanted = reference.expected(context.kafka.read_all(settings.bronze_topic), done["batches_metrics"], settings)
+    assert wanted.late > 10
+    assert wanted.duplicates > 5
+    assert ids(spark, settings) == sorted(wanted.accepted)
+    assert letters(context).keys() == wanted.rejected
+    counts = (done["rows"], done["accepted"], done["rejected"], done["late"], done["duplicates"])
+    assert counts == (len(lines), len(wanted.accepted), len(wanted.rejected), wanted.late, wanted.duplicates)
+    row = table(spark, settings)[0]
+    assert row.date.isoformat() == wanted.accepted[row.event_id]["event_time"][:10]
+    assert row.amount == wanted.accepted[row.event_id]["amount"]
+
+
+def test_reasons(
+    make_context: Any, settings: Settings, make_topic: Any, put: Any, event: Any, spark: SparkSession
+) -> None:
+    make_topic(settings.bronze_topic)
+    values = [event(0), b"", None, b"[1]", b"{", event(1, amount="much"), b'{"event_time": "2024-05-01T00:00:00Z"}']
+    values += [b'{"event_id": "x"}', b"\xff\xfe", event(2, amount=1.5, more="than the schema knows"), b'"text"', b"7"]
+    put(settings.bronze_topic, [{"key": b"k", "value": value} for value in values])
+    context = make_context(settings)
+    silver.run(context)
+    assert ids(spark, settings) == ["e0", "e2"]
+    reasons = letters(context)
+    assert [reasons[0, offset] for offset in (1, 2, 3, 4, 5, 6, 7, 8, 10, 11)] == [
+        EMPTY, EMPTY, NOT_OF_SCHEMA, NOT_OF_SCHEMA, NOT_OF_SCHEMA, "no event_id", "no event_time",
+        NOT_OF_SCHEMA, NOT_OF_SCHEMA, NOT_OF_SCHEMA,
+    ]  # fmt: skip
+    records = context.kafka.read_all(settings.dead_letter_topic)
+    assert {(record.key(), record.value()) for record in records} == {
+        (b"k", value) for value in values if value not in (values[0], values[9])
+    }
+
+
+@pytest.mark.parametrize("step", ["_write_table", "_write_dead_letters"])
+def test_a_batch_that_is_repeated(
+    step: str, settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The job ends right after a step of its batch; the next run does the batch again."""
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [event(n) if n % 3 else b"broken" for n in range(30)])
+    original = getattr(silver.Silver, step)
+
+    def write_and_fail(*arguments: Any) -> None:
+        original(*arguments)
+        raise PipelineError("the plug was pulled")
+
+    context = make_context(settings)
+    with monkeypatch.context() as patch:
+        patch.setattr(silver.Silver, step, write_and_fail)
+        with pytest.raises(PipelineError, match="the plug was pulled"):
+            silver.run(context)
+    put(settings.bronze_topic, [event(100), b"broken too"])
+    silver.run(context)
+    assert ids(spark, settings) == sorted([f"e{n}" for n in range(30) if n % 3] + ["e100"])
+    assert letters(context).keys() == {(0, n) for n in (*range(0, 30, 3), 31)}
+
+
+def test_the_schema_gets_a_column(
+    settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession
+) -> None:
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [event(1, score=7)])
+    silver.run(make_context(settings))
+    put(settings.bronze_topic, [event(2, score=8), event(1)])  # the second is known from before
+    wider = dataclasses.replace(settings, schema=EVENT_SCHEMA + ", score INT")
+    silver.run(make_context(wider))
+    assert {row.event_id: row.score for row in table(spark, wider)} == {"e1": None, "e2": 8}
+    other = dataclasses.replace(settings, schema=EVENT_SCHEMA + ", score STRING")
+    with pytest.raises(SchemaError, match="column score is string in the schema, and int in the table"):
+        silver.run(make_context(other))
+
+
+def test_only_committed_records(
+    settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession
+) -> None:
+    make_topic(settings.bronze_topic)
+    config = {"bootstrap.servers": settings.bootstrap_servers, "transactional.id": settings.bronze_topic}
+    producer = Producer({**config, "log_level": 0})
+    producer.init_transactions(30)
+    for numbers, end in ((range(5), producer.commit_transaction), (range(5, 9), producer.abort_transaction)):
+        producer.begin_transaction()
+        for number in numbers:
+            producer.produce(settings.bronze_topic, event(number))
+        producer.flush(30)
+        end(30)
+    context = make_context(dataclasses.replace(settings, group=f"{settings.bronze_topic}-group"))
+    silver.run(context)
+    assert ids(spark, settings) == [f"e{n}" for n in range(5)]
+    # The group is at the very end, markers of the transactions included: lag tools see none.
+    assert context.kafka.committed(context.settings.group, settings.bronze_topic) == {0: 11}
+
+
+def test_whose_the_checkpoint_and_the_table_are(
+    settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, tmp_path: Path
+) -> None:
+    make_topic(settings.bronze_topic)
+    make_topic(settings.bronze_topic + "-other")
+    put(settings.bronze_topic, [event(1)])
+    silver.run(make_context(settings))
+    other = dataclasses.replace(settings, bronze_topic=settings.bronze_topic + "-other")
+    with pytest.raises(CheckpointError, match=r"is of topic 'silver-whose-the-.*', and this is topic '.*-other'"):
+        silver.run(make_context(other))
+    checkpoint = tmp_path / "data" / "checkpoints" / "silver"
+    (checkpoint / "pipeline.json").rename(checkpoint / "hidden.json")
+    with pytest.raises(CheckpointError, match="was not made by this pipeline"):
+        silver.run(make_context(settings))
+    checkpoint.rename(tmp_path / "elsewhere")
+    with pytest.raises(CheckpointError, match="was written with another checkpoint"):
+        silver.run(make_context(settings))
