@@ -7,7 +7,7 @@ and configs (logs, dynamic configs, coordinators) learns of it here, after the f
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.api.encoded_reply import ReplyCache
@@ -19,6 +19,7 @@ from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.config import TopicConfig
+from pykafka_broker.config.topic import live_keys
 from pykafka_broker.errors import ApiError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class MetadataPublisher:
         self.log: MetadataLog
         self._listeners: list[Listener] = []
         self._static_config = broker.config
+        self._known_topic_keys = frozenset(key.name for key in live_keys())
         self._now = 0
 
     def subscribe(self, listener: Listener) -> None:
@@ -147,7 +149,8 @@ class MetadataPublisher:
                 logs.delete(topic.name, number, now)
         for topic, partition in delta.new_partitions:
             if topic.id in self.image.topics_by_id and broker.node_id in partition.replicas:
-                logs.create(topic.name, partition.partition, topic.id, now, directory_id=partition.directories[0])
+                directory_id = partition.directory_of(broker.node_id)
+                logs.create(topic.name, partition.partition, topic.id, now, directory_id=directory_id)
         if delta.configs:
             self._follow_configs(delta.configs)
         for listener in self._listeners:
@@ -176,7 +179,15 @@ class MetadataPublisher:
 
     def topic_config(self, topic: str) -> TopicConfig:
         """The topic's settings over the broker's defaults."""
-        return TopicConfig.resolve(self.broker.config, self.image.topic_config(topic))
+        return TopicConfig.resolve(self.broker.config, self.topic_overrides(topic))
+
+    def topic_overrides(self, topic: str) -> Mapping[str, str]:
+        """The topic's own configs, without what another release of Kafka knew and we don't."""
+        overrides = self.image.topic_config(topic)
+        known = self._known_topic_keys
+        if overrides.keys() <= known:
+            return overrides
+        return {key: value for key, value in overrides.items() if key in known}
 
     def nodes(self, context: RequestContext, *, fenced: bool = False) -> list[Node]:
         """The brokers as this client is to reach them: this one where `Broker.advertised` says."""

@@ -20,6 +20,7 @@ from pykafka_broker.config.registry import (
     inherited,
     topic_keys,
 )
+from pykafka_broker.config.topic import live_keys
 from pykafka_broker.config.values import ConfigType, format_value
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -124,7 +125,9 @@ def _records(
         if value is None:
             overrides.pop(key, None)
     if kind == ResourceType.TOPIC:
-        config_rules.check_topic(overrides)
+        # What another release left behind and this one doesn't know is no fault of this request.
+        known = {key.name for key in live_keys()} | changed.keys()
+        config_rules.check_topic({key: value for key, value in overrides.items() if key in known})
     elif kind == ResourceType.BROKER:
         config_rules.check_broker(controller, name, changed, overrides)
     elif kind == ResourceType.GROUP:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pykafka_broker.cluster.records import MetadataError, RecordType, ResourceType
+from pykafka_broker.protocol.runtime import ZERO_UUID
 
 NO_LEADER = -1
 # PartitionChangeRecord's word for "the leader stays"
@@ -68,6 +69,11 @@ class PartitionImage:
         self.elr: tuple[int, ...] = ()
         self.last_known_elr: tuple[int, ...] = ()
         self.leader_recovery_state = 0
+
+    def directory_of(self, broker_id: int) -> bytes:
+        """The id of the log directory of one replica; zero where none is assigned."""
+        known = len(self.directories) == len(self.replicas)
+        return self.directories[self.replicas.index(broker_id)] if known else ZERO_UUID
 
 
 class TopicImage:

@@ -19,11 +19,13 @@ from pykafka_broker.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
@@ -210,3 +212,27 @@ def test_snapshots_are_written_as_the_log_grows(tmp_path: Path) -> None:
     node.restart()
     assert len(node.broker.image.topics) == 40
     assert node.broker.image.brokers[1].epoch > 0
+
+
+def test_configs_of_another_release_are_kept_and_ignored(node: RealBroker) -> None:
+    create(node, "t", retention_ms="5")
+    left = ConfigRecord(ResourceType.TOPIC, "t", "message.format.version", "2.8")
+    node.broker.commit_metadata([ApiMessageAndVersion(left, 0)], node.now)
+    node.restart()
+    assert node.broker.partition_log("t", 0).config.retention_ms == 5
+    request = DescribeConfigsRequest([DescribeConfigsResource(ResourceType.TOPIC, "t", None)])
+    (result,) = node.call(request, 4).results
+    assert result.error_code == 0
+    assert "message.format.version" not in {config.name for config in result.configs}
+    assert node.broker.image.topic_config("t")["message.format.version"] == "2.8"
+    alter(node, ResourceType.TOPIC, "t", "retention.ms", "6")
+
+
+def test_a_log_goes_to_the_directory_that_its_replica_names(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    node = RealBroker(first, **{"log.dirs": f"{first},{second}"})
+    there = node.broker.logs.directories[1]
+    partition = PartitionRecord(0, b"i" * 16, [7, 1], [7, 1], [], [], 7, 0, 0, 0, [b"?" * 16, there.id])
+    records = [ApiMessageAndVersion(TopicRecord("t", b"i" * 16), 0), ApiMessageAndVersion(partition, 2)]
+    node.broker.commit_metadata(records, node.now)
+    assert node.broker.logs.directory_of(("t", 0)) is there

@@ -70,7 +70,7 @@ def _entries(broker: Broker, kind: int, name: str) -> Iterable[ConfigEntry]:
         check_topic_name(name)
         if name not in image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(broker.config, image.topic_config(name))
+        return describe_topic(broker.config, broker.metadata.topic_overrides(name))
     if kind == ResourceType.BROKER:
         if name == "":
             return describe_broker_default(broker.config)
