@@ -27,6 +27,7 @@ NUMBER = count()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--target", default="pykafka", help="pykafka (default), kafka, or HOST:PORT of a running broker")
+    parser.addoption("--slow", action="store_true", help="the long forms of tests that soak")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,17 +35,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--target") == "pykafka":
-        return
-    skip = pytest.mark.skip(reason="only for our own broker")
+    reasons = {}
+    if config.getoption("--target") != "pykafka":
+        reasons["ours_only"] = "only for our own broker"
+    if not config.getoption("--slow"):
+        reasons["slow"] = "only with --slow"
     for item in items:
-        if item.get_closest_marker("ours_only"):
-            item.add_marker(skip)
+        for marker, reason in reasons.items():
+            if item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")
 def target_name(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--target"))
+
+
+@pytest.fixture(scope="session")
+def slow(request: pytest.FixtureRequest) -> bool:
+    """Whether a test that soaks has all the time that it wants."""
+    return bool(request.config.getoption("--slow"))
 
 
 @pytest.fixture(scope="session")
