@@ -7,11 +7,14 @@ py4j (which comes with PySpark) is the door into the JVM.
 import glob
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import pyspark
+from py4j import java_gateway, protocol
 from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
@@ -81,6 +84,16 @@ class _HooksKept:
         implements = ["org.apache.kafka.common.utils.Exit$ShutdownHookAdder"]
 
 
+@contextmanager
+def _plain_exceptions() -> Iterator[None]:
+    """PySpark, once it has had a session, turns the Java exceptions of every gateway into its own, by its own JVM."""
+    of_spark, java_gateway.get_return_value = java_gateway.get_return_value, protocol.get_return_value
+    try:
+        yield
+    finally:
+        java_gateway.get_return_value = of_spark
+
+
 class JavaTools:
     """The tools, to be run with `tools.run("kafka-topics", "--list", ...)`."""
 
@@ -117,7 +130,8 @@ class JavaTools:
         leave.setShutdownHookAdder(kept)
         thrown = ""
         try:
-            self._java_class(TOOLS[tool]).main(self._strings(arguments))
+            with _plain_exceptions():
+                self._java_class(TOOLS[tool]).main(self._strings(arguments))
         except Py4JJavaError as error:
             thrown = str(error.java_exception)
         finally:
