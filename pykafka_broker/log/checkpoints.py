@@ -20,6 +20,7 @@ PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
+MOVED = ".complete"  # in the folder of a partition that is being moved: nothing is missing
 
 _VERSION = "0"
 

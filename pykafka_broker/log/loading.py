@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pykafka_broker.config.topic import TopicConfig
-from pykafka_broker.log.checkpoints import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
@@ -21,7 +21,7 @@ from pykafka_broker.log.segments import Segments
 
 ZERO_ID = bytes(16)
 _LOG_SUFFIX = ".log"
-_LEFTOVERS = (DELETED, CLEANED, ".tmp")
+_LEFTOVERS = (DELETED, CLEANED, MOVED, ".tmp")
 
 
 class Offsets(NamedTuple):

@@ -17,7 +17,6 @@ from pykafka_broker.log.loading import Offsets
 
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
-STRAY_SUFFIX = "-stray"
 METADATA_TOPIC = "__cluster_metadata"
 _MAX_NAME = 255
 
@@ -127,6 +126,10 @@ class LogDirectory:
 
     def partition_path(self, partition: TopicPartition) -> str:
         return self.file(f"{partition[0]}-{partition[1]}")
+
+    def futures(self) -> list[str]:
+        """Folders of partitions that were being moved here."""
+        return [name for name in self.fs.list_directory(self.path) if name.endswith(FUTURE_SUFFIX)]
 
     def list_folders(self) -> tuple[list[TopicPartition], list[str]]:
         """The partitions here, and the folders that wait to be removed."""

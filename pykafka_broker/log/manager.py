@@ -29,6 +29,7 @@ from pykafka_broker.log.log_directory import (
     TopicPartition,
     deleted_name,
 )
+from pykafka_broker.log.moving import Moves, settle_future
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.recovery import FolderRecovery
 from pykafka_broker.log.removal import Remover
@@ -78,6 +79,7 @@ class LogManager:
         self._remover = Remover(fs, submit, self._removal_failed)
         self._upkeep = Upkeep(self)
         self.cleaner = Cleaner(self)
+        self.moves = Moves(self)
         self._now = 0
 
     # -- life
@@ -91,8 +93,9 @@ class LogManager:
             self._attempt(directory, directory.take)
         found = [directory.read_cluster_id() for directory in self._online()]
         self.cluster_id = next(filter(None, found), "") or id_text(self.new_uuid())
-        for directory in self._online():
-            self._attempt(directory, self._open, directory, now)
+        for step in (self._open, self._settle_moves, self._recover):
+            for directory in self._online():
+                self._attempt(directory, step, directory, now)
         if not self._online():
             reasons = "; ".join(f"{directory.path}: {directory.error}" for directory in self.directories)
             raise LogDirectoryError(f"None of the log directories can be used: {reasons}")
@@ -109,10 +112,14 @@ class LogManager:
             other = self._where.setdefault(partition, directory)
             if other is not directory:
                 raise LogDirectoryError(f"{partition[0]}-{partition[1]} is in {other.path} and in {directory.path}")
-        if not directory.clean:
-            self._recover(directory, partitions, now)
 
-    def _recover(self, directory: LogDirectory, partitions: list[TopicPartition], now: int) -> None:
+    def _settle_moves(self, directory: LogDirectory, now: int) -> None:
+        for name in directory.futures():
+            key = settle_future(self, directory, name)
+            if key is not None:
+                self._where[key] = directory
+
+    def _recover(self, directory: LogDirectory, now: int) -> None:
         """Recover every partition, several at a time if there are threads for it. Topics' own settings aren't known
         yet; of the broker's only the density of indexes matters here."""
         config = self.config.topic_defaults
@@ -122,6 +129,9 @@ class LogManager:
             path, offsets = directory.partition_path(partition), directory.offsets(partition)
             FolderRecovery(self.files, path, f"{topic}-{number}", config, offsets, now).run()
 
+        if directory.clean:
+            return
+        partitions = [partition for partition, where in self._where.items() if where is directory]
         for _ in map(recover, partitions) if self.executor is None else self.executor.map(recover, partitions):
             pass
 
@@ -137,6 +147,7 @@ class LogManager:
     def stop_jobs(self) -> None:
         """Before the jobs are waited for: end those that would take long and are worth nothing half done."""
         self.cleaner.cancel()
+        self.moves.cancel_all()
 
     def shutdown(self, now: int) -> None:
         """Sync and close every log, write the checkpoints and, last of all, the marker."""
@@ -254,23 +265,37 @@ class LogManager:
     def delete(self, topic: str, partition: int, now: int) -> None:
         """Take the partition away: its folder gets another name now and is removed after `file.delete.delay.ms`."""
         key = topic, partition
+        self.moves.cancel(key)
         directory = self._where.pop(key, None)
         log = self.loaded.pop(key, None)
         self._flushers.pop(key, None)
         if directory is None or not directory.online:
             return
         directory.forget(key)
-        delay_ms = (log.config if log is not None else self._config_of(topic)).file_delete_delay_ms
-        target = directory.file(deleted_name(key, self.new_uuid()))
         try:
-            self.fs.rename(directory.partition_path(key), target)
+            self._rename_away(key, directory, log, now)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
-        self.submit(DirectorySyncJob(self.fs, directory.path, self._sync_failed))
+        self.submit(DirectorySyncJob(self.fs, directory.path, self.sync_failed))
+
+    def _rename_away(self, key: TopicPartition, directory: LogDirectory, log: PartitionLog | None, now: int) -> None:
+        config = log.config if log is not None else self._config_of(key[0])
+        target = directory.file(deleted_name(key, self.new_uuid()))
+        self.fs.rename(directory.partition_path(key), target)
+        due = now + config.file_delete_delay_ms
         if log is not None:
             log.move_to(target)
-            self._remover.later(now + delay_ms, log.retire)
-        self._remover.folder_later(now + delay_ms, target)
+            self._remover.later(due, log.segments.remove)
+        self._remover.folder_later(due, target)
+
+    def make_way(self, key: TopicPartition, target: LogDirectory) -> None:
+        """The partition is about to be in `target`: its old folder goes, for certain before the new one comes."""
+        directory = self._where[key]
+        self._upkeep.disown(target, key)
+        self._rename_away(key, directory, self.loaded[key], self._now)
+        self.fs.sync_directory(directory.path)
+        directory.forget(key)
+        self._where[key] = target
 
     # -- what logs tell their keeper
 
@@ -302,7 +327,7 @@ class LogManager:
             self.take_offline(directory, error)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}")
 
-    def _sync_failed(self, path: str, error: OSError) -> None:
+    def sync_failed(self, path: str, error: OSError) -> None:
         for directory in self.directories:
             if directory.path == path:
                 self.directory_failed(directory, error)

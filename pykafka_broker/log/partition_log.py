@@ -440,10 +440,17 @@ class PartitionLog:
         for segment in self.segments:
             segment.move_to(directory)
 
-    def retire(self) -> None:
-        """Remove the files, which readers may still have in hand."""
-        for segment in self.segments:
-            segment.remove()
+    def relocate(self, directory: str) -> None:
+        """Go on with a synced copy in another folder; whoever reads from the old files keeps them."""
+        self.directory = directory
+        self.epochs.rename(f"{directory}/{EPOCHS_FILE}")
+        self.segments = Segments(
+            [
+                LogSegment(self.files, directory, each.base_offset, size=each.size, now=each.created_ms, fresh=False)
+                for each in self.segments
+            ]
+        )
+        self.recovery_point = self.log_end_offset
 
     def seal(self) -> None:
         """Complete the files that say what is in the log."""

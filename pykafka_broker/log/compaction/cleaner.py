@@ -143,7 +143,7 @@ class Cleaner:
         best: Candidate | None = None
         excluded = self._running | self.set_aside.keys() | tried
         for key, log in self._manager.loaded.items():
-            if key in excluded or "compact" not in log.config.cleanup_policy:
+            if key in excluded or key in self._manager.moves or "compact" not in log.config.cleanup_policy:
                 continue
             directory = self._manager.directory_of(key)
             if directory is None or not directory.online:
@@ -171,8 +171,8 @@ class Cleaner:
         self._again = True
         manager, log = self._manager, found.log
         directory = manager.directory_of(found.key)
-        if directory is None or manager.loaded.get(found.key) is not log:
-            return  # deleted or moved meanwhile, and its folder with it
+        if directory is None or manager.loaded.get(found.key) is not log or found.key in manager.moves:
+            return  # deleted or on its way elsewhere: the next load removes what was cleaned
         from pykafka_broker.log.compaction.job import CheckpointJob
         from pykafka_broker.log.compaction.swap import swap_in
 

@@ -6,8 +6,6 @@ import contextlib
 import zlib
 from random import Random
 
-import pytest
-
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
@@ -16,6 +14,8 @@ from tests.log.crash.simulator import CrashFileSystem
 from tests.log.support import NOW, batch, marker, topic_config
 
 Key = tuple[str, int]
+
+SEEDS = 10
 
 
 def topic_id(topic: str) -> bytes:
@@ -220,9 +220,8 @@ def interrupt(fs: CrashFileSystem, operations: int, seed: int) -> CrashFileSyste
     return fs.after_crash(seed)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_crash_after_every_operation(seed: int) -> None:
-    workload = Workload(seed)
+def test_a_crash_after_every_operation(crash_seed: int) -> None:
+    workload = Workload(crash_seed)
     checked = 0
 
     def crash(what: str) -> None:

@@ -1,0 +1,279 @@
+"""Moving a partition to another log directory (AlterReplicaLogDirs, KIP-113).
+
+Rule: the copy grows beside the loop in a folder that ends in `-future`, while the partition is served from where it is.
+When only a little is missing, the rest is copied and synced at once, a marker says that the copy is whole, and two
+renames exchange the folders. A crash before the marker leaves the old place, one after it the one or the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, write_partition_metadata
+from pykafka_broker.log.filesystem import FileHandle, FileSystem, write_file
+from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.producer_loading import snapshot_offsets
+from pykafka_broker.log.producer_snapshot import snapshot_name
+from pykafka_broker.log.segment import LogSegment
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+_PIECE_BYTES = 1 << 20
+_SMALL_BYTES = 64 << 10  # so much may be copied and synced while the loop waits
+_MOST_ROUNDS = 50  # a producer that is faster than the copy doesn't put it off for ever
+
+
+class Piece(NamedTuple):
+    """A run of bytes to copy to the same place in a file of that name."""
+
+    source: FileHandle
+    name: str
+    start: int
+    end: int
+
+
+def copy_pieces(
+    fs: FileSystem, folder: str, pieces: list[Piece], cancelled: Callable[[], bool] = lambda: False
+) -> None:
+    """Copy and sync."""
+    for piece in pieces:
+        target = fs.open(f"{folder}/{piece.name}", create=True)
+        position = piece.start
+        while position < piece.end and not cancelled():
+            data = piece.source.read_at(min(_PIECE_BYTES, piece.end - position), position)
+            if not data:
+                raise OSError(f"{piece.name} ends at byte {position}, not at {piece.end}")
+            target.write_at(data, position)
+            position += len(data)
+        target.sync()
+    fs.sync_directory(folder)
+
+
+class CopyJob:
+    def __init__(self, move: Move, pieces: list[Piece]) -> None:
+        self._move = move
+        self._pieces = pieces
+
+    def run(self) -> None:
+        copy_pieces(self._move.fs, self._move.folder, self._pieces, lambda: self._move.cancelled)
+
+    def apply(self) -> None:
+        self._move.advance()
+
+    def failed(self, error: OSError) -> None:
+        self._move.fail(error)
+
+
+class _SettleJob:
+    """Takes the marker away, once the folder's new name is certain."""
+
+    def __init__(self, manager: LogManager, target: LogDirectory, folder: str) -> None:
+        self._manager = manager
+        self._target = target
+        self._folder = folder
+
+    def run(self) -> None:
+        fs = self._manager.fs
+        fs.sync_directory(self._target.path)
+        with contextlib.suppress(FileNotFoundError):
+            fs.remove(f"{self._folder}/{MOVED}")
+
+    def apply(self) -> None:
+        """Nothing waits for it."""
+
+    def failed(self, error: OSError) -> None:
+        self._manager.directory_failed(self._target, error)
+
+
+class Move:
+    """One partition on its way to `target`."""
+
+    def __init__(self, moves: Moves, key: TopicPartition, log: PartitionLog, target: LogDirectory) -> None:
+        manager = moves.manager
+        self.fs = manager.fs
+        self.key = key
+        self.log = log
+        self.target = target
+        self.cancelled = False
+        self._manager = manager
+        self._moves = moves
+        topic, partition = key
+        self.folder = target.file(f"{topic}-{partition}.{manager.new_uuid().hex()}{FUTURE_SUFFIX}")
+        self._copied: dict[int, int] = {}  # by base offset of a segment: bytes of its log
+        self._indexed: set[int] = set()  # segments whose indexes are copied too, nothing comes after them
+        self._rounds = 0
+
+    @property
+    def offset_lag(self) -> int:
+        """How far the copy is behind, by whole segments."""
+        for segment in self.log.segments:
+            if self._copied.get(segment.base_offset, 0) < segment.size:
+                return self.log.log_end_offset - segment.base_offset
+        return 0
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(self._copied.values())
+
+    def start(self) -> None:
+        try:
+            self.fs.make_directory(self.folder)
+            write_partition_metadata(self.fs, f"{self.folder}/{PARTITION_METADATA}", self.log.topic_id)
+            self.advance()
+        except OSError as error:
+            self.fail(error)
+
+    def advance(self) -> None:
+        """Copy what has come meanwhile, or finish."""
+        if self.cancelled:
+            self._drop_folder()
+            return
+        self._rounds += 1
+        if any(segment.size < self._copied.get(segment.base_offset, 0) for segment in self.log.segments):
+            self.abort("the log was truncated")
+            return
+        pieces = self._pieces()
+        missing = sum(piece.end - piece.start for piece in pieces)
+        if missing > _SMALL_BYTES and self._rounds < _MOST_ROUNDS:
+            self._manager.submit(CopyJob(self, pieces))
+            return
+        try:
+            self._finish(pieces)
+        except OSError as error:
+            self.fail(error)
+
+    def _pieces(self) -> list[Piece]:
+        pieces = []
+        for segment in self.log.segments:
+            done = self._copied.get(segment.base_offset, 0)
+            if done < segment.size:
+                pieces.append(Piece(segment.log.handle(), _name(segment.log.path), done, segment.size))
+                self._copied[segment.base_offset] = segment.size
+            if segment is not self.log.segments.active and segment.base_offset not in self._indexed:
+                self._indexed.add(segment.base_offset)
+                pieces += _index_pieces(segment)
+        return pieces
+
+    def _finish(self, pieces: list[Piece]) -> None:
+        """The log stands still for these few bytes and syncs; afterwards it is in the other directory."""
+        log, fs = self.log, self.fs
+        log.seal()
+        pieces += _index_pieces(log.segments.active)
+        names = fs.list_directory(log.directory)
+        for offset in snapshot_offsets(names):
+            handle = fs.open(f"{log.directory}/{snapshot_name(offset)}", writable=False)
+            pieces.append(Piece(handle, snapshot_name(offset), 0, handle.size()))
+        if EPOCHS_FILE in names:
+            handle = fs.open(f"{log.directory}/{EPOCHS_FILE}", writable=False)
+            pieces.append(Piece(handle, EPOCHS_FILE, 0, handle.size()))
+        self._drop_what_left()
+        copy_pieces(fs, self.folder, pieces)
+        write_file(fs, f"{self.folder}/{MOVED}", b"")
+        fs.sync_directory(self.target.path)
+        self._moves.exchange(self)
+
+    def _drop_what_left(self) -> None:
+        """Retention or a cleaning may have taken segments from the log since they were copied."""
+        present = {segment.base_offset for segment in self.log.segments}
+        for name in self.fs.list_directory(self.folder):
+            stem = name.partition(".")[0]
+            if stem.isdecimal() and int(stem) not in present:
+                self.fs.remove(f"{self.folder}/{name}")
+
+    def cancel(self) -> None:
+        """The log was deleted, or goes somewhere else."""
+        self.cancelled = True
+
+    def fail(self, error: OSError) -> None:
+        self.abort(str(error))
+        self._manager.directory_failed(self.target, error)
+
+    def abort(self, reason: str) -> None:
+        logger.error("%s-%d can't be moved to %s: %s", *self.key, self.target.path, reason)
+        self.cancelled = True
+        self._moves.forget(self)
+        self._drop_folder()
+
+    def _drop_folder(self) -> None:
+        with contextlib.suppress(OSError):
+            self.fs.remove_tree(self.folder)
+
+
+class Moves:
+    """All partitions that are on their way."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self.manager = manager
+        self._moves: dict[TopicPartition, Move] = {}
+
+    def __contains__(self, key: TopicPartition) -> bool:
+        return key in self._moves
+
+    def get(self, key: TopicPartition) -> Move | None:
+        return self._moves.get(key)
+
+    def start(self, key: TopicPartition, target: LogDirectory) -> None:
+        """Bring the partition to `target`; asked for where it is already, an unfinished move is given up."""
+        self.cancel(key)
+        if self.manager.directory_of(key) is target:
+            return
+        move = self._moves[key] = Move(self, key, self.manager.get(*key), target)
+        move.start()
+
+    def cancel(self, key: TopicPartition) -> None:
+        move = self._moves.pop(key, None)
+        if move is not None:
+            move.cancel()
+
+    def cancel_all(self) -> None:
+        for key in list(self._moves):
+            self.cancel(key)
+
+    def forget(self, move: Move) -> None:
+        if self._moves.get(move.key) is move:
+            del self._moves[move.key]
+
+    def exchange(self, move: Move) -> None:
+        """The copy is whole and synced: from here on it is the log."""
+        manager, key, log, target = self.manager, move.key, move.log, move.target
+        manager.make_way(key, target)
+        self.forget(move)
+        final = target.partition_path(key)
+        move.fs.rename(move.folder, final)
+        log.relocate(final)
+        manager.submit(_SettleJob(manager, target, final))
+        logger.info("%s-%d has moved to %s", *key, target.path)
+
+
+def settle_future(manager: LogManager, directory: LogDirectory, name: str) -> TopicPartition | None:
+    """After a crash: a whole copy whose original is gone takes its place, any other is removed. Says which it was."""
+    fs, path = manager.fs, directory.file(name)
+    topic, _, partition = name.rpartition(".")[0].rpartition("-")
+    if not partition.isdecimal() or manager.exists(topic, int(partition)) or not fs.exists(f"{path}/{MOVED}"):
+        fs.remove_tree(path)
+        return None
+    key = topic, int(partition)
+    fs.rename(path, directory.partition_path(key))
+    fs.sync_directory(directory.path)
+    return key
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _index_pieces(segment: LogSegment) -> list[Piece]:
+    pieces = []
+    for file in segment.files()[1:]:
+        if file.exists():
+            handle = file.handle()
+            pieces.append(Piece(handle, _name(file.path), 0, handle.size()))
+    return pieces

@@ -1,0 +1,162 @@
+"""A partition on its way to another directory is served without a gap, and a crash leaves one whole copy."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.log.jobs import Job, run_inline
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.records.header import iter_batches
+from tests.log.crash.simulator import CrashFileSystem
+from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, topic_config
+
+
+def started(path: Path, fs: FailingFileSystem | None = None) -> LogManager:
+    logs = manager(path, fs, log_dirs=f"{path}/a,{path}/b")
+    logs.topic_config = lambda topic: topic_config(segment_bytes=40_000, index_interval_bytes=500)
+    logs.start(NOW)
+    return logs
+
+
+def fill(logs: LogManager, count: int = 100) -> None:
+    log = logs.create("t", 0, TOPIC_ID, NOW, directory_id=logs.directories[0].id)
+    for number in range(count):
+        log.append(batch(2, 2000, timestamp=NOW + number, producer_id=1, epoch=0, sequence=number * 2), NOW)
+
+
+def offsets(logs: LogManager) -> list[int]:
+    log, found, offset = logs.get("t", 0), [], 0
+    while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
+        found += [header.base_offset for header, _ in iter_batches(read.records.read())]
+        offset = read.end_offset()
+    return found
+
+
+def run_jobs(jobs: list[Job]) -> None:
+    for job in jobs[:]:
+        jobs.remove(job)
+        run_inline(job)
+
+
+def test_a_move_while_producers_and_consumers_go_on(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    log = logs.get("t", 0)
+    reading = log.read(0, 1 << 20, log.high_watermark)
+    assert reading is not None
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.moves.start(("t", 0), logs.directories[1])
+    move = logs.moves.get(("t", 0))
+    assert move is not None
+    rounds = 0
+    while ("t", 0) in logs.moves:
+        sequence = log.log_end_offset
+        for number in range(20 if rounds < 3 else 1):
+            log.append(batch(2, 2000, producer_id=1, epoch=0, sequence=sequence + number * 2), NOW)
+        if rounds == 2:
+            log.delete_records_before(60)
+            log.retain(NOW)
+        run_jobs(jobs)
+        rounds += 1
+    assert rounds > 3
+    assert logs.get("t", 0) is log
+    assert log.directory == f"{tmp_path}/b/t-0"
+    assert logs.directory_of(("t", 0)) is logs.directories[1]
+    assert next(tmp_path.glob("a/t-0*")).name.endswith("-delete")
+    end = log.log_end_offset
+    log.append(batch(1, 10, producer_id=1, epoch=0, sequence=end), NOW)
+    expected = [*range(log.segments.first.base_offset, end, 2), end]
+    assert offsets_from(logs, 60) == [each for each in expected if each >= 60]
+    assert len(reading.records.read()) == len(reading.records)
+    logs.shutdown(NOW)
+    logs = started(tmp_path)
+    assert logs.get("t", 0).log_start_offset == 60
+    assert offsets_from(logs, 60) == [each for each in expected if each >= 60]
+    logs.on_deadline(NOW + 60_000)
+    assert not list(tmp_path.glob("a/t-0*"))
+
+
+def offsets_from(logs: LogManager, offset: int) -> list[int]:
+    log, found = logs.get("t", 0), []
+    while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
+        found += [header.base_offset for header, _ in iter_batches(read.records.read())]
+        offset = read.end_offset()
+    return found
+
+
+def test_asked_for_where_it_is_it_stays(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.moves.start(("t", 0), logs.directories[1])
+    logs.moves.start(("t", 0), logs.directories[0])
+    assert ("t", 0) not in logs.moves
+    run_jobs(jobs)
+    assert not list(tmp_path.glob("b/t-0*"))
+    assert len(offsets(logs)) == 100
+
+
+def test_a_topic_deleted_on_its_way_leaves_nothing(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.moves.start(("t", 0), logs.directories[1])
+    logs.delete("t", 0, NOW)
+    run_jobs(jobs)
+    assert not list(tmp_path.glob("b/t-0*"))
+    assert not logs.exists("t", 0)
+
+
+def test_a_target_that_fails_goes_offline_and_the_log_stays(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    fill(logs)
+    fs.failures = {"write -future": errno.EIO}
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert [directory.online for directory in logs.directories] == [True, False]
+    assert len(offsets(logs)) == 100
+    assert ("t", 0) not in logs.moves
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crash_after_every_operation_of_a_move(seed: int) -> None:
+    fs = CrashFileSystem()
+
+    def open_manager(fs: CrashFileSystem) -> LogManager:
+        numbers = iter(range(1, 1 << 16))
+        settings = BrokerConfig({"log.dirs": "/data/a,/data/b"})
+        config = topic_config(segment_bytes=9000)
+        return LogManager(
+            fs, settings, new_uuid=lambda: next(numbers).to_bytes(16, "big"), topic_config=lambda topic: config
+        )
+
+    logs = open_manager(fs)
+    logs.start(NOW)
+    fill(logs, 20 + seed)
+    log = logs.get("t", 0)
+    logs.flush(log, NOW)
+    checked = 0
+
+    def crash(what: str) -> None:
+        nonlocal checked
+        checked += 1
+        for image in (fs.after_crash(), fs.after_crash(checked + seed), fs.after_crash(keep=True)):
+            again = open_manager(image)
+            again.start(NOW)
+            assert all(directory.online for directory in again.directories)
+            assert offsets(again) == list(range(0, log.recovery_point, 2)), what
+            assert not again.directories[1].futures()
+
+    fs.on_operation = crash
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert log.directory == "/data/b/t-0"
+    assert checked > 50
+    logs.moves.start(("t", 0), logs.directories[0])
+    assert log.directory == "/data/a/t-0"
