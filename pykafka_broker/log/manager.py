@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.checkpoints import id_text
+from pykafka_broker.log.checkpoints import PARTITION_METADATA, id_text, write_partition_metadata
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
@@ -210,6 +210,8 @@ class LogManager:
             log = self.get(topic, partition)
             if topic_id in (log.topic_id, ZERO_ID):
                 return log
+            if log.topic_id == ZERO_ID:
+                return self._name(log, topic_id)
             self.delete(topic, partition, now)  # what an earlier topic of that name left behind
         directory = self._place(directory_id)
         try:
@@ -220,6 +222,15 @@ class LogManager:
             raise self.directory_failed(directory, error) from error
         self._where[key] = directory
         self.loaded[key] = log
+        return log
+
+    def _name(self, log: PartitionLog, topic_id: bytes) -> PartitionLog:
+        """Its `partition.metadata` is missing, as with logs older than topic ids: it gets the id that it is known by."""
+        try:
+            write_partition_metadata(self.fs, f"{log.directory}/{PARTITION_METADATA}", topic_id)
+        except OSError as error:
+            raise self.directory_failed(self._where[log.topic, log.partition], error) from error
+        log.topic_id = topic_id
         return log
 
     def _place(self, directory_id: bytes) -> LogDirectory:

@@ -53,6 +53,20 @@ def test_a_locked_directory_is_refused(tmp_path: Path) -> None:
     logs.shutdown(NOW)
 
 
+def test_a_log_whose_topic_id_is_lost_is_kept_and_named_again(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.create("my-topic", 3, TOPIC_ID, NOW)
+    log.append(batch(5), NOW)
+    logs.shutdown(NOW)
+    metadata = tmp_path / "logs/my-topic-3/partition.metadata"
+    metadata.unlink()
+    again = started(tmp_path)
+    log = again.create("my-topic", 3, TOPIC_ID, NOW)
+    assert (log.topic_id, log.log_end_offset) == (TOPIC_ID, 5)
+    assert metadata.exists()
+    again.shutdown(NOW)
+
+
 def test_a_log_comes_back_after_a_clean_shutdown(tmp_path: Path) -> None:
     logs = started(tmp_path)
     log = logs.create("my-topic", 3, TOPIC_ID, NOW)
