@@ -225,7 +225,7 @@ class LogManager:
         return log
 
     def _name(self, log: PartitionLog, topic_id: bytes) -> PartitionLog:
-        """Its `partition.metadata` is missing, as with logs older than topic ids: it gets the id that it is known by."""
+        """Its `partition.metadata` is missing, as with logs older than topic ids: it gets the id it is known by."""
         try:
             write_partition_metadata(self.fs, f"{log.directory}/{PARTITION_METADATA}", topic_id)
         except OSError as error:
