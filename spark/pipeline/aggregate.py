@@ -30,6 +30,10 @@ def reads(settings: Settings) -> list[str]:
     return [settings.bronze_topic]
 
 
+def writes(settings: Settings) -> list[str]:
+    return [settings.windows_topic]
+
+
 def windows(accepted: DataFrame, settings: Settings) -> DataFrame:
     """Sums are decimals: adding them up in any order gives the same."""
     span = F.window(settings.time_column, settings.window).alias("window")

@@ -91,6 +91,8 @@ def with_kafka(job: str, settings: Settings, stop: threading.Event) -> dict[str,
     if job == "report":
         summary: dict[str, Any] = module.write(settings, kafka)
         return summary
+    for topic in module.writes(settings) if hasattr(module, "writes") else ():
+        kafka.check_writable(topic)
     if settings.metrics_topic:
         kafka.ensure_topic(settings.metrics_topic)
     return with_spark(module.run, job, settings, kafka, stop)

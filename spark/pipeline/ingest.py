@@ -38,6 +38,10 @@ def check(settings: Settings) -> None:
     format_of(settings)
 
 
+def writes(settings: Settings) -> list[str]:
+    return [settings.bronze_topic]
+
+
 def read_files(context: Context) -> DataFrame:
     """Columns `key`, `value` and where in the files a row stands."""
     settings = context.settings

@@ -60,12 +60,17 @@ class Kafka:
             raise UnknownTopic(f"there is no topic {topic} at {self._settings.bootstrap_servers}")
         return sorted(found.partitions)
 
+    def check_writable(self, topic: str) -> bool:
+        """Whether the topic is there; it has to be if the settings don't let us create it."""
+        present = topic in self._metadata().topics
+        if not present and not self._settings.create_topics:
+            raise UnknownTopic(f"there is no topic {topic} to write to, and create_topics is off")
+        return present
+
     def ensure_topic(self, topic: str, configs: Mapping[str, str] | None = None) -> None:
         """Create the topic if the settings allow it; one that exists stays as it is."""
-        if topic in self._metadata().topics:
+        if self.check_writable(topic):
             return
-        if not self._settings.create_topics:
-            raise UnknownTopic(f"there is no topic {topic} to write to, and create_topics is off")
         new = NewTopic(topic, self._settings.topic_partitions, config=dict(configs or {}))
         try:
             self._admin.create_topics([new], operation_timeout=self._timeout_s)[topic].result()

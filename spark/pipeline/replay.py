@@ -32,6 +32,10 @@ def reads(settings: Settings) -> list[str]:
     return [source_topic(settings)]
 
 
+def writes(settings: Settings) -> list[str]:
+    return [settings.to_topic] if settings.to_topic else []
+
+
 def check(settings: Settings) -> None:
     for end in ("from", "to"):
         if getattr(settings, f"{end}_offsets") and getattr(settings, f"{end}_timestamp"):

@@ -27,13 +27,16 @@ from pipeline.listener import Metrics, MetricsListener
 Process = Callable[[DataFrame, int], None]
 POLL_S = 0.1
 TOLD_TIMEOUT_S = 10.0
+RECORDS_ARE_GONE = (
+    "records were removed from the topic (retention, deletion, a new topic of its name) before they were read; "
+    "to go on with what is left, set fail_on_data_loss to false"
+)
 # What stands in Spark's chain of messages, and what it means. The first that matches counts.
 MEANINGS: list[tuple[str, type[PipelineError], str]] = [
     (
         r"Some data may have been lost|KAFKA_DATA_LOSS|OffsetOutOfRange|offset was changed from|DataLoss",
         DataLoss,
-        """records were removed from the topic (retention, deletion, a new topic of its name) before they were read;
-  to go on with what is left, set fail_on_data_loss to false""",
+        RECORDS_ARE_GONE,
     ),
     (r"UnknownTopicOrPartition|UNKNOWN_TOPIC", UnknownTopic, "a topic of the job is gone"),
     (
@@ -103,8 +106,6 @@ def _with_trigger(writer: Any, trigger: str) -> Any:
         return writer.trigger(availableNow=True)
     if trigger == "asap":
         return writer
-    if not re.fullmatch(r"\d+ (milliseconds?|seconds?|minutes?|hours?)", trigger):
-        raise SettingsError(f"trigger is {trigger!r}, and can be available-now, asap, or an interval like '5 seconds'")
     return writer.trigger(processingTime=trigger)
 
 

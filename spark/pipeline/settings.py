@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
@@ -22,6 +23,7 @@ EVENT_SCHEMA = (
     "event_id STRING, event_time TIMESTAMP, user_id STRING, kind STRING, product STRING, country STRING, amount DOUBLE"
 )
 JOBS = ("generate", "ingest", "silver", "aggregate", "store", "replay", "compacted", "report", "demo")
+INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour|day)s?")
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -77,7 +79,9 @@ class Settings:
         "available-now", "available-now, asap, or an interval: '5 seconds'", "silver aggregate store"
     )
     max_offsets_per_trigger: int = setting(100_000, "records of a batch at most, 0: no limit", "silver aggregate store")
-    starting_offsets: str = setting("earliest", "where a first run begins: earliest, latest", "silver aggregate store")
+    starting_offsets: str = setting(
+        "earliest", "where a first run begins", choices=("earliest", "latest"), jobs="silver aggregate store"
+    )
     watermark: str = setting("10 minutes", "how late an event may be", "silver aggregate")
     window: str = setting("5 minutes", "length of a window", "aggregate")
     fail_on_data_loss: bool = setting(True, "end when records are gone before they were read", "silver aggregate store")
@@ -223,6 +227,15 @@ def _checked(settings: Settings) -> Settings:
     for name in ("late_share", "broken_share", "duplicate_share"):
         if not 0 <= getattr(settings, name) < 1:
             raise SettingsError(f"{name} has to be at least 0 and below 1")
+    if settings.trigger not in ("available-now", "asap"):
+        _require_interval(settings.trigger, "trigger", "available-now, asap, or an interval like '5 seconds'")
+    for name in ("watermark", "window"):
+        _require_interval(getattr(settings, name), name, "an interval like '5 minutes'")
     if settings.max_offsets_per_trigger < 0:
         raise SettingsError("max_offsets_per_trigger has to be at least 0")
     return settings
+
+
+def _require_interval(text: str, name: str, words: str) -> None:
+    if not INTERVAL.fullmatch(text):
+        raise SettingsError(f"{name} is {text!r}, and can be {words}")

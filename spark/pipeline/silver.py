@@ -26,6 +26,10 @@ def reads(settings: Settings) -> list[str]:
     return [settings.bronze_topic]
 
 
+def writes(settings: Settings) -> list[str]:
+    return [settings.dead_letter_topic]
+
+
 def table_path(settings: Settings) -> str:
     return settings.path("silver")
 

@@ -8,13 +8,21 @@ import dataclasses
 import json
 import os
 import re
+import shutil
+import socket
+import subprocess
 import sys
+import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,3 +149,96 @@ def event() -> Callable[..., bytes]:
         return json.dumps({**given, **fields}).encode()
 
     return make
+
+
+def postgresql_programs() -> Path:
+    """The folder of PostgreSQL's server programs."""
+    found = shutil.which("initdb")
+    candidates = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    if not candidates:
+        pytest.skip("PostgreSQL's server (initdb, postgres) is not installed")
+    return candidates[-1].resolve()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[int]:
+    """The port of a PostgreSQL of its own; it refuses to run as root, so root hands it to `nobody`."""
+    programs = postgresql_programs()
+    user = {"user": "nobody", "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+    home = Path(tempfile.mkdtemp(prefix="pipeline-postgresql-"))
+    if user:
+        shutil.chown(home, "nobody")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/", **user}
+    subprocess.run([programs / "initdb", "-D", home / "data", "-U", "test", "-A", "trust", "-N"], check=True, **quiet)
+    options = ["-c", f"port={port}", "-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={home}"]
+    server = subprocess.Popen([programs / "postgres", "-D", home / "data", *options], **quiet)
+    try:
+        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+        yield port
+    finally:
+        server.terminate()
+        server.wait(20)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def new_postgresql_database(postgresql: int) -> Callable[[], str]:
+    """Makes an empty database and gives its URL."""
+
+    def make() -> str:
+        name, server = f"test{next(NUMBER)}", f"postgresql://test@127.0.0.1:{postgresql}"
+        with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return f"{server}/{name}"
+
+    return make
+
+
+def wait_for(condition: Callable[[], Any], timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def eventually() -> Callable[..., None]:
+    return wait_for
+
+
+class Running:
+    """A job on a thread of its own, as `main` would run it."""
+
+    def __init__(self, run: Callable[[Context], dict[str, Any]], context: Context) -> None:
+        self.context = context
+        self.result: Future[dict[str, Any]] = Future()
+        self._thread = threading.Thread(target=self._run, args=(run,), daemon=True)
+        self._thread.start()
+
+    def _run(self, run: Callable[[Context], dict[str, Any]]) -> None:
+        try:
+            self.result.set_result(run(self.context))
+        except BaseException as error:
+            self.result.set_exception(error)
+
+    def stop(self) -> dict[str, Any]:
+        self.context.stop.set()
+        return self.result.result(60)
+
+
+@pytest.fixture
+def start_job() -> Iterator[Callable[..., Running]]:
+    started: list[Running] = []
+
+    def begin(run: Callable[[Context], dict[str, Any]], context: Context) -> Running:
+        started.append(Running(run, context))
+        return started[-1]
+
+    yield begin
+    for job in started:
+        job.context.stop.set()
+        with suppress(Exception):
+            job.result.result(60)

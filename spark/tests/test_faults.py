@@ -1,0 +1,111 @@
+"""Streams that go on while the world around them changes."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.sql import SparkSession
+
+from pipeline import silver, store
+from pipeline.database import open_database
+from pipeline.errors import DataLoss
+from pipeline.settings import Settings
+
+pytestmark = pytest.mark.spark
+
+
+def stored(settings: Settings) -> set[str]:
+    if not Path(settings.path("pipeline.db")).exists():
+        return set()
+    database = open_database(settings.database_url)
+    try:
+        if not database.columns(settings.table):
+            return set()
+        found = [row[0] for row in database.execute(f'SELECT event_id FROM "{settings.table}"')]
+    finally:
+        database.close()
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def test_the_broker_is_restarted(
+    new_broker: Callable[[], Any], make_settings: Any, make_context: Any, start_job: Any, put: Any, event: Any,
+    eventually: Any, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    broker = new_broker()
+    settings = make_settings(bootstrap_servers=broker.bootstrap_servers, trigger="asap", offsets="store")
+    context = make_context(settings)
+    context.kafka.ensure_topic(settings.bronze_topic)
+    job = start_job(store.run, context)
+    produce(broker.bootstrap_servers, settings.bronze_topic, [event(n) for n in range(20)])
+    eventually(lambda: len(stored(settings)) == 20)
+    broker.restart()
+    produce(broker.bootstrap_servers, settings.bronze_topic, [event(n) for n in range(20, 40)])
+    eventually(lambda: len(stored(settings)) == 40)
+    broker.kill()
+    broker.start()
+    produce(broker.bootstrap_servers, settings.bronze_topic, [event(n) for n in range(40, 60)])
+    eventually(lambda: len(stored(settings)) == 60)
+    assert job.stop()["rows"] == 60
+
+
+def produce(address: str, topic: str, values: list[bytes]) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": address, "log_level": 0})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+
+
+def test_partitions_are_added(
+    make_settings: Any, make_context: Any, make_topic: Any, start_job: Any, put: Any, event: Any, eventually: Any,
+    admin: AdminClient,
+) -> None:  # fmt: skip
+    settings = make_settings(trigger="asap")
+    topic = make_topic(settings.bronze_topic)
+    put(topic, [event(n) for n in range(5)])
+    job = start_job(store.run, make_context(settings))
+    eventually(lambda: len(stored(settings)) == 5)
+    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(30)
+    put(topic, [{"value": event(5 + n), "partition": n} for n in range(4)])
+    eventually(lambda: len(stored(settings)) == 9)
+    assert job.stop()["rows"] == 9
+
+
+def test_records_are_deleted_under_the_reader(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, admin: AdminClient
+) -> None:
+    settings = make_settings()
+    topic = make_topic(settings.bronze_topic)
+    put(topic, [event(n) for n in range(10)])
+    store.run(make_context(settings))
+    put(topic, [event(n) for n in range(10, 20)])
+    admin.delete_records([TopicPartition(topic, 0, 15)])[TopicPartition(topic, 0)].result(30)
+    with pytest.raises(DataLoss, match=r"records were removed from the topic .* set fail_on_data_loss to false"):
+        store.run(make_context(settings))
+    assert len(stored(settings)) == 10
+    store.run(make_context(dataclasses.replace(settings, fail_on_data_loss=False)))
+    assert stored(settings) == {f"e{n}" for n in (*range(10), *range(15, 20))}
+
+
+def test_a_stream_ends_between_batches(
+    make_settings: Any, make_context: Any, make_topic: Any, start_job: Any, put: Any, event: Any, eventually: Any,
+    spark: SparkSession,
+) -> None:  # fmt: skip
+    """A stop while records keep coming: what the job says that it read is what the table has."""
+    settings = make_settings(trigger="100 milliseconds", max_offsets_per_trigger=50)
+    topic = make_topic(settings.bronze_topic)
+    put(topic, [event(n) for n in range(400)])
+    table = Path(silver.table_path(settings))
+    job = start_job(silver.run, make_context(settings))
+    eventually(lambda: any(table.glob("date=*/batch=*/*.parquet")))
+    done = job.stop()
+    assert 0 < done["rows"] <= 400
+    assert spark.read.parquet(str(table)).count() == done["accepted"]
+    silver.run(make_context(dataclasses.replace(settings, trigger="available-now", max_offsets_per_trigger=0)))
+    assert spark.read.parquet(str(table)).count() == 400

@@ -1,0 +1,99 @@
+"""Metrics: what is made of a progress, and where it goes."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import report, silver
+from pipeline.errors import SettingsError
+from pipeline.listener import metrics_of, offsets_of
+from pipeline.prometheus import Totals
+
+PROGRESS = {
+    "id": "q", "runId": "r", "batchId": 3, "timestamp": "2024-05-01T00:00:00Z", "numInputRows": 10,
+    "processedRowsPerSecond": 5.0, "durationMs": {"triggerExecution": 2000},
+    "eventTime": {"watermark": "2024-05-01T00:00:00.000Z"},
+    "stateOperators": [
+        {"operatorName": "dedupeWithinWatermark", "numRowsTotal": 7, "numRowsDroppedByWatermark": 2,
+         "customMetrics": {"numDroppedDuplicateRows": 1}},
+        {"operatorName": "stateStoreSave", "numRowsTotal": 4, "numRowsDroppedByWatermark": 1},
+    ],
+    "sources": [
+        {"startOffset": None, "endOffset": '{"t": {"0": 10, "1": 5}}', "latestOffset": {"t": {"0": 12, "1": 9}}},
+    ],
+    "observedMetrics": {"read": {"rows": 10, "rejected": 2, "null_amount": 4}, "accepted": {"rows": 5}},
+}  # fmt: skip
+
+
+def test_a_progress_in_one_object() -> None:
+    metrics = metrics_of(PROGRESS, "silver")
+    assert metrics["lag"] == 6
+    assert metrics["null_rates"] == {"amount": 0.5}
+    assert metrics["end_offsets"] == {"t": {"0": 10, "1": 5}}
+    counts = [metrics[name] for name in ("rows", "accepted", "rejected", "late", "duplicates", "state_rows")]
+    assert counts == [10, 5, 2, 2, 1, 11]
+
+
+def test_a_progress_without_anything() -> None:
+    bare = {"id": "q", "runId": "r", "batchId": 0, "timestamp": "t", "numInputRows": 0}
+    metrics = metrics_of(bare, "store")
+    assert (metrics["lag"], metrics["late"], metrics["null_rates"], metrics["end_offsets"]) == (0, 0, {}, {})
+    assert offsets_of("null") == {}
+
+
+def test_counters_add_up_and_gauges_do_not() -> None:
+    totals, metrics = Totals("silver"), metrics_of(PROGRESS, "silver")
+    totals.text(metrics)
+    lines = totals.text(metrics).splitlines()
+    assert 'pipeline_rows_total{job="silver"} 20' in lines
+    assert 'pipeline_lag{job="silver"} 6' in lines
+    assert 'pipeline_null_rate{job="silver",column="amount"} 0.5' in lines
+    for line in lines:
+        assert line.startswith(("# HELP ", "# TYPE ")) or len(line.rsplit(" ", 1)) == 2
+
+
+@pytest.mark.spark
+def test_topic_file_group_and_report(
+    settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, tmp_path: Path
+) -> None:
+    topic = make_topic(settings.bronze_topic, 2)
+    put(topic, [{"value": event(n), "partition": n % 2} for n in range(40)])
+    own = dataclasses.replace(
+        settings, metrics_topic=f"{topic}.metrics", prometheus_file=str(tmp_path / "m.prom"), group=f"{topic}-lag",
+        max_offsets_per_trigger=20,
+    )  # fmt: skip
+    context = make_context(own)
+    context.kafka.ensure_topic(own.metrics_topic)
+    done = silver.run(context)
+    published = [json.loads(record.value()) for record in context.kafka.read_all(own.metrics_topic)]
+    assert published == done["batches_metrics"]
+    assert [batch["lag"] for batch in published if batch["rows"]] == [20, 0]
+    assert context.kafka.committed(own.group, topic) == {0: 20, 1: 20}
+    assert 'pipeline_rows_total{job="silver"} 40' in (tmp_path / "m.prom").read_text()
+    summary = report.write(dataclasses.replace(own, output=str(tmp_path / "report.html")), context.kafka)
+    page = (tmp_path / "report.html").read_text()
+    assert summary["batches"] == len(published)
+    assert page.count("<svg") == 3
+    assert "<td>silver</td><td>" in page
+    assert "amount</td><td>100.00%" in page
+
+
+@pytest.mark.spark
+def test_metrics_that_reach_nobody_hold_up_nothing(
+    settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(make_topic(settings.bronze_topic), [event(n) for n in range(4)])
+    own = dataclasses.replace(settings, prometheus_file="/nowhere/at/all", max_offsets_per_trigger=2)
+    assert silver.run(make_context(own))["rows"] == 4
+    assert capsys.readouterr().err.count("metrics don't reach the Prometheus file") == 1
+
+
+def test_a_report_of_nothing(settings: Any, make_topic: Any) -> None:
+    from pipeline.kafka import Kafka
+
+    own = dataclasses.replace(settings, metrics_topic=make_topic(f"{settings.bronze_topic}.metrics"))
+    with pytest.raises(SettingsError, match="there are no metrics"):
+        report.write(own, Kafka(own))

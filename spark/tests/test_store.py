@@ -1,0 +1,178 @@
+"""A topic into a database, by each of the three strategies, interrupted at every step.
+
+Rule: rows are inserted, not upserted (but for the strategy that says so): a record that came twice would end the job.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import store
+from pipeline.database import open_database
+from pipeline.errors import CheckpointError, PipelineError, SchemaError
+from pipeline.offsets import JOB, STRATEGIES, stored_offsets
+from pipeline.settings import EVENT_SCHEMA, Settings
+
+pytestmark = pytest.mark.spark
+Pull = Callable[..., Any]
+
+
+@pytest.fixture(params=["checkpoint", "kafka", "store"])
+def strategy(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def rows(settings: Settings, columns: str = "event_id") -> list[Any]:
+    database = open_database(settings.database_url)
+    try:
+        return sorted(database.execute(f'SELECT {columns} FROM "{settings.table}"'))
+    finally:
+        database.close()
+
+
+def rejected(settings: Settings) -> list[Any]:
+    return rows(dataclasses.replace(settings, table=store.rejected_table(settings.table)), "source_offset, reason")
+
+
+def offsets(settings: Settings) -> dict[int, int]:
+    database = open_database(settings.database_url)
+    try:
+        return stored_offsets(database, settings.table, settings.bronze_topic)
+    finally:
+        database.close()
+
+
+def pull_the_plug(*_: Any, **__: Any) -> None:
+    raise PipelineError("the plug was pulled")
+
+
+def after(original: Callable[..., Any]) -> Pull:
+    def work_and_fail(*arguments: Any, **keywords: Any) -> None:
+        original(*arguments, **keywords)
+        pull_the_plug()
+
+    return work_and_fail
+
+
+def places(strategy: str) -> dict[str, tuple[Any, str, Pull]]:
+    """Where a run ends: what is replaced there, and by what."""
+    return {
+        "before the transaction": (store.Writer, "_insert", pull_the_plug),
+        "after the rows": (store.Writer, "_insert", after(store.Writer._insert)),
+        "after the offsets": (store, "store_offsets", after(store.store_offsets)),
+        "before the commit": (STRATEGIES[strategy], "in_transaction", after(STRATEGIES[strategy].in_transaction)),
+        "after the commit": (STRATEGIES[strategy], "after_commit", pull_the_plug),
+        "after all": (STRATEGIES[strategy], "after_commit", after(STRATEGIES[strategy].after_commit)),
+    }
+
+
+def test_ended_at_every_step(
+    strategy: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    settings = make_settings(offsets=strategy, max_offsets_per_trigger=20)
+    make_topic(settings.bronze_topic, 2)
+    number = 0
+    for target, name, replacement in places(strategy).values():
+        values = [event(number + n) for n in range(15)]
+        put(settings.bronze_topic, [{"value": v, "partition": n % 2} for n, v in enumerate([*values, b"broken"])])
+        number += 15
+        with monkeypatch.context() as patch:
+            patch.setattr(target, name, replacement)
+            with pytest.raises(PipelineError, match="the plug was pulled"):
+                store.run(make_context(settings))
+    context = make_context(settings)
+    store.run(context)
+    assert rows(settings) == sorted((f"e{n}",) for n in range(number))
+    assert len(rejected(settings)) == len(places(strategy))
+    assert offsets(settings) == {0: 48, 1: 48}
+    if strategy == "kafka":
+        assert context.kafka.committed(f"{JOB}-{settings.table}", settings.bronze_topic) == {0: 48, 1: 48}
+
+
+def test_postgresql(
+    strategy: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any,
+    new_postgresql_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    settings = make_settings(offsets=strategy, database=new_postgresql_database())
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [event(n, amount=n / 2) for n in range(10)] + [b"broken"])
+    target, name, replacement = places(strategy)["after the commit"]
+    with monkeypatch.context() as patch:
+        patch.setattr(target, name, replacement)
+        with pytest.raises(PipelineError, match="the plug was pulled"):
+            store.run(make_context(settings))
+    put(settings.bronze_topic, [event(10, at=61)])
+    store.run(make_context(settings))
+    assert rows(settings, "source_offset, event_id, amount") == [
+        (n if n < 10 else 11, f"e{n}", n / 2 if n < 10 else None) for n in range(11)
+    ]
+    assert rows(settings, "event_time")[-1][0].isoformat() == "2024-05-01T01:01:00+00:00"
+    assert rejected(settings) == [(10, "not JSON of the schema")]
+
+
+def test_values_and_a_new_column(settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any) -> None:
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [event(1, at=90, amount=2.5, kind="cart")])
+    store.run(make_context(settings))
+    columns = "source_topic, source_partition, source_offset, event_id, event_time, kind, amount"
+    expected = (settings.bronze_topic, 0, 0, "e1", "2024-05-01T01:30:00.000000Z", "cart", 2.5)
+    assert rows(settings, columns) == [expected]
+    put(settings.bronze_topic, [event(2, score=5)])
+    wider = dataclasses.replace(settings, schema=EVENT_SCHEMA + ", score INT")
+    store.run(make_context(wider))
+    assert rows(wider, "event_id, score") == [("e1", None), ("e2", 5)]
+    other = dataclasses.replace(settings, schema=EVENT_SCHEMA + ", score STRING")
+    with pytest.raises(SchemaError, match="column score of table events is INTEGER, and the job writes TEXT"):
+        store.run(make_context(other))
+
+
+def test_the_group_can_be_set_back(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any
+) -> None:
+    """What `kafka-consumer-groups --reset-offsets` does to the job: records are read again, and not stored again."""
+    settings = make_settings(offsets="kafka", group="set-back")
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [event(n) for n in range(10)])
+    context = make_context(settings)
+    store.run(context)
+    context.kafka.commit("set-back", settings.bronze_topic, {0: 4})
+    put(settings.bronze_topic, [event(10)])
+    assert store.run(context)["rows"] == 7
+    assert len(rows(settings)) == 11
+
+
+def test_the_store_decides_alone(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, tmp_path: Path
+) -> None:
+    """A table and its offsets that come back from a backup: the job goes on from there."""
+    settings = make_settings(offsets="store")
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [event(n) for n in range(10)])
+    store.run(make_context(settings))
+    database = open_database(settings.database_url)
+    with database.transaction():
+        database.execute('DELETE FROM "events" WHERE source_offset >= 6')
+        database.execute("UPDATE pipeline_offsets SET next_offset = 6")
+    database.close()
+    assert store.run(make_context(settings))["rows"] == 4
+    assert len(rows(settings)) == 10
+
+
+def test_strategies_do_not_mix_unnoticed(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, tmp_path: Path
+) -> None:
+    settings = make_settings()
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [event(1)])
+    store.run(make_context(settings))
+    by_store = dataclasses.replace(settings, offsets="store")
+    put(settings.bronze_topic, [event(2)])
+    store.run(make_context(by_store))  # knows what the other one wrote
+    assert len(rows(settings)) == 2
+    with pytest.raises(CheckpointError, match="was written with another checkpoint"):
+        store.run(make_context(settings))
+    assert len(rows(settings)) == 2
