@@ -1,0 +1,183 @@
+"""A group of members that are processes, and the producer that keeps them busy."""
+# mypy: disable-error-code="attr-defined"
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from interop.conftest import ROOT
+from interop.waiting import eventually
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A client and its settings, in the client's own names."""
+
+    client: str
+    settings: dict[str, Any]
+
+
+class Member:
+    """`interop.member` as a process."""
+
+    def __init__(self, kind: Kind, bootstrap: str, group: str, topic: str, files: Path) -> None:
+        command = [sys.executable, "-m", "interop.member", kind.client, bootstrap, group, topic]
+        self._values, self._log = files.with_suffix(".values"), files.with_suffix(".log")
+        with self._values.open("ab") as out, self._log.open("ab") as err:
+            self._process = subprocess.Popen([*command, json.dumps(kind.settings)], cwd=ROOT, stdout=out, stderr=err)
+
+    @property
+    def values(self) -> list[bytes]:
+        """What it has read; a line that is still being written does not count."""
+        return self._values.read_bytes().split(b"\n")[:-1]
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()[-2_000:]
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def ask_to_leave(self) -> None:
+        self._process.terminate()
+
+    def await_end(self) -> None:
+        assert self._process.wait(30) == 0, self.log
+
+
+class Feed:
+    """Writes numbered records, round the partitions, until told to stop."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2})
+        self._topic, self._partitions, self.sent = topic, partitions, 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            for _ in range(10):
+                self._producer.produce(self._topic, b"%d" % self.sent, partition=self.sent % self._partitions)
+                self.sent += 1
+            self._producer.poll(0)
+            self._stop.wait(0.01)
+
+    def stop(self) -> None:
+        """Wait until everything is acknowledged."""
+        self._stop.set()
+        self._thread.join()
+        assert self._producer.flush(60) == 0
+
+
+class Crew:
+    """A group, a topic of its own, and a running producer."""
+
+    def __init__(self, bootstrap: str, group: str, directory: Path, partitions: int = 6) -> None:
+        self.group, self.topic = group, f"{group}-topic"
+        self._bootstrap, self._directory, self._partitions = bootstrap, directory, partitions
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self.admin.create_topics([NewTopic(self.topic, partitions, 1)])[self.topic].result(20)
+        self.members: list[Member] = []
+        self._everyone: list[Member] = []
+        self.feed = Feed(bootstrap, self.topic, partitions)
+
+    def start(self, kind: Kind) -> Member:
+        files = self._directory / f"{len(self._everyone)}-{kind.client}"
+        member = Member(kind, self._bootstrap, self.group, self.topic, files)
+        self.members.append(member)
+        self._everyone.append(member)
+        return member
+
+    def leave(self, member: Member) -> None:
+        self.members.remove(member)
+        member.ask_to_leave()
+        member.await_end()
+
+    def kill(self, member: Member) -> None:
+        self.members.remove(member)
+        member.kill()
+
+    @property
+    def seen(self) -> Counter[bytes]:
+        return Counter(value for member in self._everyone for value in member.values)
+
+    @property
+    def logs(self) -> str:
+        return "".join(f"--- {number}\n{member.log}" for number, member in enumerate(self._everyone))
+
+    def described(self) -> dict[str, int]:
+        """Member id to the number of its partitions; empty too as long as a starting Kafka has no coordinator."""
+        try:
+            group = self.admin.describe_consumer_groups([self.group], request_timeout=2)[self.group].result()
+        except KafkaException:
+            return {}
+        return {
+            member.member_id: len(member.assignment.topic_partitions) if member.assignment else 0
+            for member in group.members
+        }
+
+    def await_shares(self, timeout_s: float = 30) -> None:
+        """Until the members have the same number of partitions each, and those who died are gone."""
+        shares = [self._partitions // len(self.members)] * len(self.members)
+        deadline = time.monotonic() + timeout_s
+        while (found := sorted(self.described().values())) != shares and time.monotonic() < deadline:
+            self.check_health()
+            time.sleep(0.1)
+        assert found == shares, f"the members have {found} partitions\n{self.logs}"
+
+    def committed(self) -> dict[int, int]:
+        asked = [ConsumerGroupTopicPartitions(self.group)]
+        found = self.admin.list_consumer_group_offsets(asked)[self.group].result(20).topic_partitions
+        return {each.partition: each.offset for each in found}
+
+    def log_ends(self) -> dict[int, int]:
+        asked = {TopicPartition(self.topic, number): OffsetSpec.latest() for number in range(self._partitions)}
+        return {place.partition: future.result(20).offset for place, future in self.admin.list_offsets(asked).items()}
+
+    def check_health(self) -> None:
+        """Nobody has given up."""
+        assert all(member.running for member in self.members), self.logs
+
+    def finish(self, timeout_s: float = 30) -> None:
+        """Stop the producer; every record is read by somebody, every offset committed, every living member well."""
+        self.feed.stop()
+        sent = {b"%d" % number for number in range(self.feed.sent)}
+        deadline = time.monotonic() + timeout_s
+        while (missing := sent - self.seen.keys()) and time.monotonic() < deadline:
+            self.check_health()
+            time.sleep(0.1)
+        assert not missing, f"{len(missing)} of {len(sent)} were never read, as {sorted(missing)[:5]}\n{self.logs}"
+        eventually(self.committed, self.log_ends(), 10)
+        self.check_health()
+        for member in self.members:
+            member.ask_to_leave()
+        for member in self.members:
+            member.await_end()
+        eventually(self.described, {}, 10)
+        assert self.committed() == self.log_ends()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.feed.stop()
+        for member in self._everyone:
+            member.kill()
