@@ -1,0 +1,205 @@
+"""Is everything in a data directory as it should be?
+
+Rule: the batches are the truth. Their CRCs, offsets and epochs are checked first; then every index, snapshot and
+checkpoint is held against them. A finding is an `error` if records are lost or unreadable, and a `warning` if a broker
+that starts on the directory mends it by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pykafka_broker.log.checkpoints import PARTITION_METADATA, read_partition_metadata
+from pykafka_broker.log.files import CachedFile, FileCache
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.index import OffsetIndex, TimeIndex
+from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from pykafka_broker.log.leader_epochs import LeaderEpochs
+from pykafka_broker.log.producer_loading import replay_batch
+from pykafka_broker.log.producer_snapshot import CorruptSnapshot, encode, read_snapshot
+from pykafka_broker.log.producer_state import ProducerState
+from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
+from pykafka_broker.log.tool.folders import Folder, Row, base_of, partition_folders
+from pykafka_broker.log.transaction_index import AbortedTransaction, TransactionIndex
+from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.record import iter_records
+
+
+def verify(fs: FileSystem, path: str) -> Iterator[Row]:
+    """Findings, and for each partition a row of type `partition` that says how far it goes."""
+    for folder in partition_folders(fs, path):
+        yield from PartitionCheck(folder).run()
+
+
+class PartitionCheck:
+    """Reads one partition from end to end."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._cache = FileCache(folder.fs)
+        self._findings: list[Row] = []
+        self._producers = ProducerState(folder.name)
+        self._producers_known = True  # false after compaction or damage: then snapshots can't be held against batches
+        self._epochs: list[tuple[int, int]] = []
+        self._end = 0
+        self._batches = self._records = 0
+
+    def run(self) -> list[Row]:
+        logs = self._folder.files(".log")
+        if logs:
+            self._end = base_of(logs[0])
+        self._producers_known = not logs or base_of(logs[0]) == 0
+        for path in logs:
+            self._check_segment(path)
+        self._check_orphans(logs)
+        self._check_small_files()
+        summary: Row = {
+            "type": "partition",
+            "file": self._folder.name,
+            "segments": len(logs),
+            "batches": self._batches,
+            "records": self._records,
+            "log_end_offset": self._end,
+        }
+        return [*self._findings, summary]
+
+    def _found(self, severity: str, path: str, problem: str) -> None:
+        name = path.rpartition("/")[2]
+        self._findings.append({"type": severity, "file": f"{self._folder.name}/{name}", "problem": problem})
+
+    # -- a segment
+
+    def _check_segment(self, path: str) -> None:
+        base = base_of(path)
+        if base < self._end:
+            self._found("error", path, f"begins at {base}, but the segment before it ends at {self._end}")
+        self._check_snapshot(base)
+        handle = self._folder.fs.open(path, writable=False)
+        batches: list[ScannedBatch] = []
+        aborted: list[AbortedTransaction] = []
+        try:
+            for batch in scan(handle, path, 0, handle.size(), verify=True):
+                self._check_batch(path, batch, aborted)
+                batches.append(batch._replace(data=memoryview(b"")))
+        except DamagedLog as damage:
+            lost = handle.size() - damage.position
+            self._found("error", path, f"byte {damage.position}: {damage.reason}; {lost} bytes can't be read")
+            self._producers_known = False
+        self._check_offset_index(path, base, batches)
+        self._check_time_index(path, base, batches)
+        self._check_transactions(path, aborted)
+
+    def _check_batch(self, path: str, batch: ScannedBatch, aborted: list[AbortedTransaction]) -> None:
+        header = batch.header
+        if header.base_offset < self._end:
+            self._found("error", path, f"byte {batch.position}: offset {header.base_offset} after {self._end - 1}")
+        elif header.base_offset > self._end:
+            self._producers_known = False  # compacted
+        latest = self._epochs[-1][0] if self._epochs else -1
+        if header.partition_leader_epoch > latest:
+            self._epochs.append((header.partition_leader_epoch, header.base_offset))
+        try:
+            count = sum(1 for _ in iter_records(batch.data, header))
+            ended = replay_batch(self._producers, batch)
+        except CorruptBatch as error:
+            self._found("error", path, f"byte {batch.position}: {error}")
+            return
+        if ended is not None:
+            aborted.append(ended)
+        if count <= header.last_offset_delta:
+            self._producers_known = False
+        self._batches += 1
+        self._records += count
+        self._end = header.next_offset
+
+    def _check_offset_index(self, log_path: str, base: int, batches: list[ScannedBatch]) -> None:
+        path = log_path[: -len(".log")] + ".index"
+        if not self._folder.fs.exists(path):
+            if batches:
+                self._found("warning", path, "is missing")
+            return
+        by_position = {batch.position: batch.header for batch in batches}
+        before = (-1, -1)
+        for entry in OffsetIndex(CachedFile(self._cache, path), base, fresh=False).entries():
+            header = by_position.get(entry[1])
+            # releases before 4.0 named the last of several batches that were written at once
+            if header is None or header.last_offset > base + entry[0]:
+                self._found("warning", path, f"says that offset {base + entry[0]} is at byte {entry[1]}")
+                return
+            if entry[0] <= before[0] or entry[1] <= before[1]:
+                self._found("warning", path, f"offset {base + entry[0]} is out of order")
+                return
+            before = entry[0], entry[1]
+
+    def _check_time_index(self, log_path: str, base: int, batches: list[ScannedBatch]) -> None:
+        path = log_path[: -len(".log")] + ".timeindex"
+        if not self._folder.fs.exists(path):
+            if batches:
+                self._found("warning", path, "is missing")
+            return
+        stamps = {batch.header.last_offset: batch.header.max_timestamp for batch in batches}
+        before = (-1, -1)
+        for entry in TimeIndex(CachedFile(self._cache, path), base, fresh=False).entries():
+            if stamps.get(base + entry[1]) != entry[0]:
+                self._found("warning", path, f"says that the batch up to offset {base + entry[1]} is of {entry[0]}")
+                return
+            if entry[0] <= before[0] or entry[1] <= before[1]:
+                self._found("warning", path, f"time {entry[0]} is out of order")
+                return
+            before = entry[0], entry[1]
+
+    def _check_transactions(self, log_path: str, aborted: list[AbortedTransaction]) -> None:
+        path = log_path[: -len(".log")] + ".txnindex"
+        try:
+            entries = TransactionIndex(CachedFile(self._cache, path), fresh=False).entries
+        except ValueError as error:
+            self._found("warning", path, str(error))
+            return
+        if self._producers_known and entries != aborted:
+            self._found(
+                "error", path, f"has {len(entries)} aborted transactions, the log {len(aborted)}, or other ones"
+            )
+
+    # -- what stands beside the segments
+
+    def _check_snapshot(self, offset: int) -> None:
+        path = f"{self._folder.path}/{offset:020d}.snapshot"
+        if not self._folder.fs.exists(path):
+            return
+        try:
+            entries = read_snapshot(self._folder.fs, path)
+        except CorruptSnapshot as error:
+            self._found("warning", path, str(error))
+            return
+        if self._producers_known:
+            found = ProducerState(self._folder.name)
+            found.restore(entries)
+            known = set(self._producers.entries)
+            if not set(found.entries) <= known or (
+                set(found.entries) == known and encode(found) != encode(self._producers)
+            ):
+                self._found("warning", path, "does not say what the batches before it say of their producers")
+
+    def _check_orphans(self, logs: list[str]) -> None:
+        bases = set(map(base_of, logs))
+        for suffix in (".index", ".timeindex", ".txnindex"):
+            for path in self._folder.files(suffix):
+                if base_of(path) not in bases:
+                    self._found("warning", path, "belongs to no segment")
+        for path in self._folder.files(".snapshot"):
+            if base_of(path) == self._end:
+                if base_of(path) not in bases:
+                    self._check_snapshot(self._end)
+            elif base_of(path) not in bases:
+                self._found("warning", path, "belongs to no segment")
+
+    def _check_small_files(self) -> None:
+        folder = self._folder
+        if folder.offsets.recovery_point > self._end:
+            synced = folder.offsets.recovery_point
+            self._found("error", folder.path, f"ends at offset {self._end}, but had been synced up to {synced}")
+        if read_partition_metadata(folder.fs, f"{folder.path}/{PARTITION_METADATA}") is None:
+            self._found("warning", PARTITION_METADATA, "is missing or names no topic id")
+        found = LeaderEpochs.load(folder.fs, f"{folder.path}/{EPOCHS_FILE}").entries
+        if self._epochs and (not found or found[-1][0] < self._epochs[-1][0]):
+            self._found("warning", EPOCHS_FILE, f"does not know the leader epoch {self._epochs[-1][0]}")
