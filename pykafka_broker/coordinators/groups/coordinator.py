@@ -23,6 +23,11 @@ from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.offset_requests import OffsetRequests
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
 from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.streams import listing as streams_listing
+from pykafka_broker.coordinators.streams import stored as streams_stored
+from pykafka_broker.coordinators.streams.group import StreamsGroup
+from pykafka_broker.coordinators.streams.protocol import StreamsEffects, StreamsProtocol
+from pykafka_broker.coordinators.streams.replay import StreamsReplay
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
@@ -38,6 +43,8 @@ from pykafka_broker.protocol.messages.offset_delete_request import OffsetDeleteR
 from pykafka_broker.protocol.messages.offset_delete_response import OffsetDeleteResponse
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup
 from pykafka_broker.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
+from pykafka_broker.protocol.messages.streams_group_describe_response import DescribedGroup as DescribedStreamsGroup
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.protocol.messages.sync_group_response import SyncGroupResponse
 from pykafka_broker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
@@ -67,6 +74,8 @@ class GroupCoordinator:
         self._migration = Migration(self.table, self._classic.rebalance, self._consumer)
         self._classic_members = ClassicMembers(self.table, self._consumer, self._migration)
         self._consumer_replay = ConsumerReplay(self.table)
+        self._streams = StreamsProtocol(self.table)
+        self._streams_replay = StreamsReplay(self.table)
         self._offset_requests = OffsetRequests(self.table, self.offsets, self._keep_alive)
 
     @property
@@ -87,8 +96,8 @@ class GroupCoordinator:
                 self._classic_members.join(group, join)
             elif group is None or isinstance(group, ClassicGroup):
                 self._classic.join(group, join)
-            elif isinstance(group, ConsumerGroup):
-                effects.records += consumer_stored.group_tombstones(group)
+            elif isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty:
+                effects.records += _group_tombstones(group)
                 self._classic.join(None, join)
             else:
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -197,6 +206,12 @@ class GroupCoordinator:
             return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
 
+    # The streams protocol
+
+    def streams_heartbeat(self, request: StreamsGroupHeartbeatRequest, caller: Caller, now: int) -> StreamsEffects:
+        """StreamsGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1."""
+        return self._streams.heartbeat(request, caller, now)
+
     # Offsets
 
     def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, now: int) -> Effects:
@@ -236,6 +251,10 @@ class GroupCoordinator:
         default = self.table.config.group_consumer_assignors[0]
         return consumer_listing.describe(group, self.table.topics, default)
 
+    def describe_streams(self, group_id: str) -> DescribedStreamsGroup:
+        """One group of a StreamsGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
+        return streams_listing.describe(self._streams.existing(group_id))
+
     def delete_group(self, group_id: str) -> Effects:
         """One group of a DeleteGroups request; the reply is an ErrorCode."""
         effects = Effects(ErrorCode.NONE, key=group_id)
@@ -274,6 +293,8 @@ class GroupCoordinator:
             self._classic.replay(key_message.group, value_message, now)
         elif self._consumer_replay.takes(key_message):
             self._consumer_replay.replay(key_message, value_message)
+        elif self._streams_replay.takes(key_message):
+            self._streams_replay.replay(key_message, value_message)
 
     def replay_end_txn(self, producer_id: int, committed: bool, owns: Callable[[str], bool] | None = None) -> None:
         """A transaction marker stands in a log; `owns` says which groups are that log's."""
@@ -291,6 +312,8 @@ class GroupCoordinator:
                 self._classic.on_loaded(group, effects, now)
             elif isinstance(group, ConsumerGroup):
                 self._consumer.on_loaded(group, now)
+            elif isinstance(group, StreamsGroup):
+                self._streams.on_loaded(group, now)
             done.append(effects)
         return [effects for effects in done if effects.records or effects.completions]
 
@@ -329,6 +352,8 @@ class GroupCoordinator:
             self._classic.rebalance.on_timer(key, group, effects, now)
         elif isinstance(group, ConsumerGroup):
             self._consumer.on_timer(key, group, effects, now)
+        elif isinstance(group, StreamsGroup):
+            self._streams.on_timer(key, group, effects, now)
         return effects
 
     def _start_expiry(self, now: int) -> None:
@@ -353,7 +378,9 @@ class GroupCoordinator:
             self.table.newest_topic_version = version
         changed = frozenset(names)
         for group in self.groups.values():
-            if isinstance(group, ConsumerGroup) and (group.regexes or group.reads_any(changed)):
+            if isinstance(group, StreamsGroup):
+                group.metadata_stale |= group.reads_any(changed)
+            elif isinstance(group, ConsumerGroup) and (group.regexes or group.reads_any(changed)):
                 group.metadata_stale = True
 
     def on_topics_deleted(self, names: Iterable[str]) -> list[Effects]:
@@ -369,6 +396,8 @@ class GroupCoordinator:
 
 def _group_tombstones(group: Group) -> list[KeyValue]:
     """All records of a group but its offsets."""
+    if isinstance(group, StreamsGroup):
+        return streams_stored.group_tombstones(group)
     if isinstance(group, ConsumerGroup):
         return consumer_stored.group_tombstones(group)
     return [stored.group_metadata_tombstone(group.group_id)]

@@ -1,0 +1,85 @@
+"""StreamsGroupHeartbeat v0 (KIP-1071).
+
+Behaviour: epoch 0 joins with a topology, -1 leaves; the answer carries tasks when there are new ones, and statuses.
+Internal topics that the topology lacks are created at once, and the next heartbeat finds them; what can't be created
+is told in the status of this one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
+from pykafka_broker.coordinators.streams.configured import MISSING_INTERNAL_TOPICS
+from pykafka_broker.coordinators.streams.topology import mentioned_topics
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Topology
+from pykafka_broker.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+FEATURE = "streams.version"
+PROTOCOL = "streams"
+
+
+def is_enabled(broker: Broker) -> bool:
+    """Whether this cluster offers the streams protocol."""
+    return (
+        broker.image.features.get(FEATURE, 0) >= 1 and PROTOCOL in broker.config.group_coordinator_rebalance_protocols
+    )
+
+
+@handles(ApiKey.STREAMS_GROUP_HEARTBEAT)
+def streams_group_heartbeat(
+    broker: Broker, context: RequestContext, request: StreamsGroupHeartbeatRequest
+) -> StreamsGroupHeartbeatResponse:
+    if not is_enabled(broker):
+        return StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    if request.topology is not None and (problem := _name_problem(request.topology)) is not None:
+        return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
+    host, now = broker.groups, context.now
+    error = host.refusal(request.group_id, now)
+    if error is not ErrorCode.NONE and request.group_id:
+        return StreamsGroupHeartbeatResponse(error_code=error)
+    effects = host.coordinator.streams_heartbeat(request, host.caller(context), now)
+    reply: StreamsGroupHeartbeatResponse = host.answer(effects, now)
+    if effects.missing_topics:
+        failures = _create(broker, effects.missing_topics, now)
+        for status in reply.status or ():
+            if failures and status.status_code == MISSING_INTERNAL_TOPICS:
+                status.status_detail += f"; Creation failed: {', '.join(failures)}."
+    return reply
+
+
+def _name_problem(topology: Topology) -> str | None:
+    """What is wrong with the names that a topology uses, in Kafka's words."""
+    names = mentioned_topics(topology)
+    prohibited = [name for name in names if name in INTERNAL_TOPICS]
+    if prohibited:
+        return f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
+    invalid = [name for name in names if name_problem(name) is not None]
+    return f"Topic names {','.join(invalid)} are not valid topic names." if invalid else None
+
+
+def _create(broker: Broker, topics: list[CreatableTopic], now: int) -> list[str]:
+    """Create internal topics; returns what went wrong, topic by topic."""
+    from pykafka_broker.cluster.topics import create_topics
+
+    effects = create_topics(broker.metadata.controller, CreateTopicsRequest(topics), 0)
+    failures = [
+        f"{result.name} ({result.error_message or ErrorCode(result.error_code).name})"
+        for result in effects.reply.topics
+        if result.error_code != ErrorCode.NONE
+    ]
+    if effects.records:
+        try:
+            broker.commit_metadata(effects.records, now)
+        except ApiError as error:
+            failures.append(str(error))
+    return failures

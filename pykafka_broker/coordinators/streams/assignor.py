@@ -1,0 +1,158 @@
+"""Who should have which task: the sticky assignor, the only one that Kafka 4.3 has for streams groups.
+
+Rule: every member gets as many active tasks as any other, give or take one, and keeps what it has as far as that
+allows; then those with a standby copy come first. Standby tasks, copies of tasks with state, never share a process with
+another copy. Where nothing else decides, the least loaded process is next, and then the order of ids, so that the same
+group is always given the same answer. Warm-up tasks are never assigned: Kafka 4.3 has none either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from pykafka_broker.coordinators.streams.tasks import Target, Task, collect, pairs
+
+
+class MemberSpec(NamedTuple):
+    """A member, and its target so far."""
+
+    process_id: str
+    before: Target
+
+
+def assign(
+    members: Mapping[str, MemberSpec], task_counts: Mapping[str, int], stateful: Collection[str], standbys: int
+) -> dict[str, Target]:
+    """A target for every member."""
+    assignment = _Assignment(members)
+    # Partition by partition, so that a member gets tasks of several subtopologies.
+    tasks = [
+        (name, partition)
+        for partition in range(max(task_counts.values(), default=0))
+        for name in sorted(task_counts)
+        if partition < task_counts[name]
+    ]
+    if members:
+        assignment.assign_active(tasks)
+        assignment.assign_standby([task for task in tasks if task[0] in stateful], standbys)
+    return assignment.targets()
+
+
+class _Member:
+    """A member and what it has been given."""
+
+    def __init__(self, member_id: str, spec: MemberSpec) -> None:
+        self.id = member_id
+        self.process_id = spec.process_id
+        self.had_active = set(pairs(spec.before.active))
+        self.had_standby = set(pairs(spec.before.standby))
+        self.active: set[Task] = set()
+        self.standby: set[Task] = set()
+
+    @property
+    def load(self) -> int:
+        return len(self.active) + len(self.standby)
+
+
+class _Assignment:
+    """One assignment on its way."""
+
+    def __init__(self, members: Mapping[str, MemberSpec]) -> None:
+        self._members = [_Member(member_id, members[member_id]) for member_id in sorted(members)]
+        self._processes: dict[str, list[_Member]] = {}
+        for member in self._members:
+            self._processes.setdefault(member.process_id, []).append(member)
+        self._holders: dict[Task, set[str]] = {}  # the processes that have a copy of a task
+        self._active_owners: dict[Task, _Member] = {}
+        self._standby_owners: dict[Task, list[_Member]] = {}
+        for member in self._members:
+            for task in member.had_active:
+                self._active_owners[task] = member
+            for task in member.had_standby:
+                self._standby_owners.setdefault(task, []).append(member)
+
+    def targets(self) -> dict[str, Target]:
+        return {member.id: Target(collect(member.active), collect(member.standby)) for member in self._members}
+
+    # Active tasks
+
+    def assign_active(self, tasks: list[Task]) -> None:
+        quota = _Quota(len(tasks), len(self._members))
+        rest = []
+        for task in tasks:
+            owner = self._active_owners.get(task)
+            if owner is not None and quota.has_room(owner.active):
+                self._give_active(task, owner, quota)
+            else:
+                rest.append(task)
+        last = []
+        for task in rest:
+            ready = [member for member in self._standby_owners.get(task, ()) if quota.has_room(member.active)]
+            if ready:
+                self._give_active(task, self._least_loaded(ready), quota)
+            else:
+                last.append(task)
+        for task in last:
+            free = [member for member in self._members if quota.has_room(member.active)]
+            self._give_active(task, self._least_loaded(free), quota)
+
+    def _give_active(self, task: Task, member: _Member, quota: _Quota) -> None:
+        quota.take(member.active)
+        member.active.add(task)
+        self._holders.setdefault(task, set()).add(member.process_id)
+
+    # Standby tasks
+
+    def assign_standby(self, tasks: list[Task], copies: int) -> None:
+        """First to those who know the task already, as long as none of them gets more than its share."""
+        total = sum(member.load for member in self._members) + len(tasks) * copies
+        share = -(-total // len(self._members))
+        open_tasks = []
+        for task in tasks:
+            for left in range(copies, 0, -1):
+                former = [owner for owner in self._former_owners(task) if owner.load < share]
+                if not self._give_standby(task, former):
+                    open_tasks += [task] * left
+                    break
+        for task in open_tasks:
+            self._give_standby(task, self._members)
+
+    def _former_owners(self, task: Task) -> list[_Member]:
+        active = self._active_owners.get(task)
+        return [*self._standby_owners.get(task, ()), *([] if active is None else [active])]
+
+    def _give_standby(self, task: Task, candidates: Iterable[_Member]) -> bool:
+        """Whether one of the candidates could take it: its process must not have the task."""
+        holders = self._holders.setdefault(task, set())
+        free = [member for member in candidates if member.process_id not in holders]
+        if not free:
+            return False
+        member = self._least_loaded(free)
+        member.standby.add(task)
+        holders.add(member.process_id)
+        return True
+
+    # Load
+
+    def _least_loaded(self, members: Iterable[_Member]) -> _Member:
+        return min(members, key=lambda member: (self._process_load(member.process_id), member.load, member.id))
+
+    def _process_load(self, process_id: str) -> tuple[float, int]:
+        """Tasks for each thread; of two that are equal the larger process comes first."""
+        threads = self._processes[process_id]
+        return sum(member.load for member in threads) / len(threads), -len(threads)
+
+
+class _Quota:
+    """An even share for each: the remainder goes, one by one, to those who fill their share first."""
+
+    def __init__(self, tasks: int, members: int) -> None:
+        self._least, self._extra = divmod(tasks, members)
+
+    def has_room(self, tasks: Collection[Task]) -> bool:
+        return len(tasks) < self._least or (len(tasks) == self._least and self._extra > 0)
+
+    def take(self, tasks: Collection[Task]) -> None:
+        if len(tasks) == self._least:
+            self._extra -= 1

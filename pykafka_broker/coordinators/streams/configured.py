@@ -1,0 +1,224 @@
+"""How a topology fits the topics that there are: numbers of partitions and of tasks, and what is still to be created.
+
+Rule: a topology that can never run is an ApiError; one that could run with other topics is a `TopicProblem`, which
+members are told as a status with every heartbeat until it is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from pykafka_broker.coordinators.groups.group import Topics
+from pykafka_broker.coordinators.streams.topology import copartition_groups, required_topics, source_topics
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
+from pykafka_broker.protocol.stored.streams_group_topology_value import (
+    StreamsGroupTopologyValue,
+    Subtopology,
+    TopicInfo,
+)
+
+# Status codes of a StreamsGroupHeartbeat response.
+STALE_TOPOLOGY = 0
+MISSING_SOURCE_TOPICS = 1
+INCORRECTLY_PARTITIONED_TOPICS = 2
+MISSING_INTERNAL_TOPICS = 3
+SHUTDOWN_APPLICATION = 4
+ASSIGNMENT_DELAYED = 5
+
+NAMED_IN_A_STATUS = 3
+
+
+class TopicProblem(Exception):
+    """Why a topology can't run on the topics that there are."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+
+
+class ConfiguredTopology(NamedTuple):
+    """`task_counts`: subtopology to its number of tasks. `stateful`: those with changelogs. Ready without a problem."""
+
+    metadata_hash: int
+    task_counts: dict[str, int]
+    stateful: frozenset[str]
+    partitions: dict[str, int]  # of internal topics
+    missing: list[CreatableTopic]
+    problem: TopicProblem | None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.problem is None
+
+
+def configure(topology: StreamsGroupTopologyValue, topics: Topics, metadata_hash: int) -> ConfiguredTopology:
+    """Raises STREAMS_INVALID_TOPOLOGY."""
+    groups = [group for one in topology.subtopologies for group in copartition_groups(one)]
+    try:
+        return _Configuration(topology, topics).run(groups, metadata_hash)
+    except TopicProblem as problem:
+        return ConfiguredTopology(metadata_hash, {}, frozenset(), {}, [], problem)
+
+
+class _Configuration:
+    """One topology on its way."""
+
+    def __init__(self, topology: StreamsGroupTopologyValue, topics: Topics) -> None:
+        self._topology = topology
+        self._subtopologies = topology.subtopologies
+        self._topics = topics.topics
+        self._decided: dict[str, int] = {}  # of internal topics
+
+    def run(self, groups: list[set[str]], metadata_hash: int) -> ConfiguredTopology:
+        self._require_source_topics()
+        self._decide_repartition_topics()
+        for group in groups:
+            self._copartition(group)
+        self._decide_changelogs()
+        task_counts = {one.subtopology_id: self._widest_source(one) for one in self._subtopologies}
+        missing = self._missing()
+        problem = None
+        if missing:
+            names = _summary([topic.name for topic in missing])
+            problem = TopicProblem(MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {names}")
+        stateful = frozenset(one.subtopology_id for one in self._subtopologies if one.state_changelog_topics)
+        return ConfiguredTopology(metadata_hash, task_counts, stateful, self._decided, missing, problem)
+
+    def _count(self, topic: str) -> int | None:
+        """Partitions of a topic: those decided on here count, whether it is there or not."""
+        decided = self._decided.get(topic)
+        if decided is not None:
+            return decided
+        image = self._topics.get(topic)
+        return None if image is None else len(image.partitions)
+
+    def _require_source_topics(self) -> None:
+        missing = {topic for one in self._subtopologies for topic in one.source_topics if topic not in self._topics}
+        if missing:
+            raise TopicProblem(MISSING_SOURCE_TOPICS, f"Source topics {_summary(sorted(missing))} are missing.")
+
+    # Repartition topics
+
+    def _decide_repartition_topics(self) -> None:
+        """As many partitions as the widest source of those that write to it, if the application does not say."""
+        for one in self._subtopologies:
+            for topic in one.repartition_source_topics:
+                if topic.partitions:
+                    self._decided[topic.name] = topic.partitions
+        writers: dict[str, list[Subtopology]] = {}
+        for one in self._subtopologies:
+            for name in one.repartition_sink_topics:
+                writers.setdefault(name, []).append(one)
+        inner = {topic.name for one in self._subtopologies for topic in one.repartition_source_topics}
+        open_topics = [name for name in writers if name in inner and name not in self._decided]
+        while open_topics:
+            left = [name for name in open_topics if not self._decide_from(name, writers[name], inner)]
+            if len(left) == len(open_topics):
+                raise _invalid(
+                    "Failed to compute number of partitions for all repartition topics. There may be loops in the "
+                    "topology that cannot be resolved."
+                )
+            open_topics = left
+        if not inner <= self._decided.keys():
+            raise _invalid(
+                "Failed to compute number of partitions for all repartition topics, because a repartition source "
+                "topic is never used as a sink topic."
+            )
+
+    def _decide_from(self, name: str, writers: list[Subtopology], inner: Collection[str]) -> bool:
+        """Whether at least one source of a writer has a known number by now."""
+        counts = [
+            count
+            for writer in writers
+            for topic in source_topics(writer)
+            if (count := self._decided.get(topic) if topic in inner else self._count(topic)) is not None
+        ]
+        if not counts:
+            return False
+        self._decided[name] = max(counts)
+        return True
+
+    def _copartition(self, group: set[str]) -> None:
+        """Topics outside must agree; repartition topics follow them, or else the widest one among themselves."""
+        inner = {topic.name: topic.partitions for one in self._subtopologies for topic in one.repartition_source_topics}
+        outer = {topic: self._count(topic) or 0 for topic in sorted(group) if topic not in inner}
+        fixed = {topic: inner[topic] for topic in sorted(group) if inner.get(topic)}
+        if outer:
+            wanted = self._agreed(outer)
+        elif fixed:
+            wanted = self._agreed(fixed)
+        else:
+            wanted = max((self._decided[topic] for topic in group), default=0)
+        for topic in group:
+            if topic not in inner:
+                continue
+            if topic in fixed and fixed[topic] != wanted:
+                raise TopicProblem(
+                    INCORRECTLY_PARTITIONED_TOPICS,
+                    f"Number of partitions [{fixed[topic]}] of repartition topic [{topic}] doesn't match number of "
+                    f"partitions [{wanted}] of the source topic.",
+                )
+            self._decided[topic] = wanted
+
+    def _agreed(self, counts: dict[str, int]) -> int:
+        if len(set(counts.values())) > 1:
+            listed = ", ".join(f"{topic}={count}" for topic, count in counts.items())
+            raise TopicProblem(
+                INCORRECTLY_PARTITIONED_TOPICS,
+                f"Following topics do not have the same number of partitions: [{{{listed}}}]",
+            )
+        return next(iter(counts.values()))
+
+    # Changelogs and tasks
+
+    def _widest_source(self, subtopology: Subtopology) -> int:
+        counts = [self._count(topic) or 0 for topic in source_topics(subtopology)]
+        if not counts:
+            raise _invalid(f"No source topics found for subtopology {subtopology.subtopology_id}")
+        return max(counts)
+
+    def _decide_changelogs(self) -> None:
+        for one in self._subtopologies:
+            count = self._widest_source(one)
+            for topic in one.state_changelog_topics:
+                self._decided[topic.name] = count
+
+    def _missing(self) -> list[CreatableTopic]:
+        """Internal topics to be created. Raises for one that is there with another number of partitions."""
+        wanted: dict[str, TopicInfo] = {}
+        for one in self._subtopologies:
+            for topic in (*one.repartition_source_topics, *one.state_changelog_topics):
+                wanted[topic.name] = topic
+        for name in required_topics(self._topology):
+            image = self._topics.get(name)
+            if image is None or name not in wanted:
+                continue
+            if len(image.partitions) != self._decided[name]:
+                raise TopicProblem(
+                    INCORRECTLY_PARTITIONED_TOPICS,
+                    f"Existing topic {name} has different number of partitions: expected {self._decided[name]}, found "
+                    f"{len(image.partitions)}",
+                )
+            del wanted[name]
+        return [_creatable(topic, self._decided[topic.name]) for topic in wanted.values()]
+
+
+def _creatable(topic: TopicInfo, partitions: int) -> CreatableTopic:
+    configs = [CreatableTopicConfig(config.key, config.value) for config in topic.topic_configs]
+    return CreatableTopic(topic.name, partitions, topic.replication_factor or -1, [], configs)
+
+
+def _summary(names: Iterable[str]) -> str:
+    """The first three, and how many more there are."""
+    listed = list(names)
+    text = ", ".join(listed[:NAMED_IN_A_STATUS])
+    more = len(listed) - NAMED_IN_A_STATUS
+    return f"{text} and {more} additional topics" if more > 0 else text
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
