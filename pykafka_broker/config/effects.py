@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.registry import broker_keys, group_keys, topic_keys
 
 EFFECTS = ("honoured", "no effect", "refused")
@@ -21,15 +22,19 @@ HONOURED_TOPIC = frozenset(
         "compression.lz4.level",
         "compression.type",
         "compression.zstd.level",
+        "delete.retention.ms",
         "file.delete.delay.ms",
         "flush.messages",
         "flush.ms",
         "index.interval.bytes",
         "internal.segment.bytes",
+        "max.compaction.lag.ms",
         "max.message.bytes",
         "message.timestamp.after.max.ms",
         "message.timestamp.before.max.ms",
         "message.timestamp.type",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
         "min.insync.replicas",
         "retention.bytes",
         "retention.ms",
@@ -40,11 +45,31 @@ HONOURED_TOPIC = frozenset(
     ]
 )
 
-HONOURED_GROUP: frozenset[str] = frozenset()
+HONOURED_GROUP = frozenset(
+    [
+        "consumer.assignment.interval.ms",
+        "consumer.heartbeat.interval.ms",
+        "consumer.session.timeout.ms",
+        "share.assignment.interval.ms",
+        "share.auto.offset.reset",
+        "share.delivery.count.limit",
+        "share.heartbeat.interval.ms",
+        "share.isolation.level",
+        "share.partition.max.record.locks",
+        "share.record.lock.duration.ms",
+        "share.renew.acknowledge.enable",
+        "share.session.timeout.ms",
+        "streams.assignment.interval.ms",
+        "streams.heartbeat.interval.ms",
+        "streams.initial.rebalance.delay.ms",
+        "streams.num.standby.replicas",
+        "streams.session.timeout.ms",
+    ]
+)
 
 HONOURED_CLIENT_METRICS: frozenset[str] = frozenset()
 
-# Besides these, a broker key is honoured when the topic or group key that falls back to it is.
+# Besides these, a broker key is honoured when the topic or group key that falls back to it or is limited by it is.
 HONOURED_BROKER = frozenset(
     [
         "advertised.host.name",
@@ -59,13 +84,24 @@ HONOURED_BROKER = frozenset(
         "delete.topic.enable",
         "fetch.max.bytes",
         "group.consumer.assignors",
+        "group.consumer.max.size",
+        "group.consumer.migration.policy",
+        "group.coordinator.rebalance.protocols",
         "group.initial.rebalance.delay.ms",
         "group.max.session.timeout.ms",
         "group.max.size",
         "group.min.session.timeout.ms",
+        "group.share.max.share.sessions",
+        "group.share.max.size",
+        "group.streams.max.size",
         "host.name",
         "listener.security.protocol.map",
         "listeners",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.enable",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.threads",
         "log.dir",
         "log.dirs",
         "log.flush.offset.checkpoint.interval.ms",
@@ -77,6 +113,7 @@ HONOURED_BROKER = frozenset(
         "max.incremental.fetch.session.cache.slots",
         "max.request.partition.size.limit",
         "metadata.log.dir",
+        "metadata.log.max.record.bytes.between.snapshots",
         "metadata.log.segment.bytes",
         "metadata.log.segment.ms",
         "node.id",
@@ -92,8 +129,11 @@ HONOURED_BROKER = frozenset(
         "producer.id.expiration.check.interval.ms",
         "producer.id.expiration.ms",
         "replica.high.watermark.checkpoint.interval.ms",
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        "share.coordinator.snapshot.update.records.per.snapshot",
         "share.coordinator.state.topic.min.isr",
         "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.prune.interval.ms",
         "share.coordinator.state.topic.replication.factor",
         "share.coordinator.state.topic.segment.bytes",
         "socket.listen.backlog.size",
@@ -133,13 +173,18 @@ _REASONS = [
         ("no listener has TLS or SASL", r"ssl\.|sasl\.|principal\.|connection\.failed\.auth|.*max\.reauth"),
         ("there are no delegation tokens", r"delegation\.token\."),
         ("there is no tiered storage", r".*(remote\.|local\.retention)|follower\.fetch\.last\.tiered"),
-        ("one process is the whole cluster", r"controller\.|controlled\.|broker\.(heartbeat|session)|initial\.broker"),
+        (
+            "one process is the whole cluster",
+            r"controller\.|controlled\.|broker\.(heartbeat|session)|initial\.broker|add\.partitions\.to\.txn"
+            r"|request\.timeout|socket\.connection\.setup|metadata\.max\.idle",
+        ),
         ("a partition has one replica", r".*replica|.*leader\.|auto\.leader|inter\.broker|early\.start"),
         ("one event loop serves everything", r".*threads|.*thread\.pool\.size"),
-        ("there is no such buffer", r".*purgatory\.purge|queued\.max|.*cached\.buffer|.*load\.buffer"),
+        ("there is no such buffer", r".*purgatory\.purge|queued\.max|.*(cached|load|cleaner\.io)\.buffer"),
+        ("what a coordinator writes is appended at once", r".*append\.linger|.*write\.timeout|offsets\.commit\.t"),
         ("quotas are not enforced", r".*quota|.*throttle|alter\.log\.dirs"),
-        ("there are no metrics reporters", r".*metric|telemetry|auto\.include\.jmx"),
-        ("logs are not compacted yet", r".*log\.cleaner|.*compaction\.lag|delete\.retention|min\.cleanable"),
+        ("there are no metrics reporters", r".*metric|telemetry|auto\.include\.jmx|interval\.ms$|match$"),
+        ("there is no Java", r"security\.providers"),
         ("internal to Kafka", r"internal\.|unstable\."),
     )
 ]
@@ -183,6 +228,8 @@ def _with_synonyms() -> frozenset[str]:
     for keys, honoured in ((topic_keys(), HONOURED_TOPIC), (group_keys(), HONOURED_GROUP)):
         for name in honoured:
             derived.update(synonym for synonym, _ in keys[name].synonyms)
+    for name in HONOURED_GROUP:
+        derived.update(limit for limit in limits_of(name) if limit is not None)
     return frozenset(derived)
 
 

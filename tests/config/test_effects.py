@@ -14,6 +14,7 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.effects import (
     EFFECTS,
     HONOURED_BROKER,
+    HONOURED_GROUP,
     HONOURED_TOPIC,
     REFUSED,
     REFUSED_TOPIC,
@@ -56,7 +57,7 @@ def reads() -> dict[str, set[str]]:
         if path.relative_to(root).parts[0] in ("config", "cli", "protocol", "testing") or path.name in CHECKS:
             continue
         text = path.read_text()
-        for owner, attribute in re.findall(r"\b(\w+)(?=\.([a-z_0-9]+)\b)", text):
+        for owner, attribute in re.findall(r"(\w+|\))(?=\.([a-z_0-9]+)\b)", text):
             found.setdefault(attribute, set()).add(owner)
         # config["a.key"], and keys whose values a method of the config computes: replication_factor("a.key", brokers)
         for name in re.findall(r'(?:config\[|\.replication_factor\()"([a-z.0-9]+)"', text):
@@ -66,6 +67,8 @@ def reads() -> dict[str, set[str]]:
 
 def is_read(name: str) -> bool:
     owners = reads().get(READ_AS.get(name, name).replace(".", "_"), set())
+    if name in group_keys():
+        return bool(owners)  # nothing else has attributes of these names
     return any("config" in owner or owner in ("topic_defaults", "settings") for owner in owners)
 
 
@@ -80,19 +83,25 @@ def test_every_key_has_one_effect(scope: str) -> None:
 def test_lists_name_keys_that_exist() -> None:
     assert broker_keys().keys() >= HONOURED_BROKER | REFUSED.keys()
     assert topic_keys().keys() >= HONOURED_TOPIC | REFUSED_TOPIC.keys()
+    assert group_keys().keys() >= HONOURED_GROUP
     assert not HONOURED_BROKER & REFUSED.keys()
 
 
-@pytest.mark.parametrize("name", sorted((HONOURED_BROKER - READ_HERE) | HONOURED_TOPIC))
+@pytest.mark.parametrize("name", sorted((HONOURED_BROKER - READ_HERE) | HONOURED_TOPIC | HONOURED_GROUP))
 def test_an_honoured_key_is_read_somewhere(name: str) -> None:
     assert is_read(name)
 
 
-@pytest.mark.parametrize("scope", ["broker", "topic"])
+@pytest.mark.parametrize("scope", ["broker", "topic", "group"])
 def test_a_key_that_is_read_is_honoured(scope: str) -> None:
     """Whoever makes a key work adds it to `effects.py`."""
     read = {name for name in SCOPES[scope] if is_read(name)}
     assert {name for name in read if effect_of(scope, name)[0] != "honoured"} == set()
+
+
+def test_limits_of_an_honoured_group_key_are_honoured() -> None:
+    assert effect_of("broker", "group.consumer.min.session.timeout.ms") == ("honoured", "")
+    assert effect_of("broker", "group.share.max.delivery.count.limit") == ("honoured", "")
 
 
 def test_the_search_can_say_no() -> None:
