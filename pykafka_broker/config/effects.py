@@ -173,11 +173,8 @@ _REASONS = [
         ("no listener has TLS or SASL", r"ssl\.|sasl\.|principal\.|connection\.failed\.auth|.*max\.reauth"),
         ("there are no delegation tokens", r"delegation\.token\."),
         ("there is no tiered storage", r".*(remote\.|local\.retention)|follower\.fetch\.last\.tiered"),
-        (
-            "one process is the whole cluster",
-            r"controller\.|controlled\.|broker\.(heartbeat|session)|initial\.broker|add\.partitions\.to\.txn"
-            r"|request\.timeout|socket\.connection\.setup|metadata\.max\.idle",
-        ),
+        ("one process is the whole cluster", r"controll(er|ed)\.|broker\.(heartbeat|session)|initial\.broker"),
+        ("nobody has to be asked over the network", r"add\.partitions\.to|request\.timeout|socket\.connection\.setup"),
         ("a partition has one replica", r".*replica|.*leader\.|auto\.leader|inter\.broker|early\.start"),
         ("one event loop serves everything", r".*threads|.*thread\.pool\.size"),
         ("there is no such buffer", r".*purgatory\.purge|queued\.max|.*(cached|load|cleaner\.io)\.buffer"),
