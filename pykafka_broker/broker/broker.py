@@ -24,6 +24,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.group_host import GroupHost
+    from pykafka_broker.broker.share_host import ShareHost
     from pykafka_broker.broker.transaction_host import TransactionHost
     from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
     from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pykafka_broker.records.header import BatchHeader
 
 _SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
-_COORDINATORS = ("groups", "transactions")
+_COORDINATORS = ("groups", "transactions", "shares")
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
@@ -80,6 +81,8 @@ class Broker:
             self.transactions.start(now)
         if "__consumer_offsets" in self.image.topics:
             self.groups.start(now)
+        if "__share_group_state" in self.image.topics:
+            self.shares.start(now)
 
     def stop(self, now: int) -> None:
         """Write checkpoints and, last of all, the clean-shutdown marker."""
@@ -98,6 +101,13 @@ class Broker:
         from pykafka_broker.broker.transaction_host import TransactionHost
 
         return TransactionHost(self)
+
+    @cached_property
+    def shares(self) -> ShareHost:
+        """The share coordinator and the share partitions; made at their first use."""
+        from pykafka_broker.broker.share_host import ShareHost
+
+        return ShareHost(self)
 
     # -- metadata
 
@@ -189,7 +199,7 @@ class Broker:
     def _machines(self) -> list[Any]:
         """Whatever has deadlines, the coordinators once they are there."""
         made = self.__dict__
-        if len(self._timed) < 4:
+        if len(self._timed) < 2 + len(_COORDINATORS):
             self._timed = [self.purgatory, self.logs, *(made[name] for name in _COORDINATORS if name in made)]
         return self._timed
 
@@ -209,4 +219,6 @@ class Broker:
                 machine.on_deadline(now)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """A client has gone; coordinators that care are told."""
+        """A client has gone; coordinators that care are told. They act on it at their next deadline."""
+        if "shares" in self.__dict__:
+            self.shares.connection_closed(connection)

@@ -139,6 +139,8 @@ class Server:
         else:
             del self._per_ip[host]
         self.broker.connection_closed(connection.context)
+        if not self.stopping:
+            self._arm(now_ms())
         if not self._connections:
             self._drained.set()
         if not self._accepting and not self.stopping:

@@ -1,6 +1,7 @@
 """DeleteGroups v0-v2.
 
-Behaviour: each group is answered by itself; only an empty one can be deleted, and its offsets go with it (KIP-229).
+Behaviour: each group is answered by itself; only an empty one can be deleted, and its offsets go with it (KIP-229), a
+share group's state too (KIP-932).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -32,6 +34,9 @@ def _delete(broker: Broker, group_id: str, now: int) -> ErrorCode:
     try:
         if group_id:
             host.require(group_id, now)
+        group = host.coordinator.groups.get(group_id)
+        if isinstance(group, ShareGroup) and group.is_empty:
+            broker.shares.delete_topics(group, list(group.initialized), now)
         error: ErrorCode = host.answer(host.coordinator.delete_group(group_id), now)
     except ApiError as refused:
         return refused.code

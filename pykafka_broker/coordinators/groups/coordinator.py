@@ -23,6 +23,11 @@ from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.offset_requests import OffsetRequests
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
 from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.share import group_records as share_records
+from pykafka_broker.coordinators.share import listing as share_listing
+from pykafka_broker.coordinators.share.group_records import ShareReplay
+from pykafka_broker.coordinators.share.membership import ShareMembership
+from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.streams import listing as streams_listing
 from pykafka_broker.coordinators.streams import stored as streams_stored
 from pykafka_broker.coordinators.streams.group import StreamsGroup
@@ -43,6 +48,7 @@ from pykafka_broker.protocol.messages.offset_delete_request import OffsetDeleteR
 from pykafka_broker.protocol.messages.offset_delete_response import OffsetDeleteResponse
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup
 from pykafka_broker.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
+from pykafka_broker.protocol.messages.share_group_describe_response import DescribedGroup as DescribedShareGroup
 from pykafka_broker.protocol.messages.streams_group_describe_response import DescribedGroup as DescribedStreamsGroup
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
@@ -74,6 +80,8 @@ class GroupCoordinator:
         self._migration = Migration(self.table, self._classic.rebalance, self._consumer)
         self._classic_members = ClassicMembers(self.table, self._consumer, self._migration)
         self._consumer_replay = ConsumerReplay(self.table)
+        self.share = ShareMembership(self.table)
+        self._share_replay = ShareReplay(self.table)
         self._streams = StreamsProtocol(self.table)
         self._streams_replay = StreamsReplay(self.table)
         self._offset_requests = OffsetRequests(self.table, self.offsets, self._keep_alive)
@@ -251,6 +259,10 @@ class GroupCoordinator:
         default = self.table.config.group_consumer_assignors[0]
         return consumer_listing.describe(group, self.table.topics, default)
 
+    def describe_share(self, group_id: str) -> DescribedShareGroup:
+        """One group of a ShareGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
+        return share_listing.describe(self.share.group(group_id), self.table.topics)
+
     def describe_streams(self, group_id: str) -> DescribedStreamsGroup:
         """One group of a StreamsGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
         return streams_listing.describe(self._streams.existing(group_id))
@@ -295,6 +307,8 @@ class GroupCoordinator:
             self._consumer_replay.replay(key_message, value_message)
         elif self._streams_replay.takes(key_message):
             self._streams_replay.replay(key_message, value_message)
+        elif self._share_replay.takes(key_message):
+            self._share_replay.replay(key_message, value_message)
 
     def replay_end_txn(self, producer_id: int, committed: bool, owns: Callable[[str], bool] | None = None) -> None:
         """A transaction marker stands in a log; `owns` says which groups are that log's."""
@@ -314,6 +328,8 @@ class GroupCoordinator:
                 self._consumer.on_loaded(group, now)
             elif isinstance(group, StreamsGroup):
                 self._streams.on_loaded(group, now)
+            elif isinstance(group, ShareGroup):
+                self.share.on_loaded(group, now)
             done.append(effects)
         return [effects for effects in done if effects.records or effects.completions]
 
@@ -354,6 +370,8 @@ class GroupCoordinator:
             self._consumer.on_timer(key, group, effects, now)
         elif isinstance(group, StreamsGroup):
             self._streams.on_timer(key, group, effects, now)
+        elif isinstance(group, ShareGroup):
+            self.share.on_timer(key, group, effects)
         return effects
 
     def _start_expiry(self, now: int) -> None:
@@ -378,7 +396,7 @@ class GroupCoordinator:
             self.table.newest_topic_version = version
         changed = frozenset(names)
         for group in self.groups.values():
-            if isinstance(group, StreamsGroup):
+            if isinstance(group, StreamsGroup | ShareGroup):
                 group.metadata_stale |= group.reads_any(changed)
             elif isinstance(group, ConsumerGroup) and (group.regexes or group.reads_any(changed)):
                 group.metadata_stale = True
@@ -400,6 +418,8 @@ def _group_tombstones(group: Group) -> list[KeyValue]:
         return streams_stored.group_tombstones(group)
     if isinstance(group, ConsumerGroup):
         return consumer_stored.group_tombstones(group)
+    if isinstance(group, ShareGroup):
+        return share_records.group_tombstones(group)
     return [stored.group_metadata_tombstone(group.group_id)]
 
 

@@ -94,7 +94,7 @@ class LocalWire:
     def _serve(self) -> None:
         while self._unserved and not self._busy:
             now = self._world.now
-            reply = self._world.router.dispatch(self._connection, memoryview(self._unserved.popleft()), now)
+            reply = self._world.router.dispatch(self._connection, memoryview(bytearray(self._unserved.popleft())), now)
             if isinstance(reply, PendingReply):
                 self._busy = True
                 reply.parked.on_reply = lambda answer, pending=reply: self._answered(pending, answer)
@@ -118,6 +118,11 @@ class LocalWire:
         frame = self._answers.popleft()
         _, at = ResponseHeader.read(frame, 0, spec.response_header_version(version))
         return spec.response_class().decode(memoryview(frame)[at:], version)
+
+    def close(self) -> None:
+        """The connection breaks."""
+        self._world.broker.connection_closed(self._connection)
+        self._world.broker.settle(self._world.now)
 
     def is_quiet(self) -> bool:
         return not self._answers

@@ -42,6 +42,9 @@ class SocketWire:
         _, at = ResponseHeader.read(frame, 0, spec.response_header_version(version))
         return spec.response_class().decode(memoryview(frame)[at:], version)
 
+    def close(self) -> None:
+        self._socket.close()
+
     def is_quiet(self) -> bool:
         return not select.select([self._socket], [], [], QUIET_S)[0]
 

@@ -34,6 +34,8 @@ class Wire(Protocol):
     def is_quiet(self) -> bool:
         """Whether that answer is still out."""
 
+    def close(self) -> None: ...
+
 
 class World(Protocol):
     """What the scenario runs in."""

@@ -1,0 +1,68 @@
+"""AlterShareGroupOffsets v0 (KIP-932).
+
+Behaviour: the group must have no members; one that is not there comes to be. Partitions begin anew at the given
+offsets, whatever was delivered before, and -1 lets share.auto.offset.reset decide again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.api.share_group_offsets import NOT_HOSTED, empty_group
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.coordinators.share.share_group import FIRST_GROUP_EPOCH, Topics
+from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from pykafka_broker.protocol.messages.alter_share_group_offsets_response import (
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from pykafka_broker.protocol.runtime import ZERO_UUID
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+
+@handles(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
+def alter_share_group_offsets(
+    broker: Broker, context: RequestContext, request: AlterShareGroupOffsetsRequest
+) -> AlterShareGroupOffsetsResponse:
+    try:
+        group = empty_group(broker, request.group_id, context.now)
+    except ApiError as error:
+        return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    epoch = FIRST_GROUP_EPOCH if group is None else group.epoch
+    done: Topics = {}
+    topics = [_alter(broker, request.group_id, epoch, topic, done, context.now) for topic in request.topics]
+    if done:
+        broker.groups.apply(broker.groups.coordinator.share.initialized(request.group_id, done), context.now)
+    return AlterShareGroupOffsetsResponse(responses=topics)
+
+
+def _alter(
+    broker: Broker, group_id: str, epoch: int, wanted: AlterShareGroupOffsetsRequestTopic, done: Topics, now: int
+) -> AlterShareGroupOffsetsResponseTopic:
+    topic = broker.image.topics.get(wanted.topic_name)
+    topic_id = ZERO_UUID if topic is None else topic.id
+    results, altered = [], set()
+    for one in wanted.partitions:
+        result = AlterShareGroupOffsetsResponsePartition(one.partition_index)
+        try:
+            broker.shares.initialize(ShareKey(group_id, topic_id, one.partition_index), epoch, one.start_offset, now)
+            altered.add(one.partition_index)
+        except ApiError as error:
+            result.error_code = error.code
+            hosted = error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            result.error_message = error.message if hosted else NOT_HOSTED
+        results.append(result)
+    if altered:
+        done[topic_id] = (wanted.topic_name, frozenset(altered))
+    return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)

@@ -1,0 +1,89 @@
+"""DescribeShareGroupOffsets v0-v1 (KIP-932).
+
+Behaviour: null topics are all that the group has begun to read. A partition that it has not, or whose first offset is
+still to be found, has start offset -1; a group that is none has no topics.
+Versions: 1 tells the lag (KIP-1226).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.coordinators.share.share_group import ShareGroup
+from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT
+from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from pykafka_broker.protocol.messages.describe_share_group_offsets_response import (
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from pykafka_broker.protocol.runtime import ZERO_UUID
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+NO_LAG = -1
+
+
+@handles(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
+def describe_share_group_offsets(
+    broker: Broker, context: RequestContext, request: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse:
+    groups = []
+    for wanted in request.groups:
+        try:
+            if not is_enabled(broker):
+                raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+            if wanted.group_id:
+                broker.groups.require(wanted.group_id, context.now)
+            topics = _topics(broker, wanted, context.now)
+            groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, topics))
+        except ApiError as error:
+            groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, [], error.code, error.message))
+    return DescribeShareGroupOffsetsResponse(groups=groups)
+
+
+def _topics(
+    broker: Broker, wanted: DescribeShareGroupOffsetsRequestGroup, now: int
+) -> list[DescribeShareGroupOffsetsResponseTopic]:
+    if wanted.topics is not None:
+        asked = [(topic.topic_name, list(topic.partitions)) for topic in wanted.topics]
+    else:
+        group = broker.groups.coordinator.groups.get(wanted.group_id)
+        known = group.initialized if isinstance(group, ShareGroup) else {}
+        asked = [(name, sorted(numbers)) for name, numbers in known.values()]
+    topics = []
+    for name, numbers in asked:
+        topic = broker.image.topics.get(name)
+        topic_id = ZERO_UUID if topic is None else topic.id
+        partitions = [_partition(broker, ShareKey(wanted.group_id, topic_id, number), name, now) for number in numbers]
+        topics.append(DescribeShareGroupOffsetsResponseTopic(name, topic_id, partitions))
+    return topics
+
+
+def _partition(broker: Broker, key: ShareKey, topic: str, now: int) -> DescribeShareGroupOffsetsResponsePartition:
+    result = DescribeShareGroupOffsetsResponsePartition(key.partition, UNINITIALIZED)
+    if broker.image.partition(topic, key.partition) is None:
+        return result
+    state = broker.shares.loaded(key, now).summary(key)
+    if state is None:
+        return result
+    result.leader_epoch = state.leader_epoch
+    result.start_offset = state.start_offset
+    if state.start_offset != UNINITIALIZED and state.complete_count != UNKNOWN_COUNT:
+        end = broker.partition_log(topic, key.partition).high_watermark
+        result.lag = max(0, end - state.start_offset - state.complete_count)
+    else:
+        result.lag = NO_LAG
+    return result

@@ -1,0 +1,54 @@
+"""ShareAcknowledge v1-v2 (KIP-932).
+
+Behaviour: the request belongs to the member's share session and uses up an epoch of it; epoch -1 ends the session, and
+what the member still has is free for others.
+Versions: 2 renews acquisition locks (KIP-1222).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.api.share_requests import acknowledge, acknowledgements, member_of
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.router import handles
+from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
+from pykafka_broker.protocol.messages.share_acknowledge_response import (
+    PartitionData,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+
+@handles(ApiKey.SHARE_ACKNOWLEDGE)
+def share_acknowledge(
+    broker: Broker, context: RequestContext, request: ShareAcknowledgeRequest
+) -> ShareAcknowledgeResponse:
+    host, now, epoch = broker.shares, context.now, request.share_session_epoch
+    try:
+        member = member_of(broker, request, now)
+        if epoch == INITIAL_EPOCH:
+            raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        if epoch != FINAL_EPOCH:
+            host.sessions.go_on(member, epoch)
+        else:
+            host.sessions.require(member)
+    except ApiError as error:
+        return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
+    results = acknowledge(broker, member, acknowledgements(request.topics), request.is_renew_ack, now)
+    if epoch == FINAL_EPOCH:
+        host.close_session(member, now)
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    for (topic_id, partition), result in results.items():
+        topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id))
+        topic.partitions.append(PartitionData(partition, result.error_code, result.error_message))
+    return ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=host.partitions.limits(member[0]).lock_ms, responses=list(topics.values())
+    )

@@ -1,0 +1,148 @@
+"""ShareFetch v1-v2 (KIP-932).
+
+Behaviour: a request belongs to the member's share session: epoch 0 opens it, -1 ends it and frees what the member has.
+Acknowledgements that come along are taken first. Records are handed out up to `max_records`, with the last log batch
+whole unless the member wants exactly so many; the answer waits until there is something to hand out or `max_wait_ms`
+is over. A waiting fetch yields to the next request of its connection.
+Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how records are counted (KIP-1206).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pykafka_broker.broker.api.share_requests import (
+    AckResult,
+    TopicPartition,
+    acknowledge,
+    acknowledgements,
+    member_of,
+)
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.share_reader import ShareReader
+from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
+from pykafka_broker.protocol.messages.share_fetch_response import (
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchResponse,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+
+@handles(ApiKey.SHARE_FETCH)
+def share_fetch(broker: Broker, context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse | Parked:
+    now = context.now
+    acks = acknowledgements(request.topics)
+    try:
+        member = member_of(broker, request, now)
+        _check(request, bool(acks))
+        session = _session(broker, context, member, request)
+    except ApiError as error:
+        return ShareFetchResponse(error_code=error.code, error_message=error.message)
+    results = acknowledge(broker, member, acks, request.is_renew_ack, now)
+    if session is None:
+        broker.shares.close_session(member, now)
+        return _response(broker, member, {}, results)
+    attempt = ShareFetchAttempt(broker, member, session, request, results)
+    response = attempt.poll(now) if request.max_wait_ms > 0 else attempt.answer(now)
+    if response is not None:
+        return response
+    return Parked(
+        now + request.max_wait_ms, keys=attempt.watched(), poll=attempt.poll, expire=attempt.answer, yields=True
+    )
+
+
+def _check(request: ShareFetchRequest, has_acks: bool) -> None:
+    if request.is_renew_ack and (request.max_wait_ms or request.min_bytes or request.max_bytes or request.max_records):
+        raise ApiError(ErrorCode.INVALID_REQUEST)  # to renew is to ask for no records
+    if has_acks and request.share_session_epoch == INITIAL_EPOCH:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+
+
+def _session(
+    broker: Broker, context: RequestContext, member: Member, request: ShareFetchRequest
+) -> ShareSession | None:
+    """The member's session as it is after this request, None if the request ends it."""
+    sessions, epoch = broker.shares.sessions, request.share_session_epoch
+    if epoch == FINAL_EPOCH:
+        sessions.require(member)
+        return None
+    if epoch == INITIAL_EPOCH:
+        session = sessions.open(member, context.connection.id)
+    else:
+        session = sessions.go_on(member, epoch)
+    wanted = [(bytes(topic.topic_id), one.partition_index) for topic in request.topics for one in topic.partitions]
+    forgotten = [(bytes(topic.topic_id), one) for topic in request.forgotten_topics_data for one in topic.partitions]
+    session.update(wanted, forgotten)
+    return session
+
+
+class ShareFetchAttempt:
+    """One share fetch, tried as often as something moves in its partitions."""
+
+    __slots__ = ("_broker", "_member", "_min_bytes", "_partitions", "_reader", "_results")
+
+    def __init__(
+        self,
+        broker: Broker,
+        member: Member,
+        session: ShareSession,
+        request: ShareFetchRequest,
+        results: dict[TopicPartition, AckResult],
+    ) -> None:
+        self._broker = broker
+        self._member = member
+        self._results = results
+        self._min_bytes = request.min_bytes
+        self._partitions = session.in_turn()
+        self._reader = ShareReader(broker, member, request)
+
+    def watched(self) -> list[object]:
+        """The logs whose growth is waited for, and the share partitions whose locks may end."""
+        return self._reader.watched(self._partitions)
+
+    def poll(self, now: int) -> ShareFetchResponse | None:
+        """The answer, or None while it is worth waiting."""
+        if self._partitions and not self._reader.has(self._partitions, self._min_bytes, now):
+            return None
+        data = self._reader.read(self._partitions, now)
+        if self._partitions and not any(one.acquired_records for one in data.values()) and not self._hopeless(data):
+            return None
+        return _response(self._broker, self._member, data, self._results)
+
+    def _hopeless(self, data: dict[TopicPartition, PartitionData]) -> bool:
+        """Whether no partition can be read at all: then there is nothing to wait for."""
+        return all(topic_partition in data for topic_partition in self._partitions) and all(
+            one.error_code for one in data.values()
+        )
+
+    def answer(self, now: int) -> ShareFetchResponse:
+        """The answer as things stand."""
+        data = self._reader.read(self._partitions, now)
+        return _response(self._broker, self._member, data, self._results)
+
+
+def _response(
+    broker: Broker,
+    member: Member,
+    data: dict[TopicPartition, PartitionData],
+    results: dict[TopicPartition, AckResult],
+) -> ShareFetchResponse:
+    """Partitions with records, with an error, or whose acknowledgements have come along."""
+    topics: dict[bytes, Any] = {}
+    for topic_id, partition in dict.fromkeys((*data, *results)):
+        part = data.get((topic_id, partition)) or PartitionData(partition, records=b"")
+        result = results.get((topic_id, partition))
+        if result is not None:
+            part.acknowledge_error_code, part.acknowledge_error_message = result
+        topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id)).partitions.append(part)
+    lock_ms = broker.shares.partitions.limits(member[0]).lock_ms
+    return ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()))

@@ -1,0 +1,83 @@
+"""What ShareFetch and ShareAcknowledge have in common: checks, sessions and acknowledgements.
+
+Rule: the acknowledgements of a partition are taken as a whole or not at all, and each partition is answered by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.coordinators.share.membership import MAX_MEMBER_ID
+from pykafka_broker.coordinators.share.sessions import Member
+from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW, AckBatch
+from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+TopicPartition = tuple[bytes, int]
+
+
+class AckResult(NamedTuple):
+    """What became of one partition's acknowledgements."""
+
+    error_code: ErrorCode
+    error_message: str | None
+
+
+def member_of(broker: Broker, request: Any, now: int) -> Member:
+    """Who asks. Raises what is wrong with the request as such."""
+    if not is_enabled(broker):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    if not request.group_id or not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    broker.groups.require(request.group_id, now)
+    return request.group_id, request.member_id
+
+
+def acknowledgements(topics: Iterable[Any]) -> dict[TopicPartition, list[AckBatch]]:
+    """Those of a request, by partition; partitions without any are left out."""
+    return {
+        (bytes(topic.topic_id), partition.partition_index): [
+            AckBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+            for batch in partition.acknowledgement_batches
+        ]
+        for topic in topics
+        for partition in topic.partitions
+        if partition.acknowledgement_batches
+    }
+
+
+def acknowledge(
+    broker: Broker, member: Member, acks: dict[TopicPartition, list[AckBatch]], may_renew: bool, now: int
+) -> dict[TopicPartition, AckResult]:
+    """Take the acknowledgements of a request."""
+    results = {}
+    group_id, member_id = member
+    for (topic_id, partition), batches in acks.items():
+        try:
+            _check(batches, may_renew)
+            broker.shares.partitions.acknowledge(ShareKey(group_id, topic_id, partition), member_id, batches, now)
+            results[topic_id, partition] = AckResult(ErrorCode.NONE, None)
+        except ApiError as error:
+            results[topic_id, partition] = AckResult(error.code, error.message)
+    return results
+
+
+def _check(batches: list[AckBatch], may_renew: bool) -> None:
+    """Raises INVALID_REQUEST for batches out of order, or types that are none or not as many as offsets."""
+    reached = -1
+    highest = RENEW if may_renew else REJECT
+    for batch in batches:
+        count = len(batch.types)
+        if batch.first > batch.last or batch.first < reached:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if count != 1 and count != batch.last - batch.first + 1:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if any(not GAP <= kind <= highest for kind in batch.types):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        reached = batch.last

@@ -1,0 +1,232 @@
+"""The share partitions of this node: brought up when somebody reads, fed from the partition's log.
+
+Rule: a share partition is made from what the share coordinator knows and writes its changes back there; one whose
+write is fenced is dropped and made anew at its next use.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pykafka_broker.config.group import GroupConfig
+from pykafka_broker.coordinators.share.acquisition import LogBatch
+from pykafka_broker.coordinators.share.offset_reset import reset_time
+from pykafka_broker.coordinators.share.sessions import ShareSession
+from pykafka_broker.coordinators.share.share_partition import AckBatch, Change, Limits, SharePartition
+from pykafka_broker.coordinators.share.state import UNINITIALIZED
+from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.header import iter_batches
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+    from pykafka_broker.broker.share_host import ShareHost
+
+log = logging.getLogger(__name__)
+
+READ_COMMITTED = "read_committed"
+EARLIEST, LATEST = "earliest", "latest"
+
+
+class ReadBatches:
+    """What one read of a log has found."""
+
+    __slots__ = ("_data", "_places", "batches")
+
+    def __init__(self, data: bytes, is_aborted: Callable[[int, int], bool]) -> None:
+        self._data = memoryview(data)
+        self.batches: list[LogBatch] = []
+        self._places: list[tuple[int, int]] = []
+        position = 0
+        for header, _ in iter_batches(data):
+            has_data = not header.is_control
+            if has_data and header.is_transactional and is_aborted(header.producer_id, header.base_offset):
+                has_data = False
+            self.batches.append(LogBatch(header.base_offset, header.last_offset, has_data))
+            self._places.append((position, position + header.size))
+            position += header.size
+
+    def between(self, first: int, last: int) -> memoryview:
+        """The batches that hold these offsets."""
+        start, end = 0, 0
+        for batch, (_, ends) in zip(self.batches, self._places, strict=True):
+            if batch.last < first:
+                start = ends
+            if batch.first <= last:
+                end = ends
+        return self._data[start:end]
+
+
+class SharePartitions:
+    """All of them, by group, topic id and partition."""
+
+    def __init__(self, broker: Broker, host: ShareHost) -> None:
+        self._broker = broker
+        self._host = host
+        self._partitions: dict[ShareKey, SharePartition] = {}
+        self._due: int | None = None  # no lock ends before
+
+    # -- life
+
+    def get(self, key: ShareKey, now: int) -> SharePartition:
+        """Bring it up if need be. ApiError if it can't be read."""
+        found = self._partitions.get(key)
+        if found is None:
+            partition_log = self.log_of(key)
+            coordinator = self._host.loaded(key, now)
+            state = self._host.apply(coordinator.read(key, partition_log.leader_epoch), now)
+            start = state.start_offset
+            if start == UNINITIALIZED:
+                start = self._first_offset(key.group_id, partition_log, now)
+            found = self._partitions[key] = SharePartition(start, state.runs, state.state_epoch)
+        return found
+
+    def _first_offset(self, group_id: str, partition_log: PartitionLog, now: int) -> int:
+        """Where a group begins that has never read the partition (share.auto.offset.reset)."""
+        reset = self.settings(group_id).share_auto_offset_reset
+        if reset == EARLIEST:
+            return partition_log.log_start_offset
+        if reset != LATEST:
+            found = partition_log.offset_for_timestamp(reset_time(reset, now))
+            if found is not None:
+                return found.offset
+        return partition_log.high_watermark
+
+    def drop(self, key: ShareKey) -> None:
+        """Its state has been changed from outside: whoever waits for it looks again."""
+        partition = self._partitions.pop(key, None)
+        if partition is not None:
+            self._broker.purgatory.touch(key)
+
+    def drop_topic(self, topic_id: bytes) -> None:
+        for key in [key for key in self._partitions if key.topic_id == topic_id]:
+            self.drop(key)
+
+    def clear(self) -> None:
+        for key in list(self._partitions):
+            self.drop(key)
+
+    def log_of(self, key: ShareKey) -> PartitionLog:
+        """Raises UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION."""
+        return self._broker.partition_log(self._broker.topic_name(key.topic_id), key.partition)
+
+    def settings(self, group_id: str) -> GroupConfig:
+        return self._broker.groups.coordinator.table.group_settings(group_id)
+
+    def limits(self, group_id: str) -> Limits:
+        settings = self.settings(group_id)
+        return Limits(
+            settings.share_record_lock_duration_ms,
+            settings.share_delivery_count_limit,
+            settings.share_partition_max_record_locks,
+            settings.share_renew_acknowledge_enable,
+        )
+
+    # -- reading
+
+    def upper(self, key: ShareKey) -> int:
+        """Up to where the group may read."""
+        partition_log = self.log_of(key)
+        if self.settings(key.group_id).share_isolation_level == READ_COMMITTED:
+            return partition_log.last_stable_offset
+        return partition_log.high_watermark
+
+    def size(self, key: ShareKey, partition: SharePartition, max_bytes: int) -> int:
+        """How many bytes there are to be had, without having them."""
+        partition_log, upper, offset = self.log_of(key), self.upper(key), partition.next_fetch_offset
+        if not partition_log.log_start_offset <= offset < upper:
+            return 0
+        found = partition_log.read(offset, max_bytes, upper)
+        return 0 if found is None else len(found.records)
+
+    def read(self, key: ShareKey, partition: SharePartition, max_bytes: int) -> ReadBatches | None:
+        """The batches from the next offset on, None if there are none."""
+        partition_log, upper = self.log_of(key), self.upper(key)
+        if partition.next_fetch_offset < partition_log.log_start_offset:
+            partition.log_starts_at(partition_log.log_start_offset)
+        offset = partition.next_fetch_offset
+        if not partition_log.log_start_offset <= offset < upper:
+            return None
+        found = partition_log.read(offset, max_bytes, upper)
+        if found is None:
+            return None
+        aborted = []
+        if self.settings(key.group_id).share_isolation_level == READ_COMMITTED:
+            aborted = partition_log.aborted_transactions(offset, found.end_offset())
+        return ReadBatches(
+            found.records.read(),
+            lambda producer_id, at: any(
+                one.producer_id == producer_id and one.first_offset <= at <= one.last_offset for one in aborted
+            ),
+        )
+
+    def acquired(self, partition: SharePartition) -> None:
+        """Locks have been given out."""
+        self._await(partition.due)
+
+    # -- acknowledging
+
+    def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> None:
+        """Raises what is wrong; then nothing has changed."""
+        partition = self.get(key, now)
+        partition.acknowledge(member_id, batches, self.limits(key.group_id), now, self._store(key, partition, now))
+        self._await(partition.due)
+        self._broker.purgatory.touch(key)
+
+    def release(self, session: ShareSession, now: int) -> None:
+        """Free all that the member of this session has, also in partitions that it has since left."""
+        group_id, member_id = session.member
+        for key, partition in list(self._partitions.items()):
+            if key.group_id == group_id:
+                self._free(key, lambda limits, store, one=partition: one.release(member_id, limits, store), now)
+
+    def _free(self, key: ShareKey, free: Callable[..., bool], now: int) -> None:
+        """What nobody waits for an answer to: if it can't be stored the locks still end some time."""
+        try:
+            if free(self.limits(key.group_id), self._store(key, self._partitions[key], now)):
+                self._broker.purgatory.touch(key)
+        except ApiError as error:
+            log.warning("share group %s: nothing is released: %s", key.group_id, error)
+
+    def _store(self, key: ShareKey, partition: SharePartition, now: int) -> Callable[[Change], None]:
+        def store(change: Change) -> None:
+            coordinator = self._host.loaded(key, now)
+            try:
+                effects = coordinator.write(
+                    key,
+                    partition.state_epoch,
+                    self.log_of(key).leader_epoch,
+                    change.start_offset,
+                    change.complete_count,
+                    change.runs,
+                    now,
+                )
+            except ApiError as error:
+                self.drop(key)
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from None
+            self._host.apply(effects, now)
+
+        return store
+
+    # -- time
+
+    def _await(self, due: int | None) -> None:
+        if due is not None and (self._due is None or due < self._due):
+            self._due = due
+
+    def next_deadline(self) -> int | None:
+        return self._due
+
+    def on_deadline(self, now: int) -> None:
+        """Take records back that were locked for too long."""
+        if self._due is None or now < self._due:
+            return
+        self._due = None
+        for key, partition in list(self._partitions.items()):
+            if partition.due is not None and partition.due <= now:
+                self._free(key, lambda limits, store, one=partition: one.on_deadline(limits, now, store), now)
+            self._await(partition.due)

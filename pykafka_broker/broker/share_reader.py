@@ -1,0 +1,147 @@
+"""Reading share partitions for one share fetch.
+
+Rule: what is read is handed out at once, so nothing is read before it is sure that it will be sent. Of a long log only
+as much is read at a time as one answer is likely to hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pykafka_broker.coordinators.share.delivery import StateRun
+from pykafka_broker.coordinators.share.sessions import Member, TopicPartition
+from pykafka_broker.coordinators.share.share_partition import SharePartition
+from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
+from pykafka_broker.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.broker import Broker
+
+CHUNK_BYTES = 1 << 20
+EXACTLY = 1  # share_acquire_mode (KIP-1206)
+
+
+class ShareReader:
+    """Knows what a member wants and how much of it."""
+
+    __slots__ = ("_batch_size", "_broker", "_exactly", "_group_id", "_max_bytes", "_max_records", "_member_id")
+
+    def __init__(self, broker: Broker, member: Member, request: ShareFetchRequest) -> None:
+        self._broker = broker
+        self._group_id, self._member_id = member
+        self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+        self._max_records = request.max_records if self._max_bytes > 0 else 0
+        self._batch_size = request.batch_size
+        self._exactly = request.share_acquire_mode == EXACTLY
+
+    def _key(self, partition: TopicPartition) -> ShareKey:
+        return ShareKey(self._group_id, *partition)
+
+    def watched(self, partitions: Iterable[TopicPartition]) -> list[object]:
+        """What moves when there may be something to hand out."""
+        keys: list[object] = []
+        for partition in partitions:
+            key = self._key(partition)
+            keys.append(key)
+            try:
+                keys.append(self._broker.shares.partitions.log_of(key))
+            except ApiError:
+                continue
+        return keys
+
+    def has(self, partitions: Iterable[TopicPartition], min_bytes: int, now: int) -> bool:
+        """Whether an answer of at least so many bytes can be had, or one that tells an error. Nothing is handed out."""
+        shares = self._broker.shares.partitions
+        limits = shares.limits(self._group_id)
+        size = 0
+        failed = True
+        for topic_partition in partitions:
+            key = self._key(topic_partition)
+            try:
+                partition = shares.get(key, now)
+                failed = False
+                if partition.can_acquire(limits):
+                    size += shares.size(key, partition, max(1, min_bytes))
+            except ApiError:
+                continue
+            if size >= max(1, min_bytes):
+                return True
+        return failed
+
+    def read(self, partitions: Iterable[TopicPartition], now: int) -> dict[TopicPartition, PartitionData]:
+        """Hand out what there is; partitions without anything are left out."""
+        left_bytes, left_records = self._max_bytes, self._max_records
+        found: dict[TopicPartition, PartitionData] = {}
+        for topic_partition in partitions:
+            try:
+                data = self._read(topic_partition, left_bytes, left_records, now)
+            except ApiError as error:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if _is_uninitialized(error) else error.code
+                found[topic_partition] = PartitionData(topic_partition[1], code, error.message, records=b"")
+                continue
+            if data is not None:
+                found[topic_partition] = data
+                left_bytes -= len(data.records)
+                left_records -= sum(one.last_offset - one.first_offset + 1 for one in data.acquired_records)
+                if left_bytes <= 0 or left_records <= 0:
+                    break
+        return found
+
+    def _read(
+        self, topic_partition: TopicPartition, max_bytes: int, max_records: int, now: int
+    ) -> PartitionData | None:
+        shares = self._broker.shares.partitions
+        key = self._key(topic_partition)
+        partition = shares.get(key, now)
+        pieces: list[memoryview] = []
+        acquired: list[StateRun] = []
+        while max_records > 0 and max_bytes > 0:
+            before = partition.next_fetch_offset
+            got = self._step(key, partition, min(max_bytes, CHUNK_BYTES), max_records, pieces, now)
+            acquired += got
+            max_bytes -= len(pieces[-1]) if got else 0
+            max_records -= sum(run.last - run.first + 1 for run in got)
+            # Go on where a whole chunk was handed out, or had nothing to hand out in it.
+            if partition.next_fetch_offset <= before or (got and len(pieces[-1]) < CHUNK_BYTES // 2):
+                break
+        if not acquired:
+            return None
+        shares.acquired(partition)
+        return PartitionData(
+            topic_partition[1],
+            records=b"".join(pieces) if len(pieces) > 1 else pieces[0],
+            acquired_records=[AcquiredRecords(run.first, run.last, run.deliveries) for run in acquired],
+        )
+
+    def _step(
+        self,
+        key: ShareKey,
+        partition: SharePartition,
+        max_bytes: int,
+        max_records: int,
+        pieces: list[memoryview],
+        now: int,
+    ) -> list[StateRun]:
+        """One read of the log."""
+        shares = self._broker.shares.partitions
+        limits = shares.limits(self._group_id)
+        if not partition.can_acquire(limits):
+            return []
+        found = shares.read(key, partition, max_bytes)
+        if found is None:
+            return []
+        got = partition.acquire(
+            self._member_id, found.batches, max_records, self._batch_size, self._exactly, limits, now
+        )
+        if got:
+            pieces.append(found.between(got[0].first, got[-1].last))
+        return got
+
+
+def _is_uninitialized(error: ApiError) -> bool:
+    """A group that has no state for the partition, or none any more: its members ask for metadata and try again."""
+    return error.code is ErrorCode.INVALID_REQUEST

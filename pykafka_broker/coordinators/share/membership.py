@@ -1,0 +1,269 @@
+"""Who is in a share group: ShareGroupHeartbeat, and what becomes of members that leave or fall silent (KIP-932).
+
+Rule: a partition is assigned once it has a state with the share coordinator. Which ones still need it is what
+`uninitialized` tells; the host sees to it and reports back by `initialized`, and the group's epoch goes up.
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.groups.assignors import GroupSpec, MemberSpec
+from pykafka_broker.coordinators.groups.consumer_target import metadata_hash, topic_ids
+from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
+from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.share import group_records
+from pykafka_broker.coordinators.share.assignor import assign_simple
+from pykafka_broker.coordinators.share.share_group import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    ShareGroup,
+    ShareMember,
+    Target,
+    Topics,
+    subscribed_names,
+)
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.share_group_heartbeat_response import (
+    Assignment,
+    ShareGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+SESSION = "share-session"
+MAX_MEMBER_ID = 36
+
+
+class ShareMembership:
+    """All requests and deadlines of share groups."""
+
+    def __init__(self, table: GroupTable) -> None:
+        self._table = table
+
+    def group(self, group_id: str, kind: str = "Group") -> ShareGroup:
+        """Raises GROUP_ID_NOT_FOUND."""
+        group = self._table.groups.get(group_id)
+        if isinstance(group, ShareGroup):
+            return group
+        if group is not None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+
+    # Heartbeat
+
+    def heartbeat(
+        self, request: ShareGroupHeartbeatRequest, caller: Caller, now: int, *, at_once: bool = False
+    ) -> Effects:
+        """Join with epoch 0, go on, or leave with epoch -1. `at_once`: a new target need not wait until the last one
+        is old enough, since that one had nothing to assign yet."""
+        effects = Effects(key=request.group_id)
+        try:
+            check_heartbeat(request)
+            if request.member_epoch == LEAVE_EPOCH:
+                self._leave(request, effects)
+            else:
+                self._go_on(request, caller, effects, now, at_once)
+        except ApiError as error:
+            reply = ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+            return Effects(reply, key=request.group_id)
+        return effects
+
+    def _leave(self, request: ShareGroupHeartbeatRequest, effects: Effects) -> None:
+        group = self.group(request.group_id)
+        self._remove(group, group.member(request.member_id), effects)
+        effects.reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
+
+    def _go_on(
+        self, request: ShareGroupHeartbeatRequest, caller: Caller, effects: Effects, now: int, at_once: bool
+    ) -> None:
+        joins = request.member_epoch == JOIN_EPOCH
+        group = self._joinable(request.group_id) if joins else self.group(request.group_id, "Share group")
+        before = self._member(group, request, joins)
+        member = before.copy()
+        if request.rack_id is not None:
+            member.rack_id = request.rack_id
+        if request.subscribed_topic_names is not None:
+            member.topic_names = frozenset(request.subscribed_topic_names)
+        member.client_id, member.client_host = caller.client_id, caller.client_host
+        if member.metadata() != before.metadata() or member.member_id not in group.members:
+            effects.records.append(group_records.member_metadata(group.group_id, member))
+        self._reconcile(group, before, member, effects, now, at_once)
+        self.keep_alive(group, member.member_id, now)
+        settings = self._table.group_settings(group.group_id)
+        reply = effects.reply = ShareGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=settings.share_heartbeat_interval_ms,
+        )
+        if joins or request.subscribed_topic_names is not None or member.assigned != before.assigned:
+            reply.assignment = Assignment(
+                [TopicPartitions(topic_id, sorted(parts)) for topic_id, parts in member.assigned.items()]
+            )
+
+    def _joinable(self, group_id: str) -> ShareGroup:
+        group: Group | None = self._table.groups.get(group_id)
+        return ShareGroup(group_id) if group is None else self.group(group_id)
+
+    def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, joins: bool) -> ShareMember:
+        if not joins:
+            member = group.member(request.member_id)
+            check_epoch(member, request.member_epoch)
+            return member
+        limit = self._table.config.group_share_max_size
+        if request.member_id not in group.members and len(group.members) >= limit:
+            raise ApiError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The share group has reached its maximum capacity of {limit} members.",
+            )
+        return group.members.get(request.member_id) or ShareMember(request.member_id)
+
+    # Epochs and targets
+
+    def _reconcile(
+        self, group: ShareGroup, before: ShareMember, member: ShareMember, effects: Effects, now: int, at_once: bool
+    ) -> None:
+        """A new group epoch if what is read has changed, a new target for it, and the member's part of that."""
+        members = group.with_member(member)
+        epoch, target_epoch = group.epoch, group.assignment_epoch
+        bump = member.topic_names != before.topic_names or member.member_id not in group.members
+        if epoch == target_epoch:
+            bump = bump or self._assignable(group, members) != self._assigned(group)
+        if bump or group.metadata_stale:
+            new_hash = metadata_hash(self._table.topics, subscribed_names(members))
+            if bump or new_hash != group.metadata_hash:
+                epoch += 1
+                effects.records.append(group_records.group_epoch(group.group_id, epoch, new_hash))
+            group.metadata_stale = False
+        target = group.targets.get(member.member_id, {})
+        if epoch > target_epoch and (at_once or self._may_compute(group, now)):
+            target = self._new_targets(group, members, epoch, effects, now)[member.member_id]
+            target_epoch = epoch
+        if member.epoch != target_epoch or member.member_id not in group.members:
+            member.previous_epoch, member.epoch = max(0, member.epoch), target_epoch
+            readable = topic_ids(self._table.topics, member.topic_names)
+            member.assigned = {topic_id: parts for topic_id, parts in target.items() if topic_id in readable}
+            effects.records.append(group_records.current_assignment(group.group_id, member))
+
+    def _may_compute(self, group: ShareGroup, now: int) -> bool:
+        interval = self._table.group_settings(group.group_id).share_assignment_interval_ms
+        last = group.assignment_timestamp
+        return last == 0 or interval == 0 or now - last >= interval
+
+    def _assignable(self, group: ShareGroup, members: list[ShareMember]) -> set[tuple[bytes, int]]:
+        wanted = topic_ids(self._table.topics, subscribed_names(members))
+        return {
+            (topic_id, p) for topic_id, (_, parts) in group.initialized.items() if topic_id in wanted for p in parts
+        }
+
+    def _assigned(self, group: ShareGroup) -> set[tuple[bytes, int]]:
+        return {(topic_id, p) for target in group.targets.values() for topic_id, parts in target.items() for p in parts}
+
+    def _new_targets(
+        self, group: ShareGroup, members: list[ShareMember], epoch: int, effects: Effects, now: int
+    ) -> dict[str, Target]:
+        topics = self._table.topics
+        specs = {
+            member.member_id: MemberSpec(
+                None, topic_ids(topics, member.topic_names), group.targets.get(member.member_id, {})
+            )
+            for member in members
+        }
+        wanted = {topic_id for spec in specs.values() for topic_id in spec.topics}
+        counts = {
+            topic_id: len(parts) for topic_id, (_, parts) in sorted(group.initialized.items()) if topic_id in wanted
+        }
+        assigned = assign_simple(GroupSpec(specs, counts))
+        result: dict[str, Target] = {}
+        for member_id, share in assigned.items():
+            result[member_id] = {topic_id: frozenset(parts) for topic_id, parts in share.items()}
+            if result[member_id] != group.targets.get(member_id):
+                effects.records.append(group_records.target(group.group_id, member_id, result[member_id]))
+        effects.records.append(group_records.target_metadata(group.group_id, epoch, now))
+        return result
+
+    # States of partitions
+
+    def uninitialized(self, group_id: str) -> Topics:
+        """Partitions that members want to read and that have no state with the share coordinator."""
+        group = self._table.groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            return {}
+        missing: Topics = {}
+        for name in subscribed_names(group.members.values()):
+            topic = self._table.topics.topics.get(name)
+            if topic is not None:
+                _, known = group.initialized.get(topic.id, (name, frozenset[int]()))
+                new = frozenset(topic.partitions) - known
+                if new:
+                    missing[topic.id] = (name, new)
+        return missing
+
+    def initialized(self, group_id: str, topics: Topics) -> Effects:
+        """These have a state now, whether the group is there already or comes with its first offsets."""
+        group = self._table.groups.get(group_id)
+        known = dict(group.initialized) if isinstance(group, ShareGroup) else {}
+        for topic_id, (name, parts) in topics.items():
+            known[topic_id] = (name, known.get(topic_id, (name, frozenset[int]()))[1] | parts)
+        return Effects(records=[group_records.initialized(group_id, known)], key=group_id)
+
+    def forget_topics(self, group_id: str, gone: set[bytes]) -> Effects:
+        """These have no state any more."""
+        group = self.group(group_id)
+        left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in gone}
+        return Effects(records=[group_records.initialized(group_id, left)], key=group_id)
+
+    # Leaving and time
+
+    def _remove(self, group: ShareGroup, member: ShareMember, effects: Effects) -> None:
+        """Take a member out; the others share what it had from the next epoch on."""
+        effects.records += group_records.member_tombstones(group.group_id, member.member_id)
+        left = [one for one in group.members.values() if one is not member]
+        new_hash = metadata_hash(self._table.topics, subscribed_names(left))
+        effects.records.append(group_records.group_epoch(group.group_id, group.epoch + 1, new_hash))
+        self._table.timers.cancel(TimerKey(SESSION, group.group_id, member.member_id))
+
+    def keep_alive(self, group: ShareGroup, member_id: str, now: int) -> None:
+        """Start the member's session anew."""
+        session_ms = self._table.group_settings(group.group_id).share_session_timeout_ms
+        self._table.timers.set(TimerKey(SESSION, group.group_id, member_id), now + session_ms)
+
+    def on_timer(self, key: TimerKey, group: ShareGroup, effects: Effects) -> None:
+        """A session has ended."""
+        member = group.members.get(key.member_id)
+        if member is not None:
+            self._remove(group, member, effects)
+
+    def on_loaded(self, group: ShareGroup, now: int) -> None:
+        """The log has been read: members have a full session to come back in."""
+        for member_id in group.members:
+            self.keep_alive(group, member_id, now)
+
+
+def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
+    """Raises INVALID_REQUEST for what makes no sense, in Kafka's order and words."""
+    if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+    if request.rack_id == "":
+        raise ApiError(ErrorCode.INVALID_REQUEST, "RackId can't be empty.")
+    if request.member_epoch < LEAVE_EPOCH:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
+    if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
+
+
+def check_epoch(member: ShareMember, epoch: int) -> None:
+    """Raises FENCED_MEMBER_EPOCH; the epoch before the last is fine for a member that has missed one answer."""
+    if epoch > member.epoch:
+        how, but = "greater", ""
+    elif epoch < member.epoch and epoch != member.previous_epoch:
+        how, but = "smaller", f", and it does not match the previous member epoch ({member.previous_epoch})"
+    else:
+        return
+    raise ApiError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The share group member has a {how} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({member.epoch}){but}. The member must abandon all its partitions and rejoin.",
+    )

@@ -1,0 +1,203 @@
+"""The share coordinator: how far each share partition is, for whoever leads the partition (KIP-932).
+
+Rule: only `replay` changes state. A state epoch that is older than the known one, or an older leader epoch, is fenced.
+A snapshot says everything, an update what has changed since; after so many updates a snapshot is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.share import state_records
+from pykafka_broker.coordinators.share.delivery import StateRun, laid_over
+from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import Buffer
+from pykafka_broker.protocol.stored.share_snapshot_value import ShareSnapshotValue
+from pykafka_broker.protocol.stored.share_update_value import ShareUpdateValue
+
+UNINITIALIZED = -1  # a start offset that is still to be found by share.auto.offset.reset
+UNKNOWN_COUNT = -1
+ANY_LEADER_EPOCH = -1
+
+Exists = Callable[[bytes, int], bool]  # whether there is such a topic id and partition
+
+
+class ShareState:
+    """What is known of one share partition."""
+
+    __slots__ = (
+        "complete_count",
+        "created",
+        "leader_epoch",
+        "runs",
+        "snapshot_epoch",
+        "snapshot_log_offset",
+        "start_offset",
+        "state_epoch",
+        "updates",
+        "written",
+    )
+
+    def __init__(self, snapshot: ShareSnapshotValue, log_offset: int) -> None:
+        self.snapshot_epoch = snapshot.snapshot_epoch
+        self.state_epoch = snapshot.state_epoch
+        self.leader_epoch = snapshot.leader_epoch
+        self.start_offset = snapshot.start_offset
+        self.complete_count = snapshot.delivery_complete_count
+        self.created = snapshot.create_timestamp
+        self.written = snapshot.write_timestamp
+        self.runs = _runs(snapshot)
+        self.updates = 0  # since the snapshot
+        self.snapshot_log_offset = log_offset  # what lies before it in the log is not needed for this partition
+
+    def take(self, update: ShareUpdateValue) -> None:
+        """Lay an update over what is known."""
+        self.leader_epoch = update.leader_epoch
+        if update.start_offset != UNINITIALIZED:
+            self.start_offset = update.start_offset
+        self.complete_count = update.delivery_complete_count
+        self.runs = laid_over(self.runs, _runs(update), self.start_offset)
+        self.updates += 1
+
+
+def _runs(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRun]:
+    return [
+        StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+        for batch in value.state_batches
+    ]
+
+
+class ShareCoordinator:
+    """All share partitions whose log this node leads."""
+
+    def __init__(self, exists: Exists, updates_per_snapshot: int) -> None:
+        self.states: dict[ShareKey, ShareState] = {}
+        self.updates_per_snapshot = updates_per_snapshot
+        self._exists = exists
+
+    # Requests: each decides for one share partition; the reply is None where there is nothing to say
+
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now: int) -> Effects:
+        """InitializeShareGroupState: start anew, under a newer epoch."""
+        self._check_exists(key)
+        known = self.states.get(key)
+        if known is not None and known.state_epoch > state_epoch:
+            raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
+        snapshot_epoch = 0 if known is None else known.snapshot_epoch + 1
+        count = UNKNOWN_COUNT if start_offset == UNINITIALIZED else 0
+        record = state_records.snapshot(key, snapshot_epoch, state_epoch, 0, start_offset, count, now, now, ())
+        return self._effects(key, record)
+
+    def write(
+        self,
+        key: ShareKey,
+        state_epoch: int,
+        leader_epoch: int,
+        start_offset: int,
+        complete_count: int,
+        runs: Iterable[StateRun],
+        now: int,
+    ) -> Effects:
+        """WriteShareGroupState."""
+        known = self._initialized(key, "Write")
+        if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+        if known.state_epoch > state_epoch:
+            raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
+        if known.updates < self.updates_per_snapshot:
+            record = state_records.update(
+                key, known.snapshot_epoch, known.leader_epoch, start_offset, complete_count, runs
+            )
+            return self._effects(key, record)
+        start = known.start_offset if start_offset == UNINITIALIZED else start_offset
+        return self._effects(
+            key, self._snapshot(key, known, start, complete_count, laid_over(known.runs, runs, start), now)
+        )
+
+    def read(self, key: ShareKey, leader_epoch: int) -> Effects:
+        """ReadShareGroupState; the reply is the state. A newer leader is written down, so that an older one is
+        fenced from then on."""
+        known = self._initialized(key, "Read")
+        if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+        effects = Effects(known, key=key.coordinator_key())
+        if leader_epoch > known.leader_epoch:
+            record = state_records.update(
+                key, known.snapshot_epoch, leader_epoch, known.start_offset, known.complete_count, ()
+            )
+            effects.records.append(record)
+        return effects
+
+    def summary(self, key: ShareKey) -> ShareState | None:
+        """ReadShareGroupStateSummary; None for one that is not initialized, which is no error here."""
+        return self.states.get(key)
+
+    def delete(self, key: ShareKey) -> Effects:
+        """DeleteShareGroupState; what is not there is deleted."""
+        self._check_exists(key)
+        if key not in self.states:
+            return Effects(key=key.coordinator_key())
+        return self._effects(key, state_records.tombstone(key))
+
+    def forget_topic(self, topic_id: bytes) -> list[Effects]:
+        """A topic is gone: so is what groups have read of it."""
+        return [
+            self._effects(key, state_records.tombstone(key)) for key in list(self.states) if key.topic_id == topic_id
+        ]
+
+    def cold_snapshots(self, older_than: int, now: int) -> list[Effects]:
+        """Snapshots of partitions that have been idle since then and have updates behind them: until there is one,
+        the log must be kept from the last one on."""
+        return [
+            self._effects(key, self._snapshot(key, state, state.start_offset, state.complete_count, state.runs, now))
+            for key, state in self.states.items()
+            if state.updates and state.written <= older_than
+        ]
+
+    def _snapshot(
+        self, key: ShareKey, known: ShareState, start: int, complete_count: int, runs: Iterable[StateRun], now: int
+    ) -> KeyValue:
+        return state_records.snapshot(
+            key,
+            known.snapshot_epoch + 1,
+            known.state_epoch,
+            known.leader_epoch,
+            start,
+            complete_count,
+            known.created,
+            now,
+            runs,
+        )
+
+    def _effects(self, key: ShareKey, record: KeyValue) -> Effects:
+        return Effects(records=[record], key=key.coordinator_key())
+
+    def _check_exists(self, key: ShareKey) -> None:
+        if not self._exists(key.topic_id, key.partition):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _initialized(self, key: ShareKey, what: str) -> ShareState:
+        state = self.states.get(key)
+        if state is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{what} operation on uninitialized share partition not allowed.")
+        return state
+
+    # Hard state
+
+    def replay(self, key: Buffer, value: Buffer | None, log_offset: int, now: int) -> ShareKey | None:
+        """Take over one record, live or at load; returns the share partition that it is about."""
+        record = state_records.read_record(key, value)
+        if record is None:
+            return None
+        share_key, message = record
+        if message is None:
+            self.states.pop(share_key, None)
+        elif isinstance(message, ShareSnapshotValue):
+            self.states[share_key] = ShareState(message, log_offset)
+        elif (state := self.states.get(share_key)) is not None:
+            state.take(message)
+            state.written = now
+        return share_key
