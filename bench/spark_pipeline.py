@@ -24,6 +24,7 @@ from pipeline.settings import Settings
 PARTITIONS = 4
 BATCHES = 4
 EVERY = {"duplicate": 100, "broken": 1000}  # one in so many records
+TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 COUNTRIES = "ELT(1 + id % 4, 'de', 'fr', 'us', 'jp')"
 
 
@@ -46,10 +47,8 @@ def fill(spark: SparkSession, settings: Settings, kafka: Kafka, records: int) ->
     number = F.expr(f"IF(id % {EVERY['duplicate']} = 1, id - 1, id)")
     event = F.struct(
         F.concat(F.lit("event-"), number).alias("event_id"),
-        # Five milliseconds apart, so that the watermark lets go of most of the state.
-        F.date_format(F.expr("TIMESTAMP_MILLIS(1714521600000 + id * 5)"), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").alias(
-            "event_time"
-        ),
+        # A millisecond apart: what the tasks write side by side is never so far apart that it would be late.
+        F.date_format(F.expr("TIMESTAMP_MILLIS(1714521600000 + id)"), TIME_FORMAT).alias("event_time"),
         F.concat(F.lit("user-"), F.expr("id % 5000")).alias("user_id"),
         F.lit("view").alias("kind"),
         F.concat(F.lit("product-"), F.expr("id % 200")).alias("product"),
