@@ -13,4 +13,11 @@ CONFIG = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.assignment.interval.ms": "0",
+    "group.streams.max.size": "4",
+    "group.streams.min.session.timeout.ms": "500",
+    "group.streams.session.timeout.ms": "1500",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.heartbeat.interval.ms": "200",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
 }

@@ -1,0 +1,187 @@
+"""Kafka Streams 4.3 with group.protocol=streams (KIP-1071): the word count of its examples, by two instances that come
+and go, and its tool kafka-streams-groups.
+"""
+
+import random
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.conftest import NewBroker
+from interop.java import java_command, kafka_classpath
+from interop.targets import Target
+from interop.test_transactions_streams import INPUT, OUTPUT, PARTITIONS, WORDS, Counts, WordCount
+from interop.waiting import eventually
+
+pytestmark = pytest.mark.java
+
+GROUP = "streams-wordcount"  # the application.id of the example
+REPARTITION = f"{GROUP}-KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition"
+CHANGELOG = f"{GROUP}-KSTREAM-AGGREGATE-STATE-STORE-0000000003-changelog"
+LINES = 300
+TIMEOUT_S = 60
+
+
+class Instance(WordCount):
+    """`WordCountDemo` in a streams group; it has a port to be asked at, so that endpoints are told."""
+
+    def __init__(self, bootstrap: str, directory: Path, port: int, guarantee: str) -> None:
+        directory.mkdir()
+        super().__init__(bootstrap, directory)
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "group.protocol": "streams",
+            "processing.guarantee": guarantee,
+            "state.dir": directory / "state",
+            "commit.interval.ms": 50,
+            "num.stream.threads": 2,
+            "application.server": f"localhost:{port}",
+        }
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+
+    def stop(self) -> None:
+        """End it as an operator does: it leaves the group."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(30)
+
+
+class Application:
+    """The input, the output, and what has to come out by now."""
+
+    def __init__(self, broker: Target) -> None:
+        self._where = broker.bootstrap_servers
+        admin = AdminClient({"bootstrap.servers": self._where})
+        for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in (INPUT, OUTPUT)]).values():
+            future.result(20)
+        self._producer = Producer({"bootstrap.servers": self._where, "enable.idempotence": True})
+        self.counts = Counts(self._where)
+        self.expected: Counter[str] = Counter()
+        self._dice = random.Random(11)
+
+    def feed(self) -> None:
+        for _ in range(LINES):
+            line = self._dice.choices(WORDS, k=5)
+            self.expected.update(line)
+            self._producer.produce(INPUT, " ".join(line).encode(), partition=self._dice.randrange(PARTITIONS))
+        assert self._producer.flush(30) == 0
+
+    def await_counts(self) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while self.counts.newest != self.expected and time.monotonic() < deadline:
+            self.counts.read()
+        assert self.counts.newest == self.expected
+
+
+@pytest.fixture
+def broker(new_broker: NewBroker) -> Target:
+    """A broker whose streams groups notice soon that a member is gone."""
+    return new_broker(
+        group_streams_min_session_timeout_ms=500,
+        group_streams_session_timeout_ms=3_000,
+        group_streams_min_heartbeat_interval_ms=100,
+        group_streams_heartbeat_interval_ms=300,
+    )
+
+
+@pytest.fixture
+def instances(broker: Target, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[list[Instance]]:
+    guarantee = getattr(request, "param", "exactly_once_v2")
+    made = [
+        Instance(broker.bootstrap_servers, tmp_path / name, 7_000 + number, guarantee)
+        for number, name in enumerate(("one", "two"))
+    ]
+    yield made
+    for instance in made:
+        instance.kill()
+
+
+def streams_groups(broker: Target, *arguments: str) -> str:
+    """kafka-streams-groups."""
+    command = java_command(
+        *("-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", kafka_classpath()),
+        *("org.apache.kafka.tools.streams.StreamsGroupCommand", "--bootstrap-server", broker.bootstrap_servers),
+    )
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def internal_topics(broker: Target) -> dict[str, int]:
+    """The application's own topics and how many partitions each has."""
+    topics = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=10).topics
+    return {name: len(topic.partitions) for name, topic in topics.items() if name.startswith(f"{GROUP}-KSTREAM")}
+
+
+def test_instances_come_and_go(broker: Target, instances: list[Instance]) -> None:
+    one, two = instances
+    app = Application(broker)
+    app.feed()
+    one.start()
+    app.await_counts()
+    two.start()
+    app.feed()
+    app.await_counts()
+    one.stop()
+    app.feed()
+    app.await_counts()
+    one.start()
+    app.feed()
+    app.await_counts()
+    two.kill()
+    app.feed()
+    app.await_counts()
+    app.counts.close()
+    assert app.counts.rises, "a count came twice or fell back"
+
+
+def test_broker_restarts(broker: Target, instances: list[Instance]) -> None:
+    one, two = instances
+    app = Application(broker)
+    one.start()
+    two.start()
+    app.feed()
+    app.await_counts()
+    broker.kill()
+    broker.restart()
+    app.feed()
+    app.await_counts()
+    app.counts.close()
+    assert app.counts.rises, "a count came twice or fell back"
+
+
+@pytest.mark.parametrize("instances", ["at_least_once"], indirect=True)
+def test_seen_by_the_tools(broker: Target, instances: list[Instance]) -> None:
+    one, two = instances
+    app = Application(broker)
+    one.start()
+    two.start()
+    app.feed()
+    app.await_counts()
+    app.counts.close()
+    eventually(lambda: GROUP in streams_groups(broker, "--list", "--state", "Stable"), True, TIMEOUT_S)
+    assert re.search(rf"{GROUP}\s+Stable", streams_groups(broker, "--list", "--state"))
+    assert "Stable" in streams_groups(broker, "--describe", "--group", GROUP, "--state")
+    members = streams_groups(broker, "--describe", "--group", GROUP, "--members")
+    assert len(re.findall(r"ACTIVE|STANDBY|[01]:\s*\[[01,]+\]", members)) >= 4, members
+    offsets = streams_groups(broker, "--describe", "--group", GROUP)
+    assert INPUT in offsets
+    assert REPARTITION in offsets
+    assert internal_topics(broker) == {REPARTITION: PARTITIONS, CHANGELOG: PARTITIONS}
+    one.stop()
+    two.stop()
+    eventually(lambda: "Empty" in streams_groups(broker, "--describe", "--group", GROUP, "--state"), True, TIMEOUT_S)
+    scope = ("--reset-offsets", "--group", GROUP, "--input-topic", INPUT)
+    assert re.search(rf"{INPUT}\s+[01]\s+0\b", streams_groups(broker, *scope, "--to-earliest", "--dry-run"))
+    streams_groups(broker, *scope, "--to-earliest", "--execute")
+    streams_groups(broker, "--delete-offsets", "--group", GROUP, "--input-topic", INPUT)
+    streams_groups(broker, "--delete", "--group", GROUP, "--delete-all-internal-topics")
+    assert GROUP not in streams_groups(broker, "--list")
+    eventually(lambda: internal_topics(broker), {})

@@ -1,0 +1,172 @@
+"""Members of streams groups (KIP-1071), and the topologies that they bring.
+
+Rule: as in `actors`, a verb sends exactly one request. A topology is told as lists of topics; names of internal topics
+start with the scenario's, so that they meet no other's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
+    CopartitionGroup,
+    Endpoint,
+    KeyValue,
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    TaskIds,
+    TopicInfo,
+    Topology,
+)
+from pykafka_broker.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
+from tests.scenarios.groups.actors import SESSION_MS, Actor
+from tests.scenarios.groups.stage import Stage
+
+TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32
+TOPIC_CONFIG_SOURCE = 1  # set on the topic itself
+TOPICS = re.compile(r"(?<=missing: ).*")
+Tasks = dict[str, list[int]]
+
+
+def one_step(*topics: str, changelogs: list[TopicInfo] | None = None, epoch: int = 0) -> Topology:
+    """A topology of one subtopology."""
+    return Topology(epoch, [Subtopology("0", list(topics), state_changelog_topics=changelogs or [])])
+
+
+def two_steps(topic: str, repartition: TopicInfo, changelog: TopicInfo, epoch: int = 0) -> Topology:
+    """What a word count is: split and send on by word, then count."""
+    return Topology(
+        epoch,
+        [
+            Subtopology("0", [topic], repartition_sink_topics=[repartition.name]),
+            Subtopology("1", repartition_source_topics=[repartition], state_changelog_topics=[changelog]),
+        ],
+    )
+
+
+def joined(*topics: str, repartition: list[TopicInfo] | None = None, epoch: int = 0) -> Topology:
+    """One subtopology whose topics must have as many partitions each."""
+    inner = repartition or []
+    group = CopartitionGroup(list(range(len(topics))), [], list(range(len(inner))))
+    return Topology(
+        epoch, [Subtopology("0", list(topics), repartition_source_topics=inner, copartition_groups=[group])]
+    )
+
+
+class StreamsMember(Actor):
+    """A stream thread, as the broker sees it."""
+
+    def __init__(self, stage: Stage, name: str, topology: Topology, process: str = "") -> None:
+        super().__init__(stage, name)
+        self.member_id = name
+        self.topology = topology
+        self.process = process or f"process-of-{name}"
+        self.epoch = 0
+        self.endpoint_epoch = -1
+
+    def beat(
+        self, epoch: int | None = None, owned: Tasks | None = None, standby: Tasks | None = None, **fields: Any
+    ) -> Any:
+        """A heartbeat. `owned`: subtopology to partitions; with it, the standby tasks are told too."""
+        if owned is not None:
+            fields.setdefault("active_tasks", _tasks(owned))
+            fields.setdefault("standby_tasks", _tasks(standby or {}))
+            fields.setdefault("warmup_tasks", [])
+        fields.setdefault("member_id", self.member_id)
+        fields.setdefault("endpoint_information_epoch", self.endpoint_epoch)
+        request = StreamsGroupHeartbeatRequest(
+            group_id=fields.pop("group_id", self.group),
+            member_epoch=self.epoch if epoch is None else epoch,
+            **fields,
+        )
+        answer = self.ask(request, 0)
+        if answer.error_code == 0:
+            self.epoch = answer.member_epoch
+            self.endpoint_epoch = answer.endpoint_information_epoch
+        return answer
+
+    def receive(self) -> Any:
+        """As for everybody, but what is null and what is only empty makes a difference here, and Kafka names topics in
+        the order of its hash tables."""
+        answer = self.wire.receive()
+        asked = self._asked.pop(0)
+        if isinstance(answer, StreamsGroupHeartbeatResponse):
+            for status in answer.status or []:
+                status.status_detail = TOPICS.sub(_in_order, status.status_detail)
+            given = ("status", "active_tasks", "standby_tasks", "warmup_tasks", "partitions_by_user_endpoint")
+            asked += f" [{' '.join(name for name in given if getattr(answer, name) is not None)}]"
+        self.stage.note(self.name, asked, answer)
+        return answer
+
+    def join(self, **fields: Any) -> Any:
+        fields.setdefault("rebalance_timeout_ms", SESSION_MS)
+        fields.setdefault("topology", self.topology)
+        fields.setdefault("process_id", self.process)
+        fields.setdefault("client_tags", [])
+        if "active_tasks" in fields:
+            return self.beat(0, **fields)
+        return self.beat(0, owned={}, **fields)
+
+    def settle(self) -> None:
+        """Let internal topics come to be."""
+        self.stage.world.settle()
+
+    def describe_streams(self, *groups: str, operations: bool = False) -> Any:
+        return self.ask(StreamsGroupDescribeRequest(list(groups) or [self.group], operations), 0)
+
+    def show_topic(self, suffix: str) -> None:
+        """Note how many partitions a topic has and which configs of its own."""
+        name = f"{self.stage.world.name}-{suffix}"
+        self.stage.topic_id(name)
+        self.wire.send(MetadataRequest([MetadataRequestTopic(name=name)], False), 12)
+        partitions = len(self.wire.receive().topics[0].partitions)
+        resource = DescribeConfigsResource(TOPIC_RESOURCE, name, None)
+        self.wire.send(DescribeConfigsRequest([resource]), 4)
+        configs = [
+            f"{one.name}={one.value}"
+            for one in self.wire.receive().results[0].configs
+            if one.config_source == TOPIC_CONFIG_SOURCE
+        ]
+        self.stage.lines.append(f"{suffix}: {partitions} partitions, {sorted(configs)}")
+
+    def drop_topic(self, suffix: str) -> None:
+        """Delete a topic of the scenario."""
+        name = f"{self.stage.world.name}-{suffix}"
+        self.wire.send(DeleteTopicsRequest([DeleteTopicState(name)], [], 10_000), 6)
+        self.wire.receive()
+        self.stage.lines.append(f"-- {suffix} is deleted")
+        self.settle()
+
+    def configure_group(self, **configs: object) -> Any:
+        """Set configs of the group; underscores stand for dots."""
+        altered = [AlterableConfig(name.replace("_", "."), 0, str(value)) for name, value in configs.items()]
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, self.group, altered)])
+        answer = self.ask(request, 1)
+        self.settle()
+        return answer
+
+
+def endpoint(port: int) -> Endpoint:
+    return Endpoint("somewhere", port)
+
+
+def tags(**tags_: str) -> list[KeyValue]:
+    return [KeyValue(key, value) for key, value in tags_.items()]
+
+
+def _tasks(tasks: Tasks) -> list[TaskIds]:
+    return [TaskIds(subtopology, partitions) for subtopology, partitions in tasks.items()]
+
+
+def _in_order(topics: re.Match[str]) -> str:
+    return ", ".join(sorted(topics[0].split(", ")))
