@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # How much of the logs is read before the first request may come, and between requests after that.
-FIRST_SLICE_BYTES = 4 << 20
-SLICE_BYTES = 1 << 19
+FIRST_SLICE_BYTES = 1 << 18
+SLICE_BYTES = 1 << 17
 
 
 class GroupHost:

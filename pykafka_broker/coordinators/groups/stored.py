@@ -7,6 +7,7 @@ record stays where it is.
 
 from __future__ import annotations
 
+from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -44,19 +45,25 @@ def read_record(key: Buffer, value: Buffer | None) -> tuple[Any, Any] | None:
     """Key and value messages; None for a type that this release doesn't know. Raises DecodeError."""
     if len(key) < 2:
         raise DecodeError(f"a coordinator key of {len(key)} bytes")
-    spec = GROUP_RECORDS.get(_TYPE.unpack_from(key)[0])
-    if spec is None:
+    classes = _classes(_TYPE.unpack_from(key)[0])
+    if classes is None:
         return None
-    key_message, _ = spec.key_class().read(key, 2, 0)
+    key_class, value_class = classes
+    key_message, _ = key_class.read(key, 2, 0)
     if value is None:
         return key_message, None
     if len(value) < 2:
-        raise DecodeError(f"a {spec.value_name} of {len(value)} bytes")
-    value_class = spec.value_class()
+        raise DecodeError(f"a {value_class.__name__} of {len(value)} bytes")
     # A version above ours adds tagged fields only (KIP-915): read it as the highest that we know.
     version = min(_TYPE.unpack_from(value)[0], value_class.MAX_VERSION)
     value_message, _ = value_class.read(value, 2, version)
     return key_message, value_message
+
+
+@cache
+def _classes(record_type: int) -> tuple[type[Message], type[Message]] | None:
+    spec = GROUP_RECORDS.get(record_type)
+    return None if spec is None else (spec.key_class(), spec.value_class())
 
 
 def offset_commit(group: str, topic: str, partition: int, value: OffsetCommitValue | None) -> KeyValue:

@@ -1,0 +1,255 @@
+"""Consumer groups: no partition has two owners at any time, and everything is owned in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+
+SESSION_MS = 45_000
+
+
+class Client:
+    """An honest consumer: it gives back what is not in its assignment before it says so."""
+
+    def __init__(self, machine: Any, name: str, instance_id: str | None = None) -> None:
+        self.machine = machine
+        self.name = name
+        self.instance_id = instance_id
+        self.epoch = 0
+        self.owned: dict[bytes, set[int]] = {}
+        self.last_beat = machine.now
+
+    def beat(self, epoch: int | None = None, **fields: Any) -> ErrorCode:
+        request = ConsumerGroupHeartbeatRequest(
+            "g", self.name, self.epoch if epoch is None else epoch, self.instance_id, **fields
+        )
+        machine = self.machine
+        reply = machine.run(machine.coordinator.consumer_heartbeat(request, machine.caller(1), machine.now))
+        if reply.error_code == ErrorCode.NONE:
+            self.last_beat = machine.now
+            self.epoch = reply.member_epoch
+            if reply.assignment is not None:
+                self.owned = {one.topic_id: set(one.partitions) for one in reply.assignment.topic_partitions}
+        elif reply.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+            self.epoch, self.owned = 0, {}
+        return ErrorCode(reply.error_code)
+
+    def join(self, topics: list[str] | None = None, regex: str | None = None, assignor: str | None = None) -> ErrorCode:
+        return self.beat(
+            0,
+            rebalance_timeout_ms=30_000,
+            topic_partitions=[],
+            subscribed_topic_names=topics,
+            subscribed_topic_regex=regex,
+            server_assignor=assignor,
+        )
+
+    def report(self) -> ErrorCode:
+        return self.beat(topic_partitions=[TopicPartitions(topic, sorted(p)) for topic, p in self.owned.items()])
+
+    @property
+    def partitions(self) -> set[tuple[bytes, int]]:
+        return {(topic, partition) for topic, partitions in self.owned.items() for partition in partitions}
+
+
+def settle(clients: list[Client], rounds: int = 12) -> None:
+    """Let everybody beat until nothing moves any more."""
+    for _ in range(rounds):
+        for client in clients:
+            client.report()
+
+
+def group_state(machine: Any) -> str:
+    return str(machine.coordinator.groups["g"].state_name)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["join", "leave", "beat", "report", "report", "silence", "grow", "restart", "resubscribe"]),
+        st.integers(0, 4),
+        st.integers(0, 3),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, assignor=st.sampled_from(["uniform", "range"]))
+def test_no_partition_has_two_owners_and_in_the_end_all_are_owned(
+    steps: list[tuple[str, int, int]], assignor: str, new_machine: Callable[..., Any]
+) -> None:
+    machine = new_machine()
+    machine.topic("t", 3)
+    machine.topic("u", 2)
+    subscriptions = [["t"], ["u"], ["t", "u"], ["t", "nowhere"]]
+    clients: dict[int, Client] = {}
+    for action, number, choice in steps:
+        client = clients.get(number)
+        if action == "join" and client is None:
+            clients[number] = client = Client(machine, f"m{number}", f"i{number}" if number == 4 else None)
+            assert client.join(subscriptions[choice], assignor=assignor) is ErrorCode.NONE
+        elif action == "grow":
+            machine.topic("t", len(machine.topics.topics["t"].partitions) + 1)
+        elif action == "restart":
+            machine.restart()
+        elif client is None:
+            continue
+        elif action == "leave":
+            client.beat(-1)
+            del clients[number]
+        elif action == "beat":
+            client.beat()
+        elif action == "report":
+            client.report()
+        elif action == "resubscribe":
+            client.beat(subscribed_topic_names=subscriptions[choice])
+        elif action == "silence":
+            for other in clients.values():
+                other.report()
+            machine.wait(SESSION_MS // 2)
+        for one in list(clients):
+            if machine.now - clients[one].last_beat >= SESSION_MS:
+                del clients[one]  # taken for dead, and it knows that it may be
+        owned = [partition for client in clients.values() for partition in client.partitions]
+        assert len(owned) == len(set(owned))
+        clients = {one: client for one, client in clients.items() if client.epoch > 0}
+    if not clients:
+        return
+    machine.wait(SESSION_MS // 2)
+    settle(list(clients.values()))
+    machine.wait(SESSION_MS // 2)  # whoever fell silent is out by now
+    settle(list(clients.values()))
+    assert group_state(machine) == "Stable"
+    names = set().union(*(machine.coordinator.groups["g"].members[c.name].topic_names for c in clients.values()))
+    wanted = {(machine.topics.topics[n].id, p) for n in names & {"t", "u"} for p in machine.topics.topics[n].partitions}
+    assert set().union(*(client.partitions for client in clients.values())) == wanted
+
+
+def test_a_pattern_is_resolved_with_the_join_and_follows_the_topics(machine: Any) -> None:
+    first = machine.topic("logs-a", 1)
+    machine.topic("other", 1)
+    client = Client(machine, "m")
+    client.join(regex="logs-.*")
+    assert client.partitions == {(first, 0)}
+    second = machine.topic("logs-b", 2)
+    client.report()
+    assert client.partitions == {(first, 0), (second, 0), (second, 1)}
+    group = machine.coordinator.groups["g"]
+    assert group.regexes["logs-.*"].topics == {"logs-a", "logs-b"}
+    machine.restart()
+    assert machine.coordinator.groups["g"].regexes["logs-.*"].topics == {"logs-a", "logs-b"}
+    client.report()
+    client.beat(subscribed_topic_regex="other")
+    settle([client])
+    assert set(machine.coordinator.groups["g"].regexes) == {"other"}
+    assert client.partitions == {(machine.topics.topics["other"].id, 0)}
+    client.beat(-1)
+    assert machine.coordinator.groups["g"].regexes == {}
+
+
+def test_a_broken_pattern_changes_nothing(machine: Any) -> None:
+    machine.topic("t", 1)
+    client = Client(machine, "m")
+    client.join(["t"])
+    written = len(machine.log)
+    assert client.beat(subscribed_topic_regex="(") is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert len(machine.log) == written
+    assert client.beat() is ErrorCode.NONE
+
+
+def test_names_and_pattern_add_up(machine: Any) -> None:
+    named, matched = machine.topic("named", 1), machine.topic("logs", 1)
+    client = Client(machine, "m")
+    client.join(["named"], regex="l.*")
+    assert client.partitions == {(named, 0), (matched, 0)}
+
+
+def test_a_deleted_topic_is_taken_away(machine: Any) -> None:
+    topic = machine.topic("t", 2)
+    client = Client(machine, "m")
+    client.join(["t"])
+    del machine.topics.topics["t"], machine.topics.topics_by_id[topic]
+    machine.coordinator.on_topics_changed(["t"], False, next(machine.versions))
+    settle([client])
+    assert client.partitions == set()
+    assert group_state(machine) == "Stable"
+
+
+def test_targets_are_not_computed_more_often_than_the_interval(new_machine: Callable[..., Any]) -> None:
+    machine = new_machine(group_consumer_assignment_interval_ms="1000")
+    machine.topic("t", 2)
+    one, two = Client(machine, "one"), Client(machine, "two")
+    one.join(["t"])
+    two.join(["t"])
+    assert group_state(machine) == "Assigning"
+    machine.wait(999)
+    one.report()
+    assert group_state(machine) == "Assigning"
+    machine.wait(1)
+    one.report()
+    assert group_state(machine) == "Reconciling"
+    settle([one, two])
+    assert [len(client.partitions) for client in (one, two)] == [1, 1]
+
+
+def test_a_heartbeat_without_news_writes_nothing(machine: Any) -> None:
+    machine.topic("t", 2)
+    client = Client(machine, "m")
+    client.join(["t"])
+    written = len(machine.log)
+    for _ in range(5):
+        machine.wait(5_000)
+        assert client.beat() is ErrorCode.NONE
+        assert client.report() is ErrorCode.NONE
+    assert len(machine.log) == written
+
+
+def test_a_member_that_missed_its_answer_may_repeat_the_epoch_before(machine: Any) -> None:
+    machine.topic("t", 2)
+    one, two = Client(machine, "one"), Client(machine, "two")
+    one.join(["t"])
+    epoch = one.epoch
+    two.join(["t"])
+    settle([one, two])
+    assert one.epoch == epoch + 1
+    one.epoch = epoch
+    assert one.report() is ErrorCode.NONE
+    assert one.epoch == epoch + 1
+    one.epoch = epoch
+    one.owned = {topic: {0, 1} for topic in one.owned}
+    assert one.report() is ErrorCode.FENCED_MEMBER_EPOCH, "it claims more than it has"
+
+
+@pytest.mark.parametrize("policy", ["disabled", "upgrade", "downgrade", "bidirectional"])
+def test_a_static_member_keeps_its_place_for_a_session(policy: str, new_machine: Callable[..., Any]) -> None:
+    machine = new_machine(group_consumer_migration_policy=policy)
+    machine.topic("t", 2)
+    one, two = Client(machine, "one", "i"), Client(machine, "two")
+    one.join(["t"])
+    two.join(["t"])
+    settle([one, two])
+    had = one.partitions
+    one.beat(-2)
+    machine.wait(SESSION_MS // 2)
+    two.report()
+    again = Client(machine, "again", "i")
+    assert again.join(["t"]) is ErrorCode.NONE
+    assert again.partitions == had
+    again.beat(-2)
+    two.report()
+    machine.wait(SESSION_MS - 1)
+    two.report()
+    assert len(two.partitions) == 1
+    machine.wait(1)
+    settle([two])
+    assert len(two.partitions) == 2
