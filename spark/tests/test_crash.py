@@ -27,7 +27,8 @@ SPARK = Path(__file__).resolve().parents[1]
 def command(settings: Settings, trigger: str) -> list[str]:
     options = {
         "bootstrap-servers": settings.bootstrap_servers, "data-dir": settings.data_dir, "trigger": trigger,
-        "bronze-topic": settings.bronze_topic, "offsets": settings.offsets, "max-offsets-per-trigger": str(settings.max_offsets_per_trigger),
+        "bronze-topic": settings.bronze_topic, "offsets": settings.offsets,
+        "max-offsets-per-trigger": str(settings.max_offsets_per_trigger),
         "master": "local[2]", "jars": ",".join(connector_jars()), "shuffle-partitions": "1",
         "spark": "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
     }  # fmt: skip
