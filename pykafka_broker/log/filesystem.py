@@ -39,6 +39,9 @@ class FileHandle(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
+    def allocate(self, size: int) -> None:
+        """Make the file at least this long, with room on disk for all of it."""
+
     def sync(self) -> None: ...
 
 
@@ -132,6 +135,9 @@ class OsFile:
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
+
+    def allocate(self, size: int) -> None:
+        os.posix_fallocate(self._fd, 0, size)
 
     def sync(self) -> None:
         os.fdatasync(self._fd)

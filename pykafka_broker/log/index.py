@@ -9,6 +9,7 @@ brought it.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -52,7 +53,8 @@ class SparseIndex:
         self._tail += self.ENTRY.pack(first, second)
         self._last = first, second
         if len(self._tail) >= _PAGE_BYTES:
-            self.write_out()
+            with contextlib.suppress(OSError):  # the batch is in the log already; sealing tries again, and says so
+                self.write_out()
 
     def write_out(self) -> None:
         """Bring the file up to date, and into being."""

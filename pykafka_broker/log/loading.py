@@ -47,6 +47,8 @@ def create_log(
     if topic_id != ZERO_ID:
         write_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}", topic_id)
     segment = LogSegment(files, directory, 0, size=0, now=now, fresh=True)
+    if config.preallocate:
+        segment.preallocate(config.segment_bytes)
     return PartitionLog(
         topic,
         partition,

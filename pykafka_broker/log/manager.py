@@ -61,14 +61,16 @@ class LogManager:
         new_uuid: Callable[[], bytes],
         topic_config: Callable[[str], TopicConfig] | None = None,
         submit: Submit = run_inline,
-        executor: Executor | None = None,
+        recovery_pool: Callable[[int], Executor] | None = None,
     ) -> None:
         self.fs = fs
         self.config = config
         self.new_uuid = new_uuid
         self.topic_config = topic_config or (lambda topic: config.topic_defaults)
         self.submit = submit
-        self.executor = executor
+        self.recovery_pool = (
+            recovery_pool  # makes threads, as `ThreadPoolExecutor` does; without it one thread does all
+        )
         self.files = FileCache(fs, OPEN_FILES)
         self.directories: list[LogDirectory] = []
         self.cluster_id = ""
@@ -132,8 +134,13 @@ class LogManager:
         if directory.clean:
             return
         partitions = [partition for partition, where in self._where.items() if where is directory]
-        for _ in map(recover, partitions) if self.executor is None else self.executor.map(recover, partitions):
-            pass
+        if self.recovery_pool is None:
+            for partition in partitions:
+                recover(partition)
+            return
+        with self.recovery_pool(self.config.num_recovery_threads_per_data_dir) as pool:
+            for _ in pool.map(recover, partitions):
+                pass
 
     def _attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
         """A directory that can't be used is offline; the others go on. A lock that another broker holds ends the

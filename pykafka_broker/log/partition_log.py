@@ -297,6 +297,8 @@ class PartitionLog:
         active.seal()
         segment = LogSegment(self.files, self.directory, base_offset, size=0, now=now, fresh=True)
         segment.log.create()
+        if self.config.preallocate:
+            segment.preallocate(self.config.segment_bytes)
         self.directory_dirty = True
         self.take_snapshot(base_offset)
         self.segments.add(segment)
@@ -322,8 +324,13 @@ class PartitionLog:
         )
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        before = list(self.epochs.entries)
         if self.epochs.assign(leader_epoch, start_offset):
-            self.write_epochs()
+            try:
+                self.write_epochs()
+            except OSError:
+                self.epochs.entries = before
+                raise
 
     def write_epochs(self) -> None:
         self.epochs.write(sync=False)

@@ -125,6 +125,11 @@ class LogSegment:
         if self.offset_index.count != indexed:
             self.note_index_size(config)
 
+    def preallocate(self, size: int) -> None:
+        """Take room on disk for what will come; what is not used is given back when the segment is sealed."""
+        self._ragged = True
+        self.log.create().allocate(size)
+
     def _cut_edge(self) -> None:
         """Take away what a failed write may have left after the last batch."""
         self.log.handle().truncate(self.size)

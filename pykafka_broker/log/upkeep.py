@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from pykafka_broker.errors import ApiError
 from pykafka_broker.log import checkpoints
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, TopicPartition
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
 
 _NEVER = 0x7FFFFFFFFFFFFFFF
+_RETAINED_AT_ONCE = 50
+_RETENTION_PAUSE_MS = 50
 
 
 class _Task:
@@ -59,12 +62,14 @@ class Upkeep:
         config = manager.config
         self._manager = manager
         self._written: dict[str, dict[TopicPartition, int]] = {}  # by path: what the file says
+        self._to_retain: list[TopicPartition] = []
+        self._retention = _Task(config.log_retention_check_interval_ms, self._retain)
         self._tasks = [
             _Task(config.log_flush_scheduler_interval_ms, self._flush_due),
             _Task(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
             _Task(config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_starts),
             _Task(config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
-            _Task(config.log_retention_check_interval_ms, self._retain),
+            self._retention,
             _Task(config.producer_id_expiration_check_interval_ms, self._expire_producers),
         ]
 
@@ -94,12 +99,21 @@ class Upkeep:
                 self._manager.flush(log, now)
 
     def _retain(self, now: int) -> None:
-        for log in list(self._manager.loaded.values()):
-            if log.topic != METADATA_TOPIC:
-                try:
-                    log.retain(now)
-                except OSError as error:
-                    log.storage_error(error)
+        """Some logs at a time, those not yet loaded too: nobody may ever ask for them, but their time comes as well."""
+        manager = self._manager
+        if not self._to_retain:
+            self._to_retain = [key for key in manager.partitions() if key[0] != METADATA_TOPIC]
+        for key in self._to_retain[-_RETAINED_AT_ONCE:]:
+            try:
+                if manager.exists(*key):
+                    manager.get(*key).retain(now)
+            except ApiError:
+                continue  # offline
+            except OSError as error:
+                manager.loaded[key].storage_error(error)
+        del self._to_retain[-_RETAINED_AT_ONCE:]
+        if self._to_retain:
+            self._retention.due = now + _RETENTION_PAUSE_MS
 
     def _expire_producers(self, now: int) -> None:
         expiration_ms = self._manager.config.producer_id_expiration_ms
@@ -153,9 +167,12 @@ class Upkeep:
             return
         self._written[path] = offsets
         manager = self._manager
-        manager.submit(
-            CheckpointJob(manager.fs, path, offsets, lambda error: manager.directory_failed(directory, error))
-        )
+
+        def failed(error: OSError) -> None:
+            self._written.pop(path, None)  # so that it is tried again
+            manager.directory_failed(directory, error)
+
+        manager.submit(CheckpointJob(manager.fs, path, offsets, failed))
 
     def write_checkpoints(self, directory: LogDirectory) -> None:
         """All of them, now."""

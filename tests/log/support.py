@@ -139,6 +139,10 @@ class FailingFile:
         self._check("truncate", self._path)
         self._inner.truncate(size)
 
+    def allocate(self, size: int) -> None:
+        self._check("allocate", self._path)
+        self._inner.allocate(size)
+
     def sync(self) -> None:
         self._check("sync", self._path)
         self._inner.sync()

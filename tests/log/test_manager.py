@@ -368,3 +368,19 @@ def test_a_sync_that_finds_no_room_is_not_forgiven(tmp_path: Path) -> None:
     fs.failures = {"sync .log": errno.ENOSPC}
     logs.flush(log, NOW)
     assert not logs.directories[0].online
+
+
+def test_retention_reaches_logs_that_nobody_asked_for(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    for partition in range(120):
+        logs.create("t", partition, TOPIC_ID, NOW).append(batch(), NOW)
+    logs.shutdown(NOW)
+    logs = started(tmp_path, log_retention_ms="1000")
+    now = NOW + 10 * MINUTE
+    for _ in range(3):
+        logs.on_deadline(now)
+        now += 50
+    assert all(logs.get("t", partition).log_start_offset == 1 for partition in range(120))
+    following = logs.next_deadline()
+    assert following is not None
+    assert following > now

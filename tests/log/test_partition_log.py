@@ -387,3 +387,39 @@ def test_a_missing_index_is_made_at_load(tmp_path: Path, suffix: str) -> None:
     log = reopen(log)
     assert {file.name for file in tmp_path.glob("t-0/*")} == set(before)
     assert len(read_all(log)) == 100
+
+
+def test_a_preallocated_segment_gives_back_what_it_did_not_use(tmp_path: Path) -> None:
+    log = new_log(tmp_path, preallocate=True, segment_bytes=10_000)
+    log.append(batch(), NOW)
+    active = log.roll(NOW)
+    log.append(batch(), NOW)
+    file = Path(active.log.path)
+    assert file.stat().st_size == 10_000
+    assert read_all(log) == [(0, 0), (1, 1)]
+    log.roll(NOW)
+    assert file.stat().st_size == len(batch())
+    assert read_all(reopen(log)) == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("failure", ["write .index", "write .timeindex", "write checkpoint", "rename checkpoint"])
+def test_no_room_beside_the_log_itself(tmp_path: Path, failure: str) -> None:
+    """A batch is taken whole or not at all, whichever of the files it is that has no room."""
+    fs = FailingFileSystem()
+    log = new_log(tmp_path, fs, index_interval_bytes=1)
+    taken = 0
+    for number in range(1500):
+        fs.failures = {failure: errno.ENOSPC} if number % 3 else {}
+        try:
+            log.append(batch(1, number % 40, timestamp=NOW + number), NOW, leader_epoch=number // 100)
+            taken += 1
+        except ApiError:
+            assert failure.endswith("checkpoint")
+    fs.failures = {}
+    expected = [(number, number) for number in range(taken)]
+    assert taken > 1000
+    assert read_all(log) == expected
+    again = reopen(log)
+    assert read_all(again) == expected
+    assert again.segments.active.has_whole_indexes()
+    assert again.epochs.entries[-1][0] == 14

@@ -198,10 +198,9 @@ def test_recovery_runs_in_the_threads_it_is_given(tmp_path: Path) -> None:
     for partition in range(20):
         logs.create("t", partition, TOPIC_ID, NOW).append(batch(3), NOW)
     release(logs)
-    logs = manager(tmp_path)
-    with ThreadPoolExecutor(4) as executor:
-        logs.executor = executor
-        logs.start(NOW)
+    logs = manager(tmp_path, num_recovery_threads_per_data_dir="4")
+    logs.recovery_pool = ThreadPoolExecutor
+    logs.start(NOW)
     assert [logs.get("t", partition).log_end_offset for partition in range(20)] == [3] * 20
 
 

@@ -118,6 +118,12 @@ class SimHandle:
             self._file.apply((size, None))
         self._fs.done(f"truncate {self._path}")
 
+    def allocate(self, size: int) -> None:
+        missing = size - len(self._file.data)
+        if missing > 0:
+            self._file.apply((len(self._file.data), bytes(missing)))
+            self._fs.done(f"allocate {self._path}")
+
     def sync(self) -> None:
         self._file.durable = bytes(self._file.data)
         self._file.pending = []
