@@ -161,19 +161,62 @@ class Router:
             reply = endpoint.handler(self.broker, context, request)
         except FrameError:
             raise
-        except ApiError as error:
-            reply = whole_request_failure(endpoint.response_type, error.code, error.message)
-        except Exception:
-            log.exception("a defect while serving %s: %r", endpoint.api_key.name, context)
-            reply = whole_request_failure(endpoint.response_type, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        except Exception as error:
+            reply = _failure(endpoint, context, request, error)
         if reply is None:
             return None
         if isinstance(reply, Parked):
             if reply.done:
                 return encode_response(endpoint, context, reply.reply)
+            _guard(reply, endpoint, context, request)
             self.broker.purgatory.park(reply)
             return PendingReply(reply, endpoint, context)
         return encode_response(endpoint, context, reply)
+
+
+def _failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Exception) -> Any:
+    """The answer to a request whose handler raised."""
+    if isinstance(error, ApiError):
+        code, message = error.code, error.message
+    else:
+        log.error("a defect while serving %s: %r", endpoint.api_key.name, context, exc_info=error)
+        code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
+    return whole_request_failure(endpoint.response_type, code, message, request, context.api_version)
+
+
+class _NoAnswer:
+    """Stands for an answer that there is not: whoever waits for it has its connection closed."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: FrameError) -> None:
+        self._error = error
+
+    def write(self, version: int, w: Callable[[Any], object]) -> None:
+        raise self._error
+
+
+def _guard(parked: Parked, endpoint: Endpoint, context: RequestContext, request: Any) -> None:
+    """What a parked request raises later is its own answer, not the trouble of whoever woke it."""
+
+    def guarded(step: Callable[[int], Any]) -> Callable[[int], Any]:
+        def take(now: int) -> Any:
+            try:
+                return step(now)
+            except FrameError as error:
+                return _NoAnswer(error)
+            except Exception as error:
+                try:
+                    return _failure(endpoint, context, request, error)
+                except FrameError as refused:
+                    return _NoAnswer(refused)
+
+        return take
+
+    if parked.poll is not None:
+        parked.poll = guarded(parked.poll)
+    if parked.expire is not None:
+        parked.expire = guarded(parked.expire)
 
 
 def encode_response(endpoint: Endpoint, context: RequestContext, reply: Any) -> Pieces:

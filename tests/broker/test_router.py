@@ -17,7 +17,11 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.init_producer_id_response import InitProducerIdResponse
-from pykafka_broker.protocol.messages.list_offsets_request import ListOffsetsRequest
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsResponse
 
 CONNECTION = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
@@ -130,6 +134,38 @@ def test_a_parked_request_waits_in_the_purgatory(answering: Any) -> None:
     parked.on_reply = answers.append
     router.broker.purgatory.on_deadline(100)
     assert joined(pending.pieces(answers[0]))[8:] == ListOffsetsResponse(throttle_time_ms=100).encode(2)
+
+
+@pytest.mark.parametrize("step", ["poll", "expire"])
+def test_a_defect_of_a_parked_request_is_its_own_answer(
+    step: str, answering: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stumble(now: int) -> Any:
+        raise ZeroDivisionError("oops")
+
+    parked = Parked(100, keys=["k"], **{step: stumble})
+    router, _ = answering(ApiKey.LIST_OFFSETS, parked)
+    asked = ListOffsetsRequest(topics=[ListOffsetsTopic("a", [ListOffsetsPartition(4)])])
+    pending = router.dispatch(CONNECTION, frame(2, 2, asked.encode(2)), 0)
+    answers: list[Any] = []
+    parked.on_reply = answers.append
+    router.broker.purgatory.touch("k")
+    router.broker.purgatory.settle(50)
+    router.broker.purgatory.on_deadline(100)
+    [topic] = ListOffsetsResponse.decode(joined(pending.pieces(answers[0]))[8:], 2).topics
+    assert (topic.name, topic.partitions[0].partition_index, topic.partitions[0].error_code) == ("a", 4, -1)
+    assert "ZeroDivisionError: oops" in caplog.text
+
+
+def test_a_defect_of_a_parked_request_without_room_for_it_closes(answering: Any) -> None:
+    parked = Parked(100, expire=lambda now: 1 // 0)
+    router, _ = answering(ApiKey.LIST_OFFSETS, parked)
+    pending = router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0)
+    answers: list[Any] = []
+    parked.on_reply = answers.append
+    router.broker.purgatory.on_deadline(100)
+    with pytest.raises(FrameError, match="UNKNOWN_SERVER_ERROR"):
+        pending.pieces(answers[0])
 
 
 def test_one_that_was_answered_before_it_was_parked(answering: Any) -> None:
