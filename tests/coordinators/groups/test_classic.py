@@ -1,0 +1,232 @@
+"""Classic groups: the initial delay, and a random walk of members that come, go, fall silent and return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pykafka_broker.coordinators.groups.classic_group import (
+    COMPLETING_REBALANCE,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+    ClassicGroup,
+)
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+
+SESSION_MS = 10_000
+REBALANCE_MS = 6_000
+
+
+class Client:
+    """An honest consumer of version 3, which gets its id with its first answer, or a static one."""
+
+    def __init__(self, machine: Any, name: str, instance_id: str | None = None) -> None:
+        self.machine = machine
+        self.name = name
+        self.instance_id = instance_id
+        self.member_id = ""
+        self.generation = -1
+        self.members: list[str] = []
+        self.tokens = 0
+        self.waiting: tuple[str, Any] | None = None
+
+    def _token(self) -> tuple[str, int]:
+        self.tokens += 1
+        return self.name, self.tokens
+
+    def join(self) -> None:
+        token = self._token()
+        protocols = [JoinGroupRequestProtocol("range", self.name.encode())]
+        request = JoinGroupRequest(
+            "g", SESSION_MS, REBALANCE_MS, self.member_id, self.instance_id, "consumer", protocols
+        )
+        version = 3 if self.instance_id is None else 5
+        machine = self.machine
+        effects = machine.coordinator.join(request, machine.caller(version), token, machine.now)
+        self._note("join", token, machine.run(effects))
+
+    def sync(self) -> None:
+        token = self._token()
+        shares = [SyncGroupRequestAssignment(member, member.encode()) for member in self.members]
+        request = SyncGroupRequest("g", self.generation, self.member_id, self.instance_id, assignments=shares)
+        machine = self.machine
+        self._note("sync", token, machine.run(machine.coordinator.sync(request, token, machine.now)))
+
+    def _note(self, kind: str, token: Any, reply: Any) -> None:
+        self.waiting = (kind, token)
+        if reply is not None:
+            self.machine.answers[token] = reply
+        self.look()
+
+    def look(self) -> None:
+        """Take in the answer, if there is one."""
+        if self.waiting is None or self.waiting[1] not in self.machine.answers:
+            return
+        (kind, token), self.waiting = self.waiting, None
+        reply = self.machine.answers[token]
+        if kind == "join" and reply.error_code == ErrorCode.NONE:
+            self.member_id, self.generation = reply.member_id, reply.generation_id
+            self.members = [member.member_id for member in reply.members]
+        elif kind == "sync" and reply.error_code == ErrorCode.NONE:
+            assert reply.assignment in (self.member_id.encode(), b"")
+        elif reply.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+            self.member_id = ""
+
+    def beat(self) -> ErrorCode:
+        request = HeartbeatRequest("g", self.generation, self.member_id, self.instance_id)
+        return ErrorCode(self.machine.coordinator.heartbeat(request, self.machine.now))
+
+    def leave(self) -> None:
+        members = [MemberIdentity(self.member_id, self.instance_id)]
+        machine = self.machine
+        machine.run(machine.coordinator.leave(LeaveGroupRequest("g", members=members), machine.now))
+
+
+def group_of(machine: Any) -> ClassicGroup:
+    group = machine.coordinator.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    return group
+
+
+def check(group: ClassicGroup) -> None:
+    """What holds in every state."""
+    members = group.members.values()
+    assert group.awaiting_join == sum(member.join_token is not None for member in members)
+    assert (group.leader in group.members) or not group.members
+    assert {member.instance_id: member.member_id for member in members if member.instance_id} == group.static_members
+    assert group.pending_syncs <= set(group.members)
+    assert not group.pending_joins & set(group.members)
+    if group.state is EMPTY:
+        assert not group.members
+    if group.state is STABLE:
+        assert all(member.join_token is None and member.sync_token is None for member in members)
+    if group.state is PREPARING_REBALANCE:
+        assert all(member.sync_token is None for member in members)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["join", "sync", "beat", "leave", "restart-client", "wait"]), st.integers(0, 3)),
+    max_size=50,
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, delay=st.sampled_from(["0", "3000"]))
+def test_a_random_walk_ends_in_a_stable_group(
+    steps: list[tuple[str, int]], delay: str, new_machine: Callable[..., Any]
+) -> None:
+    machine = new_machine(group_initial_rebalance_delay_ms=delay)
+    clients = [Client(machine, f"c{number}", "static" if number == 3 else None) for number in range(4)]
+    for action, number in steps:
+        client = clients[number]
+        if action == "wait":
+            machine.wait(1_000 * (number + 1))
+        elif action == "restart-client":  # its connection breaks, and with it the request that waits
+            clients[number] = Client(machine, client.name, client.instance_id)
+            clients[number].tokens = client.tokens + 1_000
+        elif client.waiting is None:
+            {"join": client.join, "sync": client.sync, "beat": client.beat, "leave": client.leave}[action]()
+        for one in clients:
+            one.look()
+        if "g" in machine.coordinator.groups:
+            check(group_of(machine))
+    live_and_settle(machine, clients)
+    group = group_of(machine)
+    assert group.state is STABLE
+    assert set(group.members) == {client.member_id for client in clients}
+    assert {client.generation for client in clients} == {group.generation}
+    assert all(member.assignment == member.member_id.encode() for member in group.members.values())
+    assert sum(bool(client.members) for client in clients) == 1, "one of them leads"
+    machine.restart()
+    again = group_of(machine)
+    assert (again.generation, set(again.members), again.leader) == (group.generation, set(group.members), group.leader)
+
+
+def live_and_settle(machine: Any, clients: list[Client]) -> None:
+    """Do what clients do until nothing has to be done any more; the dead go meanwhile."""
+    machine.wait(310_000)
+    for client in clients:
+        client.look()
+    for _ in range(60):
+        for client in clients:
+            if client.waiting is not None:
+                continue
+            error = client.beat() if client.member_id else ErrorCode.UNKNOWN_MEMBER_ID
+            if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+                client.member_id = ""
+            if error is not ErrorCode.NONE:
+                client.join()
+        machine.wait(1_000)
+        for client in clients:
+            client.look()
+        for client in clients:
+            if client.waiting is None and "g" in machine.coordinator.groups:
+                group = group_of(machine)
+                if group.state is COMPLETING_REBALANCE and client.generation == group.generation:
+                    client.sync()
+        for client in clients:
+            client.look()
+
+
+def test_the_initial_delay_grows_with_new_members_up_to_the_rebalance_timeout(
+    new_machine: Callable[..., Any],
+) -> None:
+    machine = new_machine(group_initial_rebalance_delay_ms="3000")
+    clients = [Client(machine, f"c{number}") for number in range(3)]
+    clients[0].join()
+    machine.wait(2_000)
+    clients[1].join()
+    machine.wait(1_000)
+    clients[2].join()
+    machine.wait(2_999)
+    for client in clients:
+        client.look()
+        assert client.waiting is not None
+    machine.wait(1)
+    for client in clients:
+        client.look()
+    assert [client.generation for client in clients] == [1, 1, 1]
+    assert [len(client.members) for client in clients] == [3, 0, 0]
+
+
+def test_a_lone_member_waits_for_the_initial_delay_and_no_longer(new_machine: Callable[..., Any]) -> None:
+    machine = new_machine(group_initial_rebalance_delay_ms="3000")
+    client = Client(machine, "c")
+    client.join()
+    machine.wait(2_999)
+    client.look()
+    assert client.waiting is not None
+    machine.wait(1)
+    client.look()
+    assert client.generation == 1
+
+
+def test_a_group_that_is_too_large_after_a_restart_rebalances(new_machine: Callable[..., Any]) -> None:
+    machine = new_machine()
+    clients = [Client(machine, f"c{number}") for number in range(3)]
+    live_and_settle(machine, clients)
+    assert len(group_of(machine).members) == 3
+    small = new_machine(group_max_size="2")
+    small.log, small.now = machine.log, machine.now
+    small.restart()
+    assert group_of(small).state is PREPARING_REBALANCE
+    for client in clients:
+        client.machine = small
+        client.join()
+    for client in clients:
+        client.look()
+    assert sorted(group_of(small).members) == sorted(client.member_id for client in clients[:2])
+
+
+def test_a_step_that_is_not_in_the_table_is_a_defect() -> None:
+    with pytest.raises(RuntimeError, match="g can't go from Empty to Stable"):
+        ClassicGroup("g", 0).move_to(STABLE, 0)
