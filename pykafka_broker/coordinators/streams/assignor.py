@@ -8,6 +8,7 @@ group is always given the same answer. Warm-up tasks are never assigned: Kafka 4
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
@@ -39,30 +40,52 @@ def assign(
     return assignment.targets()
 
 
+class _Process:
+    """A process with its threads, which are its members, and the tasks that they have all in all."""
+
+    def __init__(self, process_id: str) -> None:
+        self.id = process_id
+        self.threads = 0
+        self.tasks = 0
+
+    @property
+    def load(self) -> tuple[float, int]:
+        """Tasks for each thread; of two that are equal the larger process comes first."""
+        return self.tasks / self.threads, -self.threads
+
+
 class _Member:
     """A member and what it has been given."""
 
-    def __init__(self, member_id: str, spec: MemberSpec) -> None:
+    def __init__(self, member_id: str, spec: MemberSpec, process: _Process) -> None:
         self.id = member_id
-        self.process_id = spec.process_id
+        self.process = process
+        process.threads += 1
         self.had_active = set(pairs(spec.before.active))
         self.had_standby = set(pairs(spec.before.standby))
         self.active: set[Task] = set()
         self.standby: set[Task] = set()
+        self.of_subtopology: Counter[str] = Counter()
 
     @property
     def load(self) -> int:
         return len(self.active) + len(self.standby)
+
+    def take(self, task: Task, role: set[Task]) -> None:
+        role.add(task)
+        self.of_subtopology[task[0]] += 1
+        self.process.tasks += 1
 
 
 class _Assignment:
     """One assignment on its way."""
 
     def __init__(self, members: Mapping[str, MemberSpec]) -> None:
-        self._members = [_Member(member_id, members[member_id]) for member_id in sorted(members)]
-        self._processes: dict[str, list[_Member]] = {}
-        for member in self._members:
-            self._processes.setdefault(member.process_id, []).append(member)
+        processes = {spec.process_id: _Process(spec.process_id) for spec in members.values()}
+        self._members = [
+            _Member(member_id, members[member_id], processes[members[member_id].process_id])
+            for member_id in sorted(members)
+        ]
         self._holders: dict[Task, set[str]] = {}  # the processes that have a copy of a task
         self._active_owners: dict[Task, _Member] = {}
         self._standby_owners: dict[Task, list[_Member]] = {}
@@ -90,17 +113,17 @@ class _Assignment:
         for task in rest:
             ready = [member for member in self._standby_owners.get(task, ()) if quota.has_room(member.active)]
             if ready:
-                self._give_active(task, self._least_loaded(ready), quota)
+                self._give_active(task, self._least_loaded(ready, task), quota)
             else:
                 last.append(task)
         for task in last:
             free = [member for member in self._members if quota.has_room(member.active)]
-            self._give_active(task, self._least_loaded(free), quota)
+            self._give_active(task, self._least_loaded(free, task), quota)
 
     def _give_active(self, task: Task, member: _Member, quota: _Quota) -> None:
         quota.take(member.active)
-        member.active.add(task)
-        self._holders.setdefault(task, set()).add(member.process_id)
+        member.take(task, member.active)
+        self._holders.setdefault(task, set()).add(member.process.id)
 
     # Standby tasks
 
@@ -125,23 +148,22 @@ class _Assignment:
     def _give_standby(self, task: Task, candidates: Iterable[_Member]) -> bool:
         """Whether one of the candidates could take it: its process must not have the task."""
         holders = self._holders.setdefault(task, set())
-        free = [member for member in candidates if member.process_id not in holders]
+        free = [member for member in candidates if member.process.id not in holders]
         if not free:
             return False
-        member = self._least_loaded(free)
-        member.standby.add(task)
-        holders.add(member.process_id)
+        member = self._least_loaded(free, task)
+        member.take(task, member.standby)
+        holders.add(member.process.id)
         return True
 
     # Load
 
-    def _least_loaded(self, members: Iterable[_Member]) -> _Member:
-        return min(members, key=lambda member: (self._process_load(member.process_id), member.load, member.id))
-
-    def _process_load(self, process_id: str) -> tuple[float, int]:
-        """Tasks for each thread; of two that are equal the larger process comes first."""
-        threads = self._processes[process_id]
-        return sum(member.load for member in threads) / len(threads), -len(threads)
+    def _least_loaded(self, members: Iterable[_Member], task: Task) -> _Member:
+        """Of members that are equal the one with the fewest tasks of the same subtopology: some weigh more."""
+        return min(
+            members,
+            key=lambda member: (member.process.load, member.load, member.of_subtopology[task[0]], member.id),
+        )
 
 
 class _Quota:

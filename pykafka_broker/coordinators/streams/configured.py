@@ -193,7 +193,7 @@ class _Configuration:
         for one in self._subtopologies:
             for topic in (*one.repartition_source_topics, *one.state_changelog_topics):
                 wanted[topic.name] = topic
-        for name in required_topics(self._topology):
+        for name in sorted(required_topics(self._topology)):
             image = self._topics.get(name)
             if image is None or name not in wanted:
                 continue

@@ -1,0 +1,105 @@
+"""The sticky assignor: fair, steady, and never two copies of a task in one process."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykafka_broker.coordinators.streams.assignor import MemberSpec, assign
+from pykafka_broker.coordinators.streams.tasks import NOTHING, Target, pairs
+
+GROUPS = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=2), st.sampled_from("PQRS"), min_size=1, max_size=9)
+COUNTS = st.dictionaries(st.sampled_from("0123"), st.integers(1, 9), max_size=4)
+
+
+def fresh(processes: dict[str, str]) -> dict[str, MemberSpec]:
+    return {member: MemberSpec(process, NOTHING) for member, process in processes.items()}
+
+
+def again(processes: dict[str, str], targets: dict[str, Target]) -> dict[str, MemberSpec]:
+    return {member: MemberSpec(process, targets.get(member, NOTHING)) for member, process in processes.items()}
+
+
+def check(processes: dict[str, str], counts: dict[str, int], targets: dict[str, Target], standbys: int) -> None:
+    """What holds of every assignment."""
+    tasks = {(name, partition) for name, count in counts.items() for partition in range(count)}
+    assert targets.keys() == processes.keys()
+    active = Counter(task for target in targets.values() for task in pairs(target.active))
+    assert active == dict.fromkeys(tasks, 1), "every task is active once"
+    loads = [sum(map(len, target.active.values())) for target in targets.values()]
+    assert max(loads) - min(loads) <= 1
+    copies = Counter(
+        (processes[member], task)
+        for member, target in targets.items()
+        for role in (target.active, target.standby)
+        for task in pairs(role)
+    )
+    assert set(copies.values()) <= {1}, "one copy in each process"
+    standby = Counter(task for target in targets.values() for task in pairs(target.standby))
+    wanted = min(standbys, len(set(processes.values())) - 1)
+    assert standby == (dict.fromkeys(tasks, wanted) if wanted else {})
+    assert not any(target.warmup for target in targets.values())
+
+
+@given(GROUPS, COUNTS, st.integers(0, 3))
+def test_every_task_has_its_copies_and_members_share_fairly(
+    processes: dict[str, str], counts: dict[str, int], standbys: int
+) -> None:
+    check(processes, counts, assign(fresh(processes), counts, set(counts), standbys), standbys)
+
+
+@given(GROUPS, GROUPS, COUNTS, COUNTS, st.integers(0, 2))
+def test_it_holds_after_any_change(
+    before: dict[str, str], after: dict[str, str], counts: dict[str, int], grown: dict[str, int], standbys: int
+) -> None:
+    targets = assign(fresh(before), counts, set(counts), standbys)
+    check(after, grown, assign(again(after, targets), grown, set(grown), standbys), standbys)
+
+
+@given(GROUPS, COUNTS, st.integers(0, 2))
+def test_nothing_moves_without_a_reason(processes: dict[str, str], counts: dict[str, int], standbys: int) -> None:
+    targets = assign(fresh(processes), counts, set(counts), standbys)
+    second = assign(again(processes, targets), counts, set(counts), standbys)
+    assert {member: target.active for member, target in second.items()} == {
+        member: target.active for member, target in targets.items()
+    }
+
+
+@given(GROUPS, COUNTS)
+def test_a_member_that_leaves_takes_nothing_from_the_others(processes: dict[str, str], counts: dict[str, int]) -> None:
+    targets = assign(fresh(processes), counts, (), 0)
+    left = dict(list(processes.items())[1:])
+    for member, target in assign(again(left, targets), counts, (), 0).items() if left else ():
+        assert set(pairs(targets[member].active)) <= set(pairs(target.active))
+
+
+def test_a_standby_copy_becomes_the_active_one() -> None:
+    processes = {"one": "P", "two": "Q", "three": "R"}
+    targets = assign(fresh(processes), {"0": 6}, {"0"}, 1)
+    gone = set(pairs(targets["one"].active))
+    left = {"two": "Q", "three": "R"}
+    after = assign(again(left, targets), {"0": 6}, {"0"}, 1)
+    for member in left:
+        gained = set(pairs(after[member].active)) - set(pairs(targets[member].active))
+        assert gained <= gone
+        assert gained <= set(pairs(targets[member].standby))
+
+
+def test_a_process_with_more_threads_gets_more() -> None:
+    targets = assign(fresh({"a": "P", "b": "P", "c": "Q"}), {"0": 3, "1": 3}, (), 0)
+    assert {member: sum(map(len, target.active.values())) for member, target in targets.items()} == {
+        "a": 2,
+        "b": 2,
+        "c": 2,
+    }
+
+
+def test_only_tasks_with_state_have_standby_copies() -> None:
+    targets = assign(fresh({"a": "P", "b": "Q"}), {"0": 2, "1": 2}, {"1"}, 1)
+    assert {name for target in targets.values() for name in target.standby} == {"1"}
+
+
+def test_nobody_is_there() -> None:
+    assert assign({}, {"0": 3}, {"0"}, 1) == {}

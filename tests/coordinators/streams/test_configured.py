@@ -1,0 +1,124 @@
+"""From a topology and the topics that there are to numbers of partitions and tasks."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka_broker.coordinators.streams.configured import (
+    INCORRECTLY_PARTITIONED_TOPICS,
+    MISSING_INTERNAL_TOPICS,
+    MISSING_SOURCE_TOPICS,
+    ConfiguredTopology,
+    configure,
+)
+from pykafka_broker.coordinators.streams.topology import as_stored
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
+    CopartitionGroup,
+    KeyValue,
+    Subtopology,
+    TopicInfo,
+    Topology,
+)
+from tests.coordinators.streams.support import TopicTable, word_count
+
+
+def configured(topics: TopicTable, *subtopologies: Subtopology) -> ConfiguredTopology:
+    return configure(as_stored(Topology(0, list(subtopologies))), topics, 1)
+
+
+def test_repartition_topics_and_changelogs_follow_their_sources() -> None:
+    found = configure(as_stored(word_count()), TopicTable(lines=5), 1)
+    assert found.problem is not None
+    assert (found.problem.status, found.problem.detail) == (
+        MISSING_INTERNAL_TOPICS,
+        "Internal topics are missing: words, counts",
+    )
+    assert {topic.name: topic.num_partitions for topic in found.missing} == {"words": 5, "counts": 5}
+    assert found.task_counts == {"0": 5, "1": 5}
+    assert found.stateful == {"1"}
+
+
+def test_what_is_there_is_not_created() -> None:
+    found = configure(as_stored(word_count()), TopicTable(lines=5, words=5, counts=5), 1)
+    assert found.is_ready
+    assert not found.missing
+
+
+def test_a_chain_is_followed_to_its_end() -> None:
+    found = configured(
+        TopicTable(source=4),
+        Subtopology("2", repartition_source_topics=[TopicInfo("b")], state_changelog_topics=[TopicInfo("log")]),
+        Subtopology("1", repartition_source_topics=[TopicInfo("a")], repartition_sink_topics=["b"]),
+        Subtopology("0", ["source"], repartition_sink_topics=["a"]),
+    )
+    assert found.partitions == {"a": 4, "b": 4, "log": 4}
+
+
+def test_the_application_may_say_how_many_partitions_and_how_many_replicas_and_which_configs() -> None:
+    found = configured(
+        TopicTable(source=4),
+        Subtopology("0", ["source"], repartition_sink_topics=["a"]),
+        Subtopology("1", repartition_source_topics=[TopicInfo("a", 7, 1, [KeyValue("segment.bytes", "1048576")])]),
+    )
+    [topic] = found.missing
+    assert (topic.num_partitions, topic.replication_factor) == (7, 1)
+    assert [(config.name, config.value) for config in topic.configs] == [("segment.bytes", "1048576")]
+    assert found.task_counts == {"0": 4, "1": 7}
+
+
+def test_repartition_topics_that_are_joined_are_as_wide_as_the_widest() -> None:
+    found = configured(
+        TopicTable(narrow=2, wide=6),
+        Subtopology("0", ["narrow"], repartition_sink_topics=["a"]),
+        Subtopology("1", ["wide"], repartition_sink_topics=["b"]),
+        Subtopology(
+            "2",
+            repartition_source_topics=[TopicInfo("a"), TopicInfo("b")],
+            copartition_groups=[CopartitionGroup([], [], [0, 1])],
+        ),
+    )
+    assert found.partitions == {"a": 6, "b": 6}
+
+
+def test_one_that_is_fixed_decides_for_the_others() -> None:
+    found = configured(
+        TopicTable(narrow=2, wide=6),
+        Subtopology("0", ["narrow"], repartition_sink_topics=["a"]),
+        Subtopology("1", ["wide"], repartition_sink_topics=["b"]),
+        Subtopology(
+            "2",
+            repartition_source_topics=[TopicInfo("a", 3), TopicInfo("b")],
+            copartition_groups=[CopartitionGroup([], [], [0, 1])],
+        ),
+    )
+    assert found.partitions == {"a": 3, "b": 3}
+
+
+def test_an_internal_topic_of_another_size_is_a_problem() -> None:
+    found = configure(as_stored(word_count()), TopicTable(lines=5, words=5, counts=4), 1)
+    assert found.problem is not None
+    assert found.problem.status == INCORRECTLY_PARTITIONED_TOPICS
+    assert not found.missing
+
+
+def test_missing_sources_are_named_in_order_up_to_three() -> None:
+    found = configured(TopicTable(), Subtopology("0", ["e", "d", "c", "b"]))
+    assert found.problem is not None
+    assert found.problem.status == MISSING_SOURCE_TOPICS
+    assert found.problem.detail == "Source topics b, c, d and 1 additional topics are missing."
+
+
+@pytest.mark.parametrize(
+    "subtopology",
+    [
+        Subtopology("0", []),
+        Subtopology("0", ["source"], repartition_source_topics=[TopicInfo("nobodys")]),
+        Subtopology("0", [], repartition_sink_topics=["loop"], repartition_source_topics=[TopicInfo("loop")]),
+    ],
+)
+def test_a_topology_that_can_never_run_is_refused(subtopology: Subtopology) -> None:
+    with pytest.raises(ApiError) as refused:
+        configured(TopicTable(source=2), subtopology)
+    assert refused.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY

@@ -1,0 +1,105 @@
+"""Records: what Apache Kafka 4.3.1 has written (kafka_records.json: three groups, from the first member to the last
+tombstone) is read, and the state that it makes is written as Kafka wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.coordinators.effects import KeyValue
+from pykafka_broker.coordinators.groups.stored import read_record, record
+from pykafka_broker.coordinators.streams import stored
+from pykafka_broker.coordinators.streams.group import MemberState, StreamsGroup
+from pykafka_broker.protocol.stored.streams_group_current_member_assignment_key import (
+    StreamsGroupCurrentMemberAssignmentKey,
+)
+from pykafka_broker.protocol.stored.streams_group_current_member_assignment_value import (
+    StreamsGroupCurrentMemberAssignmentValue,
+    TaskIds,
+)
+from tests.coordinators.streams.support import Machine
+
+RECORDS = [
+    (bytes.fromhex(key), None if value is None else bytes.fromhex(value))
+    for key, value in json.loads(Path(__file__).with_name("kafka_records.json").read_text())
+]
+WRITERS: dict[str, Callable[[StreamsGroup, Any], KeyValue]] = {
+    "StreamsGroupMetadataKey": lambda group, key: stored.group_epoch(
+        group.group_id, group.epoch, group.metadata_hash, group.validated_topology_epoch, group.assignment_configs
+    ),
+    "StreamsGroupTopologyKey": lambda group, key: stored.topology(group.group_id, _present(group.topology)),
+    "StreamsGroupMemberMetadataKey": lambda group, key: stored.member_metadata(
+        group.group_id, group.members[key.member_id]
+    ),
+    "StreamsGroupTargetAssignmentMetadataKey": lambda group, key: stored.target_metadata(
+        group.group_id, group.assignment_epoch, group.assignment_timestamp
+    ),
+    "StreamsGroupTargetAssignmentMemberKey": lambda group, key: stored.target(
+        group.group_id, key.member_id, group.targets[key.member_id]
+    ),
+    "StreamsGroupCurrentMemberAssignmentKey": lambda group, key: stored.current_assignment(
+        group.group_id, group.members[key.member_id]
+    ),
+}
+
+
+def _present(value: Any) -> Any:
+    assert value is not None
+    return value
+
+
+def test_state_made_of_kafkas_records_is_written_as_kafka_wrote_it() -> None:
+    machine = Machine()
+    seen = set()
+    for offset, (key, value) in enumerate(RECORDS):
+        machine.coordinator.replay(key, value, machine.now, offset, -1)
+        messages = read_record(key, value)
+        assert messages is not None
+        if value is not None:
+            name = type(messages[0]).__name__
+            group = machine.coordinator.groups[messages[0].group_id]
+            assert isinstance(group, StreamsGroup)
+            assert WRITERS[name](group, messages[0]) == (key, value)
+            seen.add(name)
+    assert seen == WRITERS.keys()
+
+
+def test_a_deleted_group_is_gone_and_its_tombstones_are_kafkas() -> None:
+    machine = Machine()
+    last = max(index for index, (_, value) in enumerate(RECORDS) if value is not None)
+    for offset, (key, value) in enumerate(RECORDS[: last + 1]):
+        machine.coordinator.replay(key, value, machine.now, offset, -1)
+    messages = read_record(RECORDS[-1][0], None)
+    assert messages is not None
+    group_id = messages[0].group_id
+    effects = machine.coordinator.delete_group(group_id)
+    assert effects.records == RECORDS[last + 1 :]
+    machine.run(effects)
+    assert group_id not in machine.coordinator.groups
+
+
+def test_a_record_without_assignment_epochs_counts_from_the_members_own() -> None:
+    machine = Machine()
+    value = StreamsGroupCurrentMemberAssignmentValue(7, 6, 1, [TaskIds("0", [2, 3])])
+    machine.coordinator.replay(*record(StreamsGroupCurrentMemberAssignmentKey("g", "m"), value), machine.now, 0, -1)
+    assert machine.group("g").members["m"].owned.active == {"0": {2: 7, 3: 7}}
+
+
+def test_a_state_of_a_newer_release_is_unknown() -> None:
+    machine = Machine()
+    value = StreamsGroupCurrentMemberAssignmentValue(7, 6, 9)
+    machine.coordinator.replay(*record(StreamsGroupCurrentMemberAssignmentKey("g", "m"), value), machine.now, 0, -1)
+    assert machine.group("g").members["m"].state is MemberState.UNKNOWN
+
+
+@pytest.mark.parametrize("tombstone", [stored.member_tombstones("g", "m")])
+def test_tombstones_for_what_is_not_there_are_nothing_special(tombstone: list[KeyValue]) -> None:
+    machine = Machine()
+    for key, value in tombstone:
+        machine.coordinator.replay(key, value, machine.now, 0, -1)
+    assert not machine.coordinator.groups
