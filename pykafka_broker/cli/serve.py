@@ -59,6 +59,9 @@ def main(arguments: Sequence[str]) -> int:
         if wrong:
             return complain(wrong)
         warn(config)
+        if options.ready_file is not None:
+            with contextlib.suppress(OSError):
+                os.remove(options.ready_file)  # that of an earlier run names an address where nobody listens yet
         if options.stop_on_stdin_close:
             threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
         return serve(config, _announcer(options.ready_file))

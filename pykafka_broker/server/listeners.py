@@ -13,6 +13,8 @@ from pykafka_broker.config.values import invalid
 
 _ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://\[?([^\[\]/]*?)\]?:(\d+)$")
 
+_MAX_PORT = 65535
+
 
 class Listener:
     """One endpoint. `port` is 0 until a free one is bound."""
@@ -29,30 +31,45 @@ class Listener:
 def parse_endpoint(key: str, text: str) -> tuple[str, str, int]:
     """Name, host and port of `NAME://HOST:PORT`."""
     match = _ENDPOINT.match(text.strip())
-    if match is None or int(match[3]) > 65535:
+    if match is None:
         raise invalid(key, text, "it must be NAME://HOST:PORT")
+    if int(match[3]) > _MAX_PORT:
+        raise invalid(key, text, f"its port must be within 0 to {_MAX_PORT}")
     return match[1].upper(), match[2], int(match[3])
 
 
 def listeners_of(config: BrokerConfig) -> list[Listener]:
     """The listeners that `listeners` and `advertised.listeners` name; only PLAINTEXT is served."""
     protocols = _security_protocols(config)
-    advertised = {
-        name: (host, port)
-        for name, host, port in (
-            parse_endpoint("advertised.listeners", text) for text in config.advertised_listeners or ()
-        )
-    }
-    listeners: list[Listener] = []
+    advertised = _advertised(config)
+    controllers = {name.upper() for name in config.controller_listener_names or ()}
+    listeners: dict[str, Listener] = {}
     for text in config.listeners:
         name, host, port = parse_endpoint("listeners", text)
         protocol = protocols.get(name, name)
-        if name in (config.controller_listener_names or ()):
+        if name in controllers:
             continue  # one process is broker and controller here: nobody dials a controller
+        if name in listeners:
+            raise invalid("listeners", text, f"there is another listener with the name {name}")
         if protocol != "PLAINTEXT":
             raise invalid("listeners", text, f"security protocol {protocol} is not served, only PLAINTEXT")
-        listeners.append(Listener(name, host or "0.0.0.0", port, advertised.get(name)))
-    return listeners
+        listeners[name] = Listener(name, host or "0.0.0.0", port, advertised.get(name))
+    if not listeners:
+        raise invalid("listeners", ",".join(config.listeners), "it must name a listener for clients")
+    for name in advertised:
+        if name not in listeners and name not in controllers:
+            raise invalid("advertised.listeners", name, "there is no listener with that name")
+    return list(listeners.values())
+
+
+def _advertised(config: BrokerConfig) -> dict[str, tuple[str, int]]:
+    addresses = {}
+    for text in config.advertised_listeners or ():
+        name, host, port = parse_endpoint("advertised.listeners", text)
+        if host in ("", "0.0.0.0", "::"):
+            raise invalid("advertised.listeners", text, "it must name a host that clients can dial")
+        addresses[name] = (host, port)
+    return addresses
 
 
 def _security_protocols(config: BrokerConfig) -> dict[str, str]:

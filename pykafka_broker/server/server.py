@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 SCRATCH_BYTES = 256 << 10
 _IDLE_SWEEP_MS = 30_000
 _GRACE_SECONDS = 5.0
+_PAUSE_MS = 1_000  # after a defect at a deadline
 
 
 def now_ms() -> int:
@@ -167,10 +168,17 @@ class Server:
     def _on_timer(self) -> None:
         now = now_ms()
         self._timer = self._armed_for = None
-        self.broker.on_deadline(now)
-        if now >= self._next_sweep:
-            self._sweep_idle(now)
-        self.broker.settle(now)
+        try:
+            self.broker.on_deadline(now)
+            if now >= self._next_sweep:
+                self._sweep_idle(now)
+            self.broker.settle(now)
+        except Exception:
+            log.exception("a defect at a deadline")
+            # What stumbled may be due still: without the pause it would be tried without end.
+            self._armed_for = now + _PAUSE_MS
+            self._timer = self.loop.call_later(_PAUSE_MS / 1000, self._on_timer)
+            return
         self._arm(now)
 
     def _sweep_every(self) -> int:
@@ -217,9 +225,9 @@ def _bind(host: str, port: int, backlog: int) -> socket.socket:
         sock.bind((host, port))
         sock.listen(backlog)
         sock.setblocking(False)
-    except OSError:
+    except OSError as error:
         sock.close()
-        raise
+        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from error
     return sock
 
 

@@ -50,6 +50,19 @@ def test_ready_line_and_file(served: list[BrokerConfig], capsys: pytest.CaptureF
     assert served[0].log_dirs == [str(tmp_path)]
 
 
+def test_an_old_ready_file_is_gone_before_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    ready.write_text("127.0.0.1:1\n")
+
+    def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None]) -> int:
+        assert not ready.exists()
+        raise OSError("no luck")
+
+    monkeypatch.setattr("pykafka_broker.server.run", run)
+    assert main(["--ready-file", str(ready)]) == 1
+    assert not ready.exists()
+
+
 def test_ephemeral_directory_is_gone_afterwards(served: list[BrokerConfig]) -> None:
     assert main(["--ephemeral"]) == 0
     (path,) = served[0].data_dirs

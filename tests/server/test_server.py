@@ -273,6 +273,40 @@ def test_a_defect_closes_the_connection_and_is_logged(tmp_path: Any, caplog: pyt
     assert "ZeroDivisionError" in caplog.text
 
 
+def test_a_defect_at_a_deadline_stops_no_timer(
+    tmp_path: Any, caplog: pytest.LogCaptureFixture, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("pykafka_broker.server.server._PAUSE_MS", 20)
+    once = [ZeroDivisionError("at a deadline")]
+
+    async def scenario() -> None:
+        async with serving(tmp_path) as (server, connect, _):
+            on_deadline = server.broker.on_deadline
+
+            def stumble_once(now: int) -> None:
+                if once:
+                    raise once.pop()
+                on_deadline(now)
+
+            server.broker.on_deadline = stumble_once
+            waiting = await connect()
+            waiting.send(b"park:30")
+            assert await waiting.answer() == b"expired"
+
+    run(scenario)
+    assert "ZeroDivisionError: at a deadline" in caplog.text
+
+
+def test_an_address_that_can_not_be_bound_is_named(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (server, _, _):
+            taken = server._listening[0][1].port
+            with pytest.raises(OSError, match=rf"127\.0\.0\.1:{taken}: Address already in use"):
+                server.listen([Listener("PLAINTEXT", "127.0.0.1", taken)])
+
+    run(scenario)
+
+
 def test_a_large_request_is_taken_in(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as (_, connect, _):
