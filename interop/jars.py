@@ -24,6 +24,7 @@ KAFKA_VERSION = "4.3.1"
 SPARK_VERSION = "4.0.0"  # unless another one is installed
 KAFKA = [f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}"]
 STREAMS = [f"org.apache.kafka:kafka-streams-examples:{KAFKA_VERSION}"]
+CONNECT = [f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}", f"org.apache.kafka:connect-file:{KAFKA_VERSION}"]
 
 
 def _connector(scala: str, connector: str, token_provider: str, clients: str, pool: str) -> list[str]:
@@ -73,6 +74,11 @@ def kafka_jars() -> Path:
 def streams_jars() -> Path:
     """The folder with Kafka Streams, its examples, and what they depend on."""
     return _fetched(f"kafka-streams-{KAFKA_VERSION}", STREAMS, transitive=True)
+
+
+def connect_jars() -> Path:
+    """The folder with Kafka Connect, its file connectors, and what they depend on."""
+    return _fetched(f"kafka-connect-{KAFKA_VERSION}", CONNECT, transitive=True)
 
 
 def spark_connector_jars(pyspark: str = "") -> Path:
@@ -216,6 +222,7 @@ def main() -> int:
             f"export JAVA='{home / 'bin' / 'java'}'",
             f"export KAFKA_JARS='{kafka_jars()}'",
             f"export KAFKA_STREAMS_JARS='{streams_jars()}'",
+            f"export KAFKA_CONNECT_JARS='{connect_jars()}'",
             f"export SPARK_KAFKA_JARS='{spark_connector_jars()}'",
         ]
     except JarsError as error:
