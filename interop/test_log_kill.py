@@ -3,6 +3,7 @@ others are compacted: every acknowledged record is there afterwards, once, in or
 """
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ KILLS = 50
 LOAD_S = 0.25
 NEW_PRODUCER_EVERY = 10
 ROLLING = {"segment.ms": 100}
-TOPICS: dict[str, dict[str, object]] = {
+TOPICS: dict[str, Mapping[str, object]] = {
     "plain": {},
     "idempotent": {},
     "rolling": ROLLING,

@@ -1,11 +1,13 @@
 """Cleaning in a process of its own, so that it takes no time from the event loop.
 
 Rule: a request goes in on standard input and a result comes out on standard output. Small jobs are not worth a process
-and run in the thread that asked. Whoever stops the broker need not wait: what is half done is worth nothing.
+and run in the thread that asked. Whoever stops the broker need not wait: what is half done is worth nothing. A worker
+never outlives its broker, however that ends: it would write into files that the next broker has made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import subprocess
@@ -66,7 +68,7 @@ class CleaningProcesses:
             worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self._workers.add(worker)
         try:
-            output, _ = worker.communicate(pickle.dumps(request))
+            output = _exchange(worker, pickle.dumps(request))
         finally:
             with self._lock:
                 self._workers.discard(worker)
@@ -77,6 +79,19 @@ class CleaningProcesses:
             raise outcome
         assert isinstance(outcome, CleanResult)
         return outcome
+
+
+def _exchange(worker: subprocess.Popen[bytes], request: bytes) -> bytes:
+    """Send the request and wait for all of the answer. The worker's input stays open until then, since its end means to
+    the worker that the broker is gone.
+    """
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    with worker, worker.stdout:
+        with contextlib.suppress(BrokenPipeError):
+            worker.stdin.write(request)
+            worker.stdin.flush()
+        return worker.stdout.read()
 
 
 def throttle(bytes_per_second: float) -> Callable[[int], None]:
@@ -96,9 +111,16 @@ def throttle(bytes_per_second: float) -> Callable[[int], None]:
     return wait
 
 
+def _end_with_parent() -> None:
+    """The other end of standard input is closed when the broker has ended, by kill -9 too."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
+
+
 def main() -> None:
     os.nice(_NICENESS)
-    request = pickle.loads(sys.stdin.buffer.read())
+    request = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     outcome: CleanResult | Exception
     try:
         outcome = PartitionCleaner(OsFileSystem(), request, throttle(request.bytes_per_second)).run()
