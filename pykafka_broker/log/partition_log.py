@@ -234,9 +234,10 @@ class PartitionLog:
                 segment = self.roll(now, base_offset)
             if leader_epoch > self.epochs.latest:
                 self.assign_epoch(leader_epoch, base_offset)
-            if marker is not None:
-                self._index_abort(marker, segment)
-            segment.append(batch, last_offset, timestamp, self.config)
+            if marker is None:
+                segment.append(batch, last_offset, timestamp, self.config)
+            else:
+                self._append_marker(segment, batch, marker)
         except OSError as error:
             raise self.storage_error(error) from error
         if marker is not None:
@@ -248,14 +249,17 @@ class PartitionLog:
             self.advance_high_watermark(last_offset + 1)
         return AppendInfo(base_offset, last_offset, timestamp, self.log_start_offset)
 
-    def _index_abort(self, marker: EndTransactionMarker, segment: LogSegment) -> None:
-        """Before the marker itself, since it must not be in the log without this; an entry left by a failed write
-        goes first.
-        """
-        segment.transactions.truncate_to(marker.offset)
+    def _append_marker(self, segment: LogSegment, batch: bytearray | memoryview, marker: EndTransactionMarker) -> None:
+        """The aborted transaction is indexed first, since its marker must not be in the log without that."""
         aborted = self.producers.aborted_by(marker)
-        if aborted is not None:
-            segment.transactions.append(aborted)
+        try:
+            if aborted is not None:
+                segment.transactions.append(aborted)
+            segment.append(batch, marker.offset, marker.timestamp, self.config)
+        except OSError:
+            with contextlib.suppress(OSError):
+                segment.transactions.truncate_to(marker.offset)
+            raise
 
     def _must_roll(self, segment: LogSegment, size: int, timestamp: int, last_offset: int, now: int) -> bool:
         config = self.config
@@ -295,12 +299,13 @@ class PartitionLog:
         if not active.size and active.base_offset == base_offset:
             return active
         active.seal()
-        segment = LogSegment(self.files, self.directory, base_offset, size=0, now=now, fresh=True)
-        segment.log.create()
-        if self.config.preallocate:
-            segment.preallocate(self.config.segment_bytes)
-        self.directory_dirty = True
         self.take_snapshot(base_offset)
+        segment = LogSegment(self.files, self.directory, base_offset, size=0, now=now, fresh=True)
+        segment.log.create()  # from here on nothing may fail: an append that fits would go to the old segment after all
+        if self.config.preallocate:
+            with contextlib.suppress(OSError):
+                segment.preallocate(self.config.segment_bytes)
+        self.directory_dirty = True
         self.segments.add(segment)
         self.listener.rolled(self)
         return segment

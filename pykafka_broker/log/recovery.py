@@ -60,6 +60,9 @@ class FolderRecovery:
         restore_producers(fs, self._directory, names, self._producers, segments, self._offsets.log_start_offset, start)
         end = start
         for number, segment in enumerate(unflushed):
+            if segment.base_offset < end and not segment.size:
+                self._drop(segments, [segment])  # made by a roll that failed
+                continue
             if segment.base_offset < end:
                 raise DamagedLog(segment.log.path, 0, f"it begins before the segment ahead of it ends, at {end}")
             # A gap is no damage: compaction leaves them. That whole unsynced batches at the end of the file before may

@@ -168,6 +168,7 @@ class LogSegment:
         """Nothing more will be appended, at least not by this process: complete the index files."""
         if self._ragged:
             self._cut_edge()
+        self.transactions.complete()
         if self._sealed:
             return
         self.log.create()

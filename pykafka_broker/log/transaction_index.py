@@ -24,11 +24,12 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    __slots__ = ("_entries", "file")
+    __slots__ = ("_entries", "_ragged", "file")
 
     def __init__(self, file: CachedFile, *, fresh: bool) -> None:
         self.file = file
         self._entries: list[AbortedTransaction] | None = [] if fresh else None
+        self._ragged = False  # the file holds more than that
 
     @property
     def entries(self) -> list[AbortedTransaction]:
@@ -47,17 +48,26 @@ class TransactionIndex:
         return [AbortedTransaction(*row[1:]) for row in rows]
 
     def append(self, transaction: AbortedTransaction) -> None:
+        self.complete()
         entries = self.entries
+        self._ragged = True
         self.file.create().write_at(_ENTRY.pack(_VERSION, *transaction), len(entries) * _ENTRY.size)
         entries.append(transaction)
+        self._ragged = False
 
     def truncate_to(self, offset: int) -> None:
         """Forget transactions that end at or after `offset`."""
         entries = self.entries
         if entries and entries[-1].last_offset >= offset:
-            kept = [entry for entry in entries if entry.last_offset < offset]
-            self.file.handle().truncate(len(kept) * _ENTRY.size)
-            self._entries = kept
+            self._entries = [entry for entry in entries if entry.last_offset < offset]
+            self._ragged = True
+            self.complete()
+
+    def complete(self) -> None:
+        """Make sure that the file holds what is known and nothing else."""
+        if self._ragged:
+            self.file.create().truncate(len(self.entries) * _ENTRY.size)
+            self._ragged = False
 
     def clear(self) -> None:
         if self.file.exists():
