@@ -55,7 +55,7 @@ def fill(spark: SparkSession, settings: Settings, kafka: Kafka, records: int) ->
         F.expr(COUNTRIES).alias("country"),
         F.expr("CAST(id % 10000 AS DOUBLE) / 100").alias("amount"),
     )
-    broken = F.expr(f"id % {EVERY['broken']} = 500")
+    broken = F.expr(f"id % {EVERY['broken']} = 550")
     rows = spark.range(0, records, 1, PARTITIONS).select(
         F.when(broken, F.lit("{")).otherwise(F.to_json(event)).alias("value"),
         F.expr(f"CAST(id % {PARTITIONS} AS INT)").alias("partition"),

@@ -51,7 +51,7 @@ def metrics_of(progress: Metrics, job: str) -> Metrics:
         "rows": progress["numInputRows"],
         "rows_per_second": progress.get("processedRowsPerSecond", 0.0),
         "rejected": read.get("rejected", 0),
-        "accepted": accepted.get("rows", 0),
+        "accepted": accepted.get("rows", events),
         "late": first.get("numRowsDroppedByWatermark", 0),
         "duplicates": (first.get("customMetrics") or {}).get("numDroppedDuplicateRows", 0),
         "null_rates": {

@@ -47,7 +47,7 @@ def figure(draw: Callable[[Any], None], title: str, x: str, y: str) -> str:
     axes.set(title=title, xlabel=x, ylabel=y)
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend()
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     text = io.StringIO()
     plot.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()[text.getvalue().index("<svg") :]

@@ -160,6 +160,14 @@ def postgresql_programs() -> Path:
     return candidates[-1].resolve()
 
 
+def accepts_connections(port: int) -> bool:
+    try:
+        psycopg.connect(f"postgresql://test@127.0.0.1:{port}/postgres", connect_timeout=5).close()
+    except psycopg.OperationalError:  # nobody listens yet, or it is still starting up
+        return False
+    return True
+
+
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[int]:
     """The port of a PostgreSQL of its own; it refuses to run as root, so root hands it to `nobody`."""
@@ -176,7 +184,7 @@ def postgresql() -> Iterator[int]:
     options = ["-c", f"port={port}", "-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={home}"]
     server = subprocess.Popen([programs / "postgres", "-D", home / "data", *options], **quiet)
     try:
-        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+        wait_for(lambda: accepts_connections(port))
         yield port
     finally:
         server.terminate()
