@@ -5,7 +5,7 @@ has to pass there first, since what Kafka does is the measure.
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 
@@ -27,7 +27,8 @@ NUMBER = count()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--target", default="pykafka", help="pykafka (default), kafka, or HOST:PORT of a running broker")
-    parser.addoption("--slow", action="store_true", help="the long forms of tests that soak")
+    with suppress(ValueError):  # the pipeline's tests have it too
+        parser.addoption("--slow", action="store_true", help="the long forms of tests that soak")
 
 
 def pytest_configure(config: pytest.Config) -> None:
