@@ -48,7 +48,7 @@ class JavaClients(JavaTools):
     def jvm(self) -> Any:
         return self._gateway.jvm
 
-    def _properties(self, **config: object) -> Any:
+    def properties(self, **config: object) -> Any:
         properties = self.jvm.java.util.Properties()
         for key, value in config.items():
             properties.put(key.replace("_", "."), str(value))
@@ -62,11 +62,11 @@ class JavaClients(JavaTools):
             "value.serializer": SERIALIZER,
             **config,
         }
-        return JavaProducer(self.jvm, self._properties(**settings))
+        return JavaProducer(self.jvm, self.properties(**settings))
 
     def fence(self, bootstrap: str, *transactional_ids: str) -> None:
         """Admin.fenceProducers."""
-        admin = self.jvm.org.apache.kafka.clients.admin.Admin.create(self._properties(bootstrap_servers=bootstrap))
+        admin = self.jvm.org.apache.kafka.clients.admin.Admin.create(self.properties(bootstrap_servers=bootstrap))
         try:
             ids = self.jvm.java.util.ArrayList()
             for one in transactional_ids:
