@@ -193,8 +193,10 @@ class LogManager:
         try:
             log = load_log(self.files, path, topic, partition, self._config_of(topic), offsets, self._now, self)
         except OSError as error:
-            self.take_offline(directory, error)
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error}") from error
+            raise self.directory_failed(directory, error) from error
+        except DamagedLog as damage:
+            logger.error("%s-%d can't be loaded: %s", topic, partition, damage)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         self.loaded[key] = log
         return log
 

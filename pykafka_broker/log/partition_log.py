@@ -8,6 +8,7 @@ happened. Readers never see past the offset they name, which the caller takes fr
 from __future__ import annotations
 
 import contextlib
+import logging
 import struct
 import zlib
 from enum import IntEnum
@@ -15,13 +16,15 @@ from typing import NamedTuple, Protocol
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log import timestamps, trimming
-from pykafka_broker.log.files import FileCache, FileSlice
+from pykafka_broker.log import reading, timestamps, trimming
+from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.producer_loading import restore_producers
 from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
 from pykafka_broker.log.producer_state import BatchMetadata, ProducerEntry, ProducerState
+from pykafka_broker.log.reading import LogRead
+from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET, LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.log.timestamps import TimestampOffset
@@ -29,6 +32,8 @@ from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
 from pykafka_broker.records.header import BatchHeader, read_header
+
+logger = logging.getLogger(__name__)
 
 _BASE_OFFSET = struct.Struct(">q").pack_into
 _LEADER_EPOCH = struct.Struct(">i").pack_into
@@ -50,20 +55,6 @@ class AppendInfo(NamedTuple):
     max_timestamp: int
     log_start_offset: int
     duplicate: bool = False
-
-
-class LogRead:
-    """What a read found: whole batches, at least one."""
-
-    __slots__ = ("_end_offset", "records")
-
-    def __init__(self, records: FileSlice, end_offset: int) -> None:
-        self.records = records
-        self._end_offset = end_offset
-
-    def end_offset(self) -> int:
-        """The offset to read from next."""
-        return self._end_offset
 
 
 class LogListener(Protocol):
@@ -359,49 +350,28 @@ class PartitionLog:
         if offset >= self.log_end_offset or offset < self.log_start_offset:
             if offset == self.log_end_offset:
                 return None
-            raise self._out_of_range(offset)
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Received request for offset {offset} for partition {self.topic}-{self.partition}, "
+                f"but we only have log segments upto {self.log_end_offset}.",
+            )
         if offset >= upper_offset:
             return None
         try:
-            return self._read(offset, max_bytes, upper_offset, min_one)
+            return reading.read(self, offset, max_bytes, upper_offset, min_one)
         except OSError as error:
             raise self.storage_error(error) from error
-
-    def _read(self, offset: int, max_bytes: int, upper_offset: int, min_one: bool) -> LogRead | None:
-        segments = self.segments
-        number = segments.number_of(offset)
-        while number < len(segments):
-            segment = segments[number]
-            segment_end = segments.upper_offset(number, self.log_end_offset)
-            inside = upper_offset < segment_end
-            end = segment.position_of(upper_offset) if inside else segment.size
-            records, next_offset = segment.read(offset, max_bytes, end, min_one=min_one)
-            if next_offset is None:
-                next_offset = upper_offset if inside else segment_end
-                segment.remember(next_offset, end)
-            if len(records):
-                return LogRead(records, next_offset)
-            if inside or next_offset < segment_end:
-                return None
-            number += 1  # compaction took what there was of this segment from `offset` on
-        return None
-
-    def _out_of_range(self, offset: int) -> ApiError:
-        return ApiError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"Received request for offset {offset} for partition {self.topic}-{self.partition}, "
-            f"but we only have log segments upto {self.log_end_offset}.",
-        )
+        except DamagedLog as damage:
+            raise self.unreadable(damage) from damage
 
     def aborted_transactions(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that have records in [first_offset, upper_offset) (KIP-98)."""
-        found: list[AbortedTransaction] = []
-        for segment in self.segments.starting_from(first_offset):
-            here, complete = segment.transactions.collect(first_offset, upper_offset)
-            found += here
-            if complete:
-                break
-        return found
+        return reading.aborted_transactions(self, first_offset, upper_offset)
+
+    def unreadable(self, damage: DamagedLog) -> ApiError:
+        """What a request is told that came upon damage; the rest of the log is served on."""
+        logger.error("%s", damage)
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage))
 
     def has_open_transaction(self, header: BatchHeader) -> bool:
         """Whether this batch continues a transaction of its producer; if not, the coordinator must vouch for it."""
@@ -421,11 +391,17 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at or after `timestamp`."""
-        return timestamps.offset_for_timestamp(self, timestamp)
+        try:
+            return timestamps.offset_for_timestamp(self, timestamp)
+        except DamagedLog as damage:
+            raise self.unreadable(damage) from damage
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The record with the greatest timestamp (KIP-734)."""
-        return timestamps.offset_of_max_timestamp(self)
+        try:
+            return timestamps.offset_of_max_timestamp(self)
+        except DamagedLog as damage:
+            raise self.unreadable(damage) from damage
 
     def segment_starts(self) -> list[tuple[int, int]]:
         """Base offset of each segment, and when it was last written to as far as its records tell."""

@@ -282,8 +282,11 @@ class LogSegment:
             delta = _LAST_OFFSET_DELTA.unpack_from(chunk, at + _LAST_OFFSET_DELTA_AT)[0]
             if length < HEADER_SIZE - LENGTH_OVERHEAD or delta < 0 or chunk[at + MAGIC_OFFSET] != 2:
                 raise DamagedLog(self.log.path, position, "a broken batch header")
-            yield BatchPlace(position, length + LENGTH_OVERHEAD, base_offset, base_offset + delta)
-            position += length + LENGTH_OVERHEAD
+            size = length + LENGTH_OVERHEAD
+            if position + size > self.size:
+                raise DamagedLog(self.log.path, position, f"a batch of {size} bytes, of which some are missing")
+            yield BatchPlace(position, size, base_offset, base_offset + delta)
+            position += size
 
     def start_for(self, offset: int) -> int:
         """Where to start looking for `offset`: the indexed batch at or before it. A lying index is rebuilt."""

@@ -6,6 +6,7 @@ block to a job.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,12 @@ from pykafka_broker.log import checkpoints
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, TopicPartition
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.scan import DamagedLog
 
 if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
+
+logger = logging.getLogger(__name__)
 
 _NEVER = 0x7FFFFFFFFFFFFFFF
 _RETAINED_AT_ONCE = 50
@@ -105,10 +109,11 @@ class Upkeep:
             self._to_retain = [key for key in manager.partitions() if key[0] != METADATA_TOPIC]
         for key in self._to_retain[-_RETAINED_AT_ONCE:]:
             try:
-                if manager.exists(*key):
+                directory = manager.directory_of(key)
+                if directory is not None and directory.online:
                     manager.get(*key).retain(now)
-            except ApiError:
-                continue  # offline
+            except (ApiError, DamagedLog) as error:
+                logger.warning("No retention for %s-%d: %s", *key, error)
             except OSError as error:
                 manager.loaded[key].storage_error(error)
         del self._to_retain[-_RETAINED_AT_ONCE:]

@@ -384,3 +384,28 @@ def test_retention_reaches_logs_that_nobody_asked_for(tmp_path: Path) -> None:
     following = logs.next_deadline()
     assert following is not None
     assert following > now
+
+
+def test_a_damaged_log_is_refused_and_its_neighbours_are_served(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    for partition in range(2):
+        log = logs.create("t", partition, TOPIC_ID, NOW)
+        for _ in range(3):
+            log.append(batch(), NOW)
+    logs.shutdown(NOW)
+    file = tmp_path / "logs/t-0/00000000000000000000.log"
+    file.write_bytes(file.read_bytes()[:-5])  # behind the broker's back
+    logs = started(tmp_path)
+    with pytest.raises(ApiError) as caught:
+        logs.get("t", 0)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    logs.on_deadline(NOW + 10 * MINUTE)
+    assert logs.get("t", 1).log_end_offset == 3
+    other = tmp_path / "logs/t-1/00000000000000000000.log"
+    data = bytearray(other.read_bytes())
+    data[len(batch()) + 16] = 9  # the magic of the second batch, under a log that is loaded
+    other.write_bytes(data)
+    with pytest.raises(ApiError) as caught:
+        logs.get("t", 1).read(1, 1, 3)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert logs.directories[0].online
