@@ -78,9 +78,9 @@ class RealBroker:
         header = struct.pack(">hhih", api_key, version, 7, -1)
         if spec.request_header_version(version) == 2:
             header += b"\0"
-        pieces = self.router.dispatch(self.connection, memoryview(header + body), self.now)
+        pieces = self.router.dispatch(self.connection, memoryview(bytearray(header + body)), self.now)
         assert isinstance(pieces, list), "the request waits"
-        answer = b"".join(pieces)
+        answer = b"".join(piece.read() if hasattr(piece, "read") else piece for piece in pieces)
         size, correlation_id = struct.unpack_from(">ii", answer)
         assert (size, correlation_id) == (len(answer) - 4, 7)
         return answer[8 + spec.response_header_version(version) :]
