@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from interop.conftest import MakeTopic, NewBroker
+from interop.conftest import NewBroker
 from interop.java_shares import JavaShareConsumer
 from interop.java_tools import Outcome
 from interop.java_transactions import JavaClients
@@ -82,7 +82,7 @@ def read_until(consumer: JavaShareConsumer, count: int) -> list[str]:
 def start_offset(tool: Callable[..., Outcome], group: str, **where: str) -> list[str]:
     """Start offset and lag of the only partition, as `kafka-share-groups` tells them."""
     lines = tool("kafka-share-groups", "--describe", "--offsets", "--group", group, **where).lines
-    return [line.split()[3:5] for line in lines if line.startswith(f"{group} ")][0]
+    return next(line.split()[3:5] for line in lines if line.startswith(f"{group} "))
 
 
 def test_console_consumer(tool: Callable[..., Outcome], bootstrap: str, topic: str, group: str) -> None:
@@ -232,7 +232,8 @@ def test_share_groups_tool(
     assert group in tool("kafka-share-groups", "--list").lines
     assert "Stable" in tool("kafka-share-groups", "--describe", "--state", "--verbose", "--group", group).out
     member = tool("kafka-share-groups", "--describe", "--members", "--verbose", "--group", group).lines[-1]
-    assert "me" in member.split() and f"{topic}:0" in member
+    assert "me" in member.split()
+    assert f"{topic}:0" in member
     reader.close()
     eventually(lambda: "Empty" in tool("kafka-share-groups", "--describe", "--state", "--group", group).out, True)
     reset = ("--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute")

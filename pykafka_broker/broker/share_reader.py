@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pykafka_broker.coordinators.share.delivery import StateRun
+from pykafka_broker.coordinators.share.delivery import StateRun, joined
 from pykafka_broker.coordinators.share.sessions import Member, TopicPartition
 from pykafka_broker.coordinators.share.share_partition import SharePartition
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -65,7 +65,7 @@ class ShareReader:
                 partition = shares.get(key, now)
                 failed = False
                 if partition.can_acquire(limits):
-                    size += shares.size(key, partition, max(1, min_bytes))
+                    size += shares.size(key, partition, self._max_bytes)
             except ApiError:
                 continue
             if size >= max(1, min_bytes):
@@ -114,7 +114,7 @@ class ShareReader:
         return PartitionData(
             topic_partition[1],
             records=b"".join(pieces) if len(pieces) > 1 else pieces[0],
-            acquired_records=[AcquiredRecords(run.first, run.last, run.deliveries) for run in acquired],
+            acquired_records=[AcquiredRecords(run.first, run.last, run.deliveries) for run in joined(acquired)],
         )
 
     def _step(

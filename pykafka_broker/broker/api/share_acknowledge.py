@@ -33,7 +33,7 @@ def share_acknowledge(
 ) -> ShareAcknowledgeResponse:
     host, now, epoch = broker.shares, context.now, request.share_session_epoch
     try:
-        member = member_of(broker, request, now)
+        member = member_of(broker, request)
         if epoch == INITIAL_EPOCH:
             raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         if epoch != FINAL_EPOCH:

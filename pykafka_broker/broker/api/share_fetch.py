@@ -42,7 +42,7 @@ def share_fetch(broker: Broker, context: RequestContext, request: ShareFetchRequ
     now = context.now
     acks = acknowledgements(request.topics)
     try:
-        member = member_of(broker, request, now)
+        member = member_of(broker, request)
         _check(request, bool(acks))
         session = _session(broker, context, member, request)
     except ApiError as error:

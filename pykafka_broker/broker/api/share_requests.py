@@ -29,13 +29,12 @@ class AckResult(NamedTuple):
     error_message: str | None
 
 
-def member_of(broker: Broker, request: Any, now: int) -> Member:
+def member_of(broker: Broker, request: Any) -> Member:
     """Who asks. Raises what is wrong with the request as such."""
     if not is_enabled(broker):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if not request.group_id or not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST)
-    broker.groups.require(request.group_id, now)
     return request.group_id, request.member_id
 
 

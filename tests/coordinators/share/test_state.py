@@ -1,0 +1,108 @@
+"""The share coordinator: what it keeps, and what a log of it is good for."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.share.delivery import RecordState, StateRun
+from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator
+from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import DecodeError
+
+KEY = ShareKey("g", b"t" * 16, 0)
+DONE = RecordState.ACKNOWLEDGED
+
+
+class Driver:
+    """Appends and replays at once."""
+
+    def __init__(self, updates_per_snapshot: int = 500) -> None:
+        self.coordinator = ShareCoordinator(lambda topic_id, partition: partition < 2, updates_per_snapshot)
+        self.log: list[KeyValue] = []
+        self.now = 0
+
+    def run(self, effects: Effects) -> None:
+        for record in effects.records:
+            self.coordinator.replay(record.key, record.value, len(self.log), self.now)
+            self.log.append(record)
+
+    def write(self, *runs: StateRun, start: int = 0) -> None:
+        self.run(self.coordinator.write(KEY, 1, 0, start, 0, runs, self.now))
+
+    def kinds(self) -> list[str]:
+        return ["tombstone" if r.value is None else ("snapshot", "update")[r.key[1]] for r in self.log]
+
+    def reloaded(self, first: int = 0) -> Driver:
+        """From the log as it is after so many records were deleted."""
+        other = Driver(self.coordinator.updates_per_snapshot)
+        for offset, record in enumerate(self.log[first:], first):
+            other.coordinator.replay(record.key, record.value, offset, 0)
+        return other
+
+
+def test_after_so_many_updates_comes_a_snapshot_that_stands_alone() -> None:
+    driver = Driver(updates_per_snapshot=3)
+    driver.run(driver.coordinator.initialize(KEY, 1, 0, 5))
+    for offset in range(5):
+        driver.write(StateRun(offset * 2, offset * 2, DONE, 1))
+    assert driver.kinds() == ["snapshot", "update", "update", "update", "snapshot", "update"]
+    state = driver.coordinator.states[KEY]
+    assert (state.snapshot_epoch, state.snapshot_log_offset, state.created) == (1, 4, 5)
+    for first in (0, 4):
+        assert driver.reloaded(first).coordinator.states[KEY].runs == state.runs
+    assert [run.first for run in state.runs] == [0, 2, 4, 6, 8]
+
+
+def test_an_update_without_its_snapshot_says_nothing() -> None:
+    driver = Driver()
+    driver.run(driver.coordinator.initialize(KEY, 1, 0, 5))
+    driver.write(StateRun(0, 0, DONE, 1))
+    assert KEY not in driver.reloaded(1).coordinator.states
+
+
+def test_idle_partitions_get_a_snapshot_once() -> None:
+    driver = Driver()
+    driver.run(driver.coordinator.initialize(KEY, 1, 0, 0))
+    assert driver.coordinator.cold_snapshots(100, 100) == []
+    driver.now = 50
+    driver.write(StateRun(0, 0, DONE, 1))
+    assert driver.coordinator.cold_snapshots(49, 100) == []
+    (effects,) = driver.coordinator.cold_snapshots(50, 100)
+    driver.run(effects)
+    assert driver.coordinator.cold_snapshots(1000, 1000) == []
+    assert driver.reloaded(2).coordinator.states[KEY].runs == [StateRun(0, 0, DONE, 1)]
+
+
+def test_a_topic_that_goes_takes_its_states_with_it() -> None:
+    driver = Driver()
+    driver.run(driver.coordinator.initialize(KEY, 1, UNINITIALIZED, 0))
+    driver.run(driver.coordinator.initialize(KEY._replace(topic_id=b"u" * 16), 1, 0, 0))
+    for effects in driver.coordinator.forget_topic(KEY.topic_id):
+        driver.run(effects)
+    assert list(driver.coordinator.states) == [KEY._replace(topic_id=b"u" * 16)]
+    assert list(driver.reloaded().coordinator.states) == [KEY._replace(topic_id=b"u" * 16)]
+
+
+def test_older_epochs_are_fenced_and_change_nothing() -> None:
+    driver = Driver()
+    driver.run(driver.coordinator.initialize(KEY, 3, 0, 0))
+    driver.run(driver.coordinator.read(KEY, 2))
+    for state_epoch, leader_epoch, code in (
+        (3, 1, ErrorCode.FENCED_LEADER_EPOCH),
+        (2, 2, ErrorCode.FENCED_STATE_EPOCH),
+    ):
+        with pytest.raises(ApiError) as caught:
+            driver.coordinator.write(KEY, state_epoch, leader_epoch, 0, 0, [StateRun(0, 0, DONE, 1)], 0)
+        assert caught.value.code is code
+    assert driver.coordinator.states[KEY].runs == []
+
+
+def test_records_of_a_later_release_and_damaged_ones() -> None:
+    coordinator = Driver().coordinator
+    assert coordinator.replay(b"\0\x63later", b"", 0, 0) is None
+    for key, value in ((b"\0", b""), (b"\0\0", b"\0\0")):
+        with pytest.raises(DecodeError):
+            coordinator.replay(key, value, 0, 0)
