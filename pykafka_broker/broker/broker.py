@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.fetch_session import FetchSessionCache
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pykafka_broker.records.header import BatchHeader
 
 _SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
-_COORDINATORS = ("groups", "transactions", "shares")
+_Machine = TypeVar("_Machine")
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
@@ -60,7 +60,7 @@ class Broker:
             _SESSION_EVICTION_MS,
             new_session_id,
         )
-        self._timed: list[Any] = []
+        self._timed: list[Any] = [self.purgatory]  # whatever has `next_deadline` and `on_deadline`
         self._partitions: dict[
             tuple[str, int], PartitionLog
         ] = {}  # those that have been asked for since they last changed
@@ -75,6 +75,7 @@ class Broker:
             self.fs, self.config, new_uuid=self.new_uuid, topic_config=self.topic_config, submit=self.submit
         )
         self.logs.start(now)
+        self._with_deadlines(self.logs)
         self.metadata = MetadataPublisher(self)
         self.metadata.start(now)
         if "__transaction_state" in self.image.topics:
@@ -93,21 +94,21 @@ class Broker:
         """The group coordinator; made at its first use, so that a broker without groups does not pay for it."""
         from pykafka_broker.broker.group_host import GroupHost
 
-        return GroupHost(self)
+        return self._with_deadlines(GroupHost(self))
 
     @cached_property
     def transactions(self) -> TransactionHost:
         """The transaction coordinator; made at its first use."""
         from pykafka_broker.broker.transaction_host import TransactionHost
 
-        return TransactionHost(self)
+        return self._with_deadlines(TransactionHost(self))
 
     @cached_property
     def shares(self) -> ShareHost:
         """The share coordinator and the share partitions; made at their first use."""
         from pykafka_broker.broker.share_host import ShareHost
 
-        return ShareHost(self)
+        return self._with_deadlines(ShareHost(self))
 
     # -- metadata
 
@@ -196,24 +197,22 @@ class Broker:
     def settle(self, now: int) -> None:
         self.purgatory.settle(now)
 
-    def _machines(self) -> list[Any]:
-        """Whatever has deadlines, the coordinators once they are there."""
-        made = self.__dict__
-        if len(self._timed) < 2 + len(_COORDINATORS):
-            self._timed = [self.purgatory, self.logs, *(made[name] for name in _COORDINATORS if name in made)]
-        return self._timed
+    def _with_deadlines(self, machine: _Machine) -> _Machine:
+        """Drive its deadlines from now on."""
+        self._timed.append(machine)
+        return machine
 
     def next_deadline(self) -> int | None:
         """Epoch milliseconds at which something is due. Asked after every request: it must cost next to nothing."""
         earliest: int | None = None
-        for machine in self._machines():
+        for machine in self._timed:
             due = machine.next_deadline()
             if due is not None and (earliest is None or due < earliest):
                 earliest = due
         return earliest
 
     def on_deadline(self, now: int) -> None:
-        for machine in self._machines():
+        for machine in self._timed:
             due = machine.next_deadline()
             if due is not None and due <= now:
                 machine.on_deadline(now)
