@@ -17,7 +17,6 @@ from tests.scenarios.share.actors import ACCEPT, REJECT, RELEASE, Acks, ShareAdm
 from tests.scenarios.share.settings import CONFIG
 from tests.scenarios.share.stage import ShareStage
 
-
 QUICK_TO_TIDY = {
     "share_coordinator_snapshot_update_records_per_snapshot": "2",
     "share_coordinator_state_topic_prune_interval_ms": "1000",
