@@ -81,13 +81,12 @@ class PartitionCleaner:
             transactions.ends_nothing(header, batch.data)
         elif not transactions.is_aborted(header):
             base_offset, start = header.base_offset, self._request.first_dirty_offset
-            for span in iter_spans(records_bytes(batch.data, header), header.count):
-                offset = base_offset + span.offset_delta
+            spans = iter_spans(records_bytes(batch.data, header), header.count)
+            for _, _, _, offset_delta, _, key, _ in spans:
+                offset = base_offset + offset_delta
                 if offset >= start:
-                    if span.key is not None:
-                        if offsets.full:
-                            return False
-                        offsets.put(span.key, offset)
+                    if key is not None and not offsets.put(key, offset):
+                        return False
                     offsets.latest_offset = offset
         offsets.latest_offset = header.last_offset
         return True

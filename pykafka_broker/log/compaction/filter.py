@@ -59,7 +59,7 @@ class BatchFilter:
         kept = self._kept(header, spans)
         if not kept:
             return self._emptied(header)
-        needs_horizon = not header.has_delete_horizon and not all(span.has_value for span in kept)
+        needs_horizon = not header.has_delete_horizon and not all(has_value for *_, has_value in kept)
         if len(kept) == len(spans) and not needs_horizon:
             return batch
         return rewrite(header, data, kept, self._new_horizon if needs_horizon else header.delete_horizon_ms)
@@ -81,12 +81,13 @@ class BatchFilter:
         tombstones_stay = horizon is None or self._now < horizon
         kept = []
         for span in spans:
-            offset = base_offset + span.offset_delta
+            _, _, _, offset_delta, _, key, has_value = span
+            offset = base_offset + offset_delta
             if offset > latest:
                 kept.append(span)
-            elif span.key is None:
+            elif key is None:
                 self.dropped_keyless += 1
-            elif offset >= last_of(span.key) and (tombstones_stay or span.has_value):
+            elif offset >= last_of(key) and (tombstones_stay or has_value):
                 kept.append(span)
         return kept
 
@@ -107,14 +108,15 @@ class BatchFilter:
 
 def rewrite(header: BatchHeader, data: bytes, kept: list[Span], horizon: int | None) -> bytearray:
     """The batch with only these records; a delete horizon takes the place of the base timestamp."""
-    stamps = [
-        header.max_timestamp if header.log_append_time else header.base_timestamp + s.timestamp_delta for s in kept
-    ]
+    stamp = header.max_timestamp if header.log_append_time else None
+    stamps = [header.base_timestamp + delta if stamp is None else stamp for _, _, _, _, delta, _, _ in kept]
     base_timestamp = stamps[0] if horizon is None else horizon
     if base_timestamp == header.base_timestamp and not header.log_append_time:
-        records = b"".join([data[span.start : span.end] for span in kept])
+        records = b"".join([data[start:end] for start, _, end, *_ in kept])
     else:
-        records = b"".join(map(_restamped, [data] * len(kept), kept, (stamp - base_timestamp for stamp in stamps)))
+        records = b"".join(
+            [_restamped(data, span, each - base_timestamp) for span, each in zip(kept, stamps, strict=True)]
+        )
     if header.codec != NONE:
         records = compress(header.codec, records)
     attributes = header.attributes | (DELETE_HORIZON_BIT if horizon is not None else 0)
@@ -129,7 +131,8 @@ def empty_batch(header: BatchHeader) -> bytearray:
 
 
 def _restamped(data: bytes, span: Span, timestamp_delta: int) -> bytes:
-    body = b"\0" + varint(wrap_int64(timestamp_delta)) + data[span.body : span.end]
+    _, start, end, *_ = span
+    body = b"\0" + varint(wrap_int64(timestamp_delta)) + data[start:end]
     return varint(len(body)) + body
 
 

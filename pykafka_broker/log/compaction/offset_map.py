@@ -24,12 +24,12 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    @property
-    def full(self) -> bool:
-        return len(self._offsets) >= self.capacity
-
-    def put(self, key: bytes, offset: int) -> None:
+    def put(self, key: bytes, offset: int) -> bool:
+        """False if there is no room for another key."""
+        if len(self._offsets) >= self.capacity:
+            return False
         self._offsets[key if len(key) < _DIGEST_BYTES else _digest(key)] = offset
+        return True
 
     def get(self, key: bytes) -> int:
         """The last offset of that key, -1 if it did not occur."""

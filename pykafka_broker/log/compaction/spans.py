@@ -7,7 +7,6 @@ there is a value, and copies the rest as it stands. Headers are not looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from pykafka_broker.log.filesystem import Buffer
 from pykafka_broker.records.compression import NONE, decompress
@@ -15,15 +14,8 @@ from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader
 from pykafka_broker.records.record import read_varint
 
-
-class Span(NamedTuple):
-    start: int  # of the record's length
-    body: int  # after its timestamp delta
-    end: int
-    offset_delta: int
-    timestamp_delta: int
-    key: bytes | None
-    has_value: bool
+# start of the record's length, end of its timestamp delta, end, offset delta, timestamp delta, key, whether there is a value
+Span = tuple[int, int, int, int, int, bytes | None, bool]
 
 
 def records_bytes(batch: Buffer, header: BatchHeader) -> bytes:
@@ -42,49 +34,46 @@ def iter_spans(data: bytes, count: int) -> Iterator[Span]:
     try:
         for _ in range(count):
             start = position
-            length, position = _varint(data, position)
-            end = position + length
-            if length < 0 or end > limit:
-                raise InvalidRecord(f"a record of {length} bytes at byte {start} of {limit}")
-            position += 1  # attributes, unused
-            byte = data[position]
-            if byte < 128:
-                timestamp_delta = byte >> 1 ^ -(byte & 1)
-                position += 1
+            value = data[position]
+            position += 1
+            if value > 127:
+                value, position = _long(data, position, value)
+            end = position + (value >> 1)
+            if value & 1 or end > limit:
+                raise InvalidRecord(f"a record ends at byte {end} of {limit}")
+            value = data[position + 1]  # after the attributes, which nothing uses
+            position += 2
+            if value < 128:
+                timestamp_delta = value >> 1 ^ -(value & 1)
             else:
-                timestamp_delta, position = read_varint(data, position, 64)
+                timestamp_delta, position = read_varint(data, position - 1, 64)
             body = position
-            byte = data[position]
-            if byte < 128:
-                offset_delta = byte >> 1 ^ -(byte & 1)
-                position += 1
-            else:
-                offset_delta, position = _varint(data, position)
-            byte = data[position]
-            if byte < 128:
-                key_length = byte >> 1 ^ -(byte & 1)
-                position += 1
-            else:
-                key_length, position = _varint(data, position)
+            value = data[position]
+            position += 1
+            if value > 127:
+                value, position = _long(data, position, value)
+            offset_delta = value >> 1
+            value = data[position]
+            position += 1
             key = None
-            if key_length >= 0:
-                key = data[position : position + key_length]
-                position += key_length
+            if value > 127:
+                value, position = _long(data, position, value)
+            if not value & 1:
+                key = data[position : position + (value >> 1)]
+                position += value >> 1
             if position >= end:
                 raise InvalidRecord(f"a record ends at byte {end}, its value has yet to come at {position}")
             # a null value is the varint -1, which is the byte 1; any other length has another first byte
-            yield Span(start, body, end, offset_delta, timestamp_delta, key, data[position] != 1)
+            yield start, body, end, offset_delta, timestamp_delta, key, data[position] != 1
             position = end
     except IndexError:
         raise InvalidRecord("the records end too early") from None
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    low = data[position]
-    if low < 128:
-        return low >> 1 ^ -(low & 1), position + 1
-    high = data[position + 1]
-    if high < 128:
-        value = low & 0x7F | high << 7
-        return value >> 1 ^ -(value & 1), position + 2
-    return read_varint(data, position)
+def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
+    """The rest of a varint whose first byte is `first`, still in zigzag form."""
+    second = data[position]
+    if second < 128:
+        return first & 0x7F | second << 7, position + 1
+    value, position = read_varint(data, position - 1)
+    return (value << 1 ^ value >> 31) & 0xFFFFFFFF, position
