@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.fetch_session import FetchSessionCache
 from pykafka_broker.broker.purgatory import Purgatory
+from pykafka_broker.cluster.topic_names import (
+    CONSUMER_OFFSETS,
+    INTERNAL_TOPICS,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
 from pykafka_broker.config import BrokerConfig, TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
@@ -33,7 +39,6 @@ if TYPE_CHECKING:
 
 _SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
 _Machine = TypeVar("_Machine")
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 class Broker:
@@ -78,11 +83,11 @@ class Broker:
         self._with_deadlines(self.logs)
         self.metadata = MetadataPublisher(self)
         self.metadata.start(now)
-        if "__transaction_state" in self.image.topics:
+        if TRANSACTION_STATE in self.image.topics:
             self.transactions.start(now)
-        if "__consumer_offsets" in self.image.topics:
+        if CONSUMER_OFFSETS in self.image.topics:
             self.groups.start(now)
-        if "__share_group_state" in self.image.topics:
+        if SHARE_GROUP_STATE in self.image.topics:
             self.shares.start(now)
 
     def stop(self, now: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.api.authorized_operations import NOT_ASKED
+from pykafka_broker.broker.api.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.errors import ApiError
@@ -21,8 +21,6 @@ from pykafka_broker.protocol.messages.describe_groups_response import DescribedG
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
 
-# READ 3, DELETE 6, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11: all that can be done to a group.
-GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 NOT_FOUND_FROM = 6
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.api.authorized_operations import NOT_ASKED
-from pykafka_broker.broker.api.describe_groups import GROUP_OPERATIONS
+from pykafka_broker.broker.api.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from pykafka_broker.broker.api.streams_group_heartbeat import is_enabled
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
