@@ -162,7 +162,10 @@ class Broker:
         image = self.image.partition(topic, partition)
         if image is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        log = self.logs.get(topic, partition)
+        if self.logs.exists(topic, partition):
+            log = self.logs.get(topic, partition)
+        else:  # there was no room for it when the topic was made
+            log = self.metadata.create_log(topic, partition)
         log.leader_epoch = image.leader_epoch
         self._partitions[topic, partition] = log
         return log

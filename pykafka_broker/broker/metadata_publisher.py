@@ -24,6 +24,7 @@ from pykafka_broker.errors import ApiError
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
+    from pykafka_broker.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -149,12 +150,20 @@ class MetadataPublisher:
                 logs.delete(topic.name, number, now)
         for topic, partition in delta.new_partitions:
             if topic.id in self.image.topics_by_id and broker.node_id in partition.replicas:
-                directory_id = partition.directory_of(broker.node_id)
-                logs.create(topic.name, partition.partition, topic.id, now, directory_id=directory_id)
+                try:
+                    self.create_log(topic.name, partition.partition)
+                except ApiError as error:  # it is in the metadata now: whoever asks for the log has it tried again
+                    logger.warning("%s-%d has no log yet: %s", topic.name, partition.partition, error)
         if delta.configs:
             self._follow_configs(delta.configs)
         for listener in self._listeners:
             listener(delta, now)
+
+    def create_log(self, topic: str, number: int) -> PartitionLog:
+        """The log of a partition of which this node is a replica."""
+        broker, described = self.broker, self.image.topics[topic]
+        directory_id = described.partitions[number].directory_of(broker.node_id)
+        return broker.logs.create(topic, number, described.id, self._now, directory_id=directory_id)
 
     def _follow_configs(self, changed: Iterable[tuple[int, str]]) -> None:
         if any(kind == ResourceType.BROKER for kind, _ in changed):

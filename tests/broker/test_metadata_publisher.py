@@ -236,3 +236,23 @@ def test_a_log_goes_to_the_directory_that_its_replica_names(tmp_path: Path) -> N
     records = [ApiMessageAndVersion(TopicRecord("t", b"i" * 16), 0), ApiMessageAndVersion(partition, 2)]
     node.broker.commit_metadata(records, node.now)
     assert node.broker.logs.directory_of(("t", 0)) is there
+
+
+def test_a_log_that_found_no_room_is_made_when_there_is_some(
+    node: RealBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
+
+    heard: list[MetadataDelta] = []
+    node.broker.metadata.subscribe(lambda delta, now: heard.append(delta))
+    with monkeypatch.context() as full:
+        full.setattr(node.broker.logs, "create", refuse)
+        topic_id = create(node, "t", 2).topic_id
+        assert len(heard) == 1
+        assert caplog.text.count("has no log yet") == 2
+        with pytest.raises(ApiError) as caught:
+            node.broker.partition_log("t", 1)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert node.broker.partition_log("t", 1).topic_id == topic_id
+    assert folders(node) == {"__cluster_metadata-0", "t-1"}
