@@ -1,6 +1,7 @@
 """DescribeAcls, CreateAcls and DeleteAcls v0-v3.
 
 Behaviour: no authorizer is configured, so each of them answers SECURITY_DISABLED, as a broker of Kafka does.
+Versions: 1 patterns by prefix (KIP-290), 3 users as resources (KIP-373); they make no difference to the answer.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Behaviour: each group is answered by itself; only an empty one can be deleted, and its offsets go with it (KIP-229), a
 share group's state too (KIP-932).
+Versions: 2 is the flexible encoding.
 """
 
 from __future__ import annotations

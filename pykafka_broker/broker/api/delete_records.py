@@ -1,7 +1,8 @@
-"""DeleteRecords v0-v2: moves the log start offset; -1 means the high watermark (KIP-107, KIP-204).
+"""DeleteRecords v0-v2 (KIP-107, KIP-204).
 
-Kafka Streams purges its repartition topics so. Beyond the high watermark is OFFSET_OUT_OF_RANGE, a topic whose
-cleanup.policy lacks `delete` is POLICY_VIOLATION. Version 2 is flexible.
+Behaviour: moves the log start offset; -1 means the high watermark. Kafka Streams purges its repartition topics so.
+Beyond the high watermark is OFFSET_OUT_OF_RANGE, a topic whose cleanup.policy lacks `delete` is POLICY_VIOLATION.
+Versions: 2 is the flexible encoding.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""OffsetForLeaderEpoch v0-v4: where the records of a leader epoch end, so that a client can tell whether its history is
-the log's (KIP-101, KIP-320).
+"""OffsetForLeaderEpoch v0-v4 (KIP-101, KIP-320).
 
+Behaviour: where the records of a leader epoch end, so that a client can tell whether its history is the log's. An epoch
+that the log has never had is answered with -1, without an error.
 Versions: 1 answers the epoch that was found, 2 carries the client's idea of the current leader epoch, 3 a replica id, 4
 is flexible.
 """
