@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.checkpoint_writer import CheckpointWriter
 from pykafka_broker.log.checkpoints import PARTITION_METADATA, id_text, write_partition_metadata
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.files import FileCache
@@ -203,6 +204,10 @@ class LogManager:
     def exists(self, topic: str, partition: int) -> bool:
         return (topic, partition) in self._where
 
+    @property
+    def checkpoints(self) -> CheckpointWriter:
+        return self._upkeep.checkpoints
+
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
         return self._where.get(partition)
 
@@ -296,7 +301,7 @@ class LogManager:
             self._rename_away(key, directory, log, now)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
-        self.submit(DirectorySyncJob(self.fs, directory.path, self.sync_failed))
+        self.submit(DirectorySyncJob(self.fs, directory.path, self.path_failed))
 
     def _rename_away(self, key: TopicPartition, directory: LogDirectory, log: PartitionLog | None, now: int) -> None:
         config = log.config if log is not None else self._config_of(key[0])
@@ -320,9 +325,12 @@ class LogManager:
     # -- what logs tell their keeper
 
     def storage_failed(self, log: PartitionLog, error: OSError) -> None:
-        directory = self._where.get((log.topic, log.partition))
-        if directory is not None:
-            self.directory_failed(directory, error)
+        key = log.topic, log.partition
+        if self.loaded.get(key) is not log:
+            return  # deleted meanwhile
+        if isinstance(error, FileNotFoundError) and not str(error.filename).startswith(log.directory):
+            return  # moved meanwhile
+        self.directory_failed(self._where[key], error)
 
     def rolled(self, log: PartitionLog) -> None:
         self.flush(log, self._now)
@@ -347,9 +355,10 @@ class LogManager:
             self.take_offline(directory, error)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}")
 
-    def sync_failed(self, path: str, error: OSError) -> None:
+    def path_failed(self, path: str, error: OSError) -> None:
+        """A file in a log directory, or the directory itself, could not be written or synced."""
         for directory in self.directories:
-            if directory.path == path:
+            if path == directory.path or path.startswith(directory.path + "/"):
                 self.directory_failed(directory, error)
 
     def _removal_failed(self, error: OSError) -> None:

@@ -7,12 +7,12 @@ block to a job.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log import checkpoints
-from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.checkpoint_writer import CheckpointWriter
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, TopicPartition
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.scan import DamagedLog
@@ -36,36 +36,11 @@ class _Task:
         self.due = _NEVER
 
 
-class CheckpointJob:
-    """Writes one checkpoint file."""
-
-    def __init__(
-        self,
-        fs: FileSystem,
-        path: str,
-        offsets: Mapping[TopicPartition, int],
-        on_error: Callable[[OSError], object],
-    ) -> None:
-        self._fs = fs
-        self._path = path
-        self._offsets = offsets
-        self._on_error = on_error
-
-    def run(self) -> None:
-        checkpoints.write_offsets(self._fs, self._path, self._offsets)
-
-    def apply(self) -> None:
-        """Nothing waits for it."""
-
-    def failed(self, error: OSError) -> None:
-        self._on_error(error)
-
-
 class Upkeep:
     def __init__(self, manager: LogManager) -> None:
         config = manager.config
         self._manager = manager
-        self._written: dict[str, dict[TopicPartition, int]] = {}  # by path: what the file says
+        self.checkpoints = CheckpointWriter(manager.fs, manager.submit, manager.path_failed)
         self._to_retain: list[TopicPartition] = []
         self._retention = _Task(config.log_retention_check_interval_ms, self._retain)
         self._tasks = [
@@ -81,7 +56,7 @@ class Upkeep:
         for directory in self._manager.directories:
             if directory.online:
                 for name, offsets in directory.checkpointed():
-                    self._written[directory.file(name)] = dict(offsets)
+                    self.checkpoints.note(directory.file(name), dict(offsets))
         for task in self._tasks:
             task.due = min(now + task.interval_ms, _NEVER)
 
@@ -128,17 +103,17 @@ class Upkeep:
     def _checkpoint_recovery_points(self, now: int) -> None:
         for directory in self._manager.directories:
             if directory.online:
-                self._submit(directory, checkpoints.RECOVERY_POINTS, self.recovery_points(directory))
+                self.checkpoints.later(directory.file(checkpoints.RECOVERY_POINTS), self.recovery_points(directory))
 
     def _checkpoint_log_starts(self, now: int) -> None:
         for directory in self._manager.directories:
             if directory.online:
-                self._submit(directory, checkpoints.LOG_START_OFFSETS, self.log_start_offsets(directory))
+                self.checkpoints.later(directory.file(checkpoints.LOG_START_OFFSETS), self.log_start_offsets(directory))
 
     def _checkpoint_high_watermarks(self, now: int) -> None:
         for directory in self._manager.directories:
             if directory.online:
-                self._submit(directory, checkpoints.HIGH_WATERMARKS, self.high_watermarks(directory))
+                self.checkpoints.later(directory.file(checkpoints.HIGH_WATERMARKS), self.high_watermarks(directory))
 
     # -- checkpoints
 
@@ -166,19 +141,6 @@ class Upkeep:
                 directory.high_watermarks[key] = log.high_watermark
         return dict(directory.high_watermarks)
 
-    def _submit(self, directory: LogDirectory, name: str, offsets: dict[TopicPartition, int]) -> None:
-        path = directory.file(name)
-        if self._written.get(path) == offsets:
-            return
-        self._written[path] = offsets
-        manager = self._manager
-
-        def failed(error: OSError) -> None:
-            self._written.pop(path, None)  # so that it is tried again
-            manager.directory_failed(directory, error)
-
-        manager.submit(CheckpointJob(manager.fs, path, offsets, failed))
-
     def write_checkpoints(self, directory: LogDirectory) -> None:
         """All of them, now."""
         for name, offsets in (
@@ -187,12 +149,10 @@ class Upkeep:
             (checkpoints.HIGH_WATERMARKS, self.high_watermarks(directory)),
             (checkpoints.CLEANER_OFFSETS, dict(directory.cleaner_offsets)),
         ):
-            path = directory.file(name)
-            checkpoints.write_offsets(self._manager.fs, path, offsets)
-            self._written[path] = offsets
+            self.checkpoints.now(directory.file(name), offsets)
 
     def disown(self, directory: LogDirectory, key: TopicPartition) -> None:
         """A log is about to be made: on disk there must be no word of an earlier one of that name, or after a crash its
         offsets would be taken for the new one's."""
-        if any(key in self._written.get(directory.file(name), ()) for name in checkpoints.OFFSET_FILES):
+        if self.checkpoints.mentions(key, map(directory.file, checkpoints.OFFSET_FILES)):
             self.write_checkpoints(directory)

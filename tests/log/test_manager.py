@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.jobs import Job
+from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.log_directory import LogDirectoryError, deleted_name
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
@@ -408,4 +408,21 @@ def test_a_damaged_log_is_refused_and_its_neighbours_are_served(tmp_path: Path) 
     with pytest.raises(ApiError) as caught:
         logs.get("t", 1).read(1, 1, 3)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert logs.directories[0].online
+
+
+def test_a_sync_that_comes_after_the_deletion_is_no_failure(tmp_path: Path) -> None:
+    deferred = Deferred()
+    logs = manager(tmp_path)
+    logs.submit = deferred.submit
+    logs.start(NOW)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(), NOW)
+    heard: list[OSError | None] = []
+    logs.flush(log, NOW, heard.append)
+    logs.delete("t", 0, NOW)
+    logs.create("t", 0, bytes(15) + b"z", NOW)
+    for job in deferred.jobs:
+        run_inline(job)
+    assert len(heard) == 1
     assert logs.directories[0].online

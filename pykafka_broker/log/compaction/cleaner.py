@@ -173,7 +173,6 @@ class Cleaner:
         directory = manager.directory_of(found.key)
         if directory is None or manager.loaded.get(found.key) is not log or found.key in manager.moves:
             return  # deleted or on its way elsewhere: the next load removes what was cleaned
-        from pykafka_broker.log.compaction.job import CheckpointJob
         from pykafka_broker.log.compaction.swap import swap_in
 
         try:
@@ -185,8 +184,9 @@ class Cleaner:
         if result.dropped_keyless:
             logger.warning("Dropped %d records without a key from %s-%d", result.dropped_keyless, *found.key)
         directory.cleaner_offsets[found.key] = result.end_offset
+        # only once the swap outlives a power cut may the log be called clean up to there
         path = directory.file(checkpoints.CLEANER_OFFSETS)
-        manager.submit(CheckpointJob(manager, log, path, dict(directory.cleaner_offsets)))
+        manager.checkpoints.later(path, dict(directory.cleaner_offsets), folder=log.directory)
 
     def failed(self, found: Candidate, request: CleanRequest, error: Exception | None) -> None:
         key, log = found.key, found.log

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from pykafka_broker.log import checkpoints
 from pykafka_broker.log.compaction.cleaner import Candidate, Cleaner
 from pykafka_broker.log.compaction.process import CleaningStopped
 from pykafka_broker.log.compaction.request import CleanRequest, CleanResult
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.log_directory import TopicPartition
-from pykafka_broker.log.partition_log import PartitionLog
-
-if TYPE_CHECKING:
-    from pykafka_broker.log.manager import LogManager
 
 Runner = Callable[[FileSystem, CleanRequest], CleanResult]  # as `CleaningProcesses`
 
@@ -47,24 +40,3 @@ class CleanJob:
 
     def failed(self, error: OSError) -> None:
         self._cleaner.failed(self._found, self._request, error)
-
-
-class CheckpointJob:
-    """Makes a swap outlive a power cut, and only then says that the log is clean up to there."""
-
-    def __init__(self, manager: LogManager, log: PartitionLog, path: str, offsets: dict[TopicPartition, int]) -> None:
-        self._manager = manager
-        self._log = log
-        self._folder = log.directory
-        self._path = path
-        self._offsets = offsets
-
-    def run(self) -> None:
-        self._manager.fs.sync_directory(self._folder)
-        checkpoints.write_offsets(self._manager.fs, self._path, self._offsets)
-
-    def apply(self) -> None:
-        """Nothing waits for it."""
-
-    def failed(self, error: OSError) -> None:
-        self._log.storage_error(error)

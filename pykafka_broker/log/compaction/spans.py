@@ -14,7 +14,7 @@ from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader
 from pykafka_broker.records.record import read_varint
 
-# start of the record's length, end of its timestamp delta, end, offset delta, timestamp delta, key, whether there is a value
+# start of the length, end of the timestamp delta, end, offset delta, timestamp delta, key, whether there is a value
 Span = tuple[int, int, int, int, int, bytes | None, bool]
 
 
