@@ -8,10 +8,13 @@ removed keeps its handle for its slices.
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 from collections import deque
 
 from pykafka_broker.log.filesystem import FileHandle, FileSystem
+
+_FEWEST = 16
 
 
 class FileCache:
@@ -38,6 +41,15 @@ class FileCache:
                     oldest.drop_handle()
             opened.append(file)
         file.keep_handle(handle)
+
+    def give_way(self) -> bool:
+        """The process has no descriptor left: close half of these files, and keep fewer open from now on."""
+        with self._lock:
+            count = len(self._open) // 2
+            for _ in range(count):
+                self._open.popleft().drop_handle()
+            self.limit = max(_FEWEST, count)
+        return count > 0
 
     def forget(self, file: CachedFile) -> None:
         with self._lock, contextlib.suppress(ValueError):
@@ -67,7 +79,12 @@ class CachedFile:
         return handle if handle is not None else self._open(create=True)
 
     def _open(self, create: bool) -> FileHandle:
-        handle = self._cache.fs.open(self.path, create=create)
+        try:
+            handle = self._cache.fs.open(self.path, create=create)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._cache.give_way():
+                raise
+            handle = self._cache.fs.open(self.path, create=create)
         self._cache.admit(self, handle)
         return handle
 

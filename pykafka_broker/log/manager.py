@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import resource
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -46,9 +47,15 @@ logger = logging.getLogger(__name__)
 
 METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
 _RESERVED_IDS = (99).to_bytes(16, "big")  # up to here an id means "not assigned", "lost" and the like (KIP-858)
-OPEN_FILES = 1024
+_OPEN_FILES = 4096
 # The disk is well, there is only no room (or no descriptor) at the moment: appends fail, reads go on.
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+def _open_files() -> int:
+    """How many files of segments may be open: half of what the process may have, the rest is for connections."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _OPEN_FILES if soft == resource.RLIM_INFINITY else min(_OPEN_FILES, soft // 2)
 
 
 class LogManager:
@@ -72,7 +79,7 @@ class LogManager:
         self.recovery_pool = (
             recovery_pool  # makes threads, as `ThreadPoolExecutor` does; without it one thread does all
         )
-        self.files = FileCache(fs, OPEN_FILES)
+        self.files = FileCache(fs, _open_files())
         self.directories: list[LogDirectory] = []
         self.cluster_id = ""
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] | None = None

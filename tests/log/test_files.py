@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 from pykafka_broker.log.files import CachedFile, FileCache, FileSlice
@@ -80,3 +81,20 @@ def test_reading_beyond_the_end_gives_what_there_is(tmp_path: Path) -> None:
     assert handle.read_at(10, 1) == b"bc"
     assert handle.read_at(10, 3) == b""
     assert handle.size() == 3
+
+
+def test_without_a_descriptor_left_some_are_closed(tmp_path: Path) -> None:
+    cache, made = files(tmp_path, 40, 1000)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(map(int, os.listdir("/proc/self/fd")))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, before[1]))
+    try:
+        held = [CachedFile(cache, f"{tmp_path}/more{number}") for number in range(60)]
+        for file in held:
+            file.create()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert len(list(tmp_path.iterdir())) == 100
+    assert cache.limit < 50
+    for file in made:
+        assert file.handle().size() > 0
