@@ -26,7 +26,7 @@ class JavaShareConsumer:
             names.add(topic)
         self.consumer.subscribe(names)
 
-    def poll(self, seconds: float = 10.0) -> list[Any]:
+    def poll(self, seconds: float = 15.0) -> list[Any]:
         """The next records, waited for."""
         found = self.consumer.poll(self._jvm.java.time.Duration.ofMillis(int(seconds * 1000))).iterator()
         records = []
