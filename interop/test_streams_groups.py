@@ -26,7 +26,7 @@ GROUP = "streams-wordcount"  # the application.id of the example
 REPARTITION = f"{GROUP}-KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition"
 CHANGELOG = f"{GROUP}-KSTREAM-AGGREGATE-STATE-STORE-0000000003-changelog"
 LINES = 300
-TIMEOUT_S = 60
+TIMEOUT_S = 90
 
 
 class Instance(WordCount):
@@ -82,12 +82,13 @@ class Application:
 
 @pytest.fixture
 def broker(new_broker: NewBroker) -> Target:
-    """A broker whose streams groups notice soon that a member is gone."""
+    """A broker whose streams groups notice soon that a member is gone, and keep a second copy of each state."""
     return new_broker(
         group_streams_min_session_timeout_ms=500,
-        group_streams_session_timeout_ms=3_000,
+        group_streams_session_timeout_ms=6_000,
         group_streams_min_heartbeat_interval_ms=100,
         group_streams_heartbeat_interval_ms=300,
+        group_streams_num_standby_replicas=1,
     )
 
 
@@ -170,7 +171,8 @@ def test_seen_by_the_tools(broker: Target, instances: list[Instance]) -> None:
     assert re.search(rf"{GROUP}\s+Stable", streams_groups(broker, "--list", "--state"))
     assert "Stable" in streams_groups(broker, "--describe", "--group", GROUP, "--state")
     members = streams_groups(broker, "--describe", "--group", GROUP, "--members")
-    assert len(re.findall(r"ACTIVE|STANDBY|[01]:\s*\[[01,]+\]", members)) >= 4, members
+    assert "ACTIVE" in members
+    assert "STANDBY" in members
     offsets = streams_groups(broker, "--describe", "--group", GROUP)
     assert INPUT in offsets
     assert REPARTITION in offsets
