@@ -56,6 +56,6 @@ def _fetched() -> Path:
     from interop import jars
 
     try:
-        return jars.spark_connector_jars(PYSPARK_VERSION)
+        return Path(jars.spark_connector_jars(PYSPARK_VERSION))
     except jars.JarsError as error:
         raise missing(str(error)) from error

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 class Files:
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
-        self._configuration = spark._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+        self._configuration = spark._jsc.hadoopConfiguration()
 
     def _open(self, path: str) -> tuple[Any, Any]:
         hadoop_path = self._jvm.org.apache.hadoop.fs.Path(path)

@@ -136,12 +136,13 @@ class Kafka:
         while time.monotonic() < deadline:
             for record in consumer.consume(1_000, timeout=READ_STEP_S):
                 deadline = time.monotonic() + READ_WAIT_S
-                if record.error() is not None and record.error().code() == KafkaError._PARTITION_EOF:
+                error, offset = record.error(), record.offset()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     return records
-                if record.error() is not None:
-                    raise KafkaException(record.error())
-                if record.offset() < end:
+                if error is not None or offset is None:
+                    raise KafkaException(error)
+                if offset < end:
                     records.append(record)
-                if record.offset() >= end - 1:
+                if offset >= end - 1:
                     return records
         raise BrokerUnreachable(f"{start.topic}-{start.partition} stays silent before offset {end}")

@@ -39,7 +39,7 @@ def metrics_of(progress: Metrics, job: str) -> Metrics:
     read = progress.get("observedMetrics", {}).get("read") or {}
     accepted = progress.get("observedMetrics", {}).get("accepted") or {}
     operators = progress.get("stateOperators") or []
-    first = next((operator for operator in operators if operator.get("operatorName") == DEDUPLICATION), {})
+    first: Metrics = next((operator for operator in operators if operator.get("operatorName") == DEDUPLICATION), {})
     events = read.get("rows", 0) - read.get("rejected", 0)
     return {
         "job": job,

@@ -205,7 +205,7 @@ def new_postgresql_database(postgresql: int) -> Callable[[], str]:
     return make
 
 
-def wait_for(condition: Callable[[], Any], timeout_s: float = 60) -> None:
+def wait_for(condition: Callable[[], Any], timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it did not come about in time"
@@ -231,6 +231,11 @@ class Running:
             self.result.set_result(run(self.context))
         except BaseException as error:
             self.result.set_exception(error)
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        """Waits for the condition while the job runs; what ended the job is raised."""
+        wait_for(lambda: condition() or self.result.done())
+        assert condition(), f"the job ended: {self.result.result()}"
 
     def stop(self) -> dict[str, Any]:
         self.context.stop.set()

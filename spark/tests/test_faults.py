@@ -34,7 +34,6 @@ def stored(settings: Settings) -> set[str]:
 
 def test_the_broker_is_restarted(
     new_broker: Callable[[], Any], make_settings: Any, make_context: Any, start_job: Any, put: Any, event: Any,
-    eventually: Any, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     broker = new_broker()
     settings = make_settings(bootstrap_servers=broker.bootstrap_servers, trigger="asap", offsets="store")
@@ -42,14 +41,14 @@ def test_the_broker_is_restarted(
     context.kafka.ensure_topic(settings.bronze_topic)
     job = start_job(store.run, context)
     produce(broker.bootstrap_servers, settings.bronze_topic, [event(n) for n in range(20)])
-    eventually(lambda: len(stored(settings)) == 20)
+    job.until(lambda: len(stored(settings)) == 20)
     broker.restart()
     produce(broker.bootstrap_servers, settings.bronze_topic, [event(n) for n in range(20, 40)])
-    eventually(lambda: len(stored(settings)) == 40)
+    job.until(lambda: len(stored(settings)) == 40)
     broker.kill()
     broker.start()
     produce(broker.bootstrap_servers, settings.bronze_topic, [event(n) for n in range(40, 60)])
-    eventually(lambda: len(stored(settings)) == 60)
+    job.until(lambda: len(stored(settings)) == 60)
     assert job.stop()["rows"] == 60
 
 
@@ -63,17 +62,17 @@ def produce(address: str, topic: str, values: list[bytes]) -> None:
 
 
 def test_partitions_are_added(
-    make_settings: Any, make_context: Any, make_topic: Any, start_job: Any, put: Any, event: Any, eventually: Any,
+    make_settings: Any, make_context: Any, make_topic: Any, start_job: Any, put: Any, event: Any,
     admin: AdminClient,
 ) -> None:  # fmt: skip
     settings = make_settings(trigger="asap")
     topic = make_topic(settings.bronze_topic)
     put(topic, [event(n) for n in range(5)])
     job = start_job(store.run, make_context(settings))
-    eventually(lambda: len(stored(settings)) == 5)
+    job.until(lambda: len(stored(settings)) == 5)
     admin.create_partitions([NewPartitions(topic, 4)])[topic].result(30)
     put(topic, [{"value": event(5 + n), "partition": n} for n in range(4)])
-    eventually(lambda: len(stored(settings)) == 9)
+    job.until(lambda: len(stored(settings)) == 9)
     assert job.stop()["rows"] == 9
 
 
@@ -94,7 +93,7 @@ def test_records_are_deleted_under_the_reader(
 
 
 def test_a_stream_ends_between_batches(
-    make_settings: Any, make_context: Any, make_topic: Any, start_job: Any, put: Any, event: Any, eventually: Any,
+    make_settings: Any, make_context: Any, make_topic: Any, start_job: Any, put: Any, event: Any,
     spark: SparkSession,
 ) -> None:  # fmt: skip
     """A stop while records keep coming: what the job says that it read is what the table has."""
@@ -103,7 +102,7 @@ def test_a_stream_ends_between_batches(
     put(topic, [event(n) for n in range(400)])
     table = Path(silver.table_path(settings))
     job = start_job(silver.run, make_context(settings))
-    eventually(lambda: any(table.glob("date=*/batch=*/*.parquet")))
+    job.until(lambda: any(table.glob("date=*/batch=*/*.parquet")))
     done = job.stop()
     assert 0 < done["rows"] <= 400
     assert spark.read.parquet(str(table)).count() == done["accepted"]
