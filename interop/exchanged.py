@@ -1,0 +1,221 @@
+"""What goes into a data directory that Kafka and this broker hand to each other, and what must be found in it. Rule:
+everything is written and read through a client, so that the same lines test both ways; what a delivery report says is
+what has to be there later, whoever serves it.
+"""
+# mypy: disable-error-code="attr-defined"
+
+import time
+from dataclasses import dataclass, field
+from functools import partial
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from interop.waiting import eventually
+
+PARTITIONS = 3
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+RECORDS = 900  # of each codec in a round
+COMPACTED_KEYS = 20
+GROUP, TRANSACTIONAL_ID = "exchange-group", "exchange-transactions"
+CONFIGS = {"codec-gzip": ("retention.ms", "123456789"), "codec-lz4": ("max.message.bytes", "765432")}
+TOPICS: dict[str, dict[str, str]] = {
+    **{f"codec-{codec}": {} for codec in CODECS},
+    "codec-gzip": dict([CONFIGS["codec-gzip"]]),
+    "transactions": {},
+    "compacted": {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"},
+}
+QUICK_CLEANER = {"log.cleaner.backoff.ms": "100"}
+
+Place = tuple[int, int]  # partition and offset
+Content = tuple[bytes | None, bytes | None, object, object]  # key, value, timestamp, headers
+
+
+@dataclass
+class Written:
+    """What is in the topics by now."""
+
+    records: dict[str, dict[Place, Content]] = field(default_factory=lambda: {topic: {} for topic in TOPICS})
+    aborted: set[Place] = field(default_factory=set)  # of "transactions"
+    committed: dict[int, int] = field(default_factory=dict)  # offsets of the group in "codec-none"
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    rounds: int = 0
+
+    def note(self, error: object, message: Message) -> None:
+        assert error is None, error
+        self.records[str(message.topic())][place(message)] = content(message)
+
+
+def place(message: Message) -> Place:
+    return message.partition() or 0, message.offset() or 0
+
+
+def content(message: Message) -> Content:
+    return message.key(), message.value(), message.timestamp(), message.headers()
+
+
+def create(bootstrap: str, written: Written) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(t, PARTITIONS, 1, config=c) for t, c in TOPICS.items()]).values():
+        future.result(20)
+    name, value = CONFIGS["codec-lz4"]
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    changed = ConfigResource(ResourceType.TOPIC, "codec-lz4", incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([changed]).values():
+        future.result(20)
+    eventually(lambda: len(topic_ids(admin)), len(TOPICS))
+    written.topic_ids = topic_ids(admin)
+
+
+def topic_ids(admin: AdminClient) -> dict[str, str]:
+    found = admin.describe_topics(TopicCollection(list(TOPICS)))
+    return {topic: str(future.result(20).topic_id) for topic, future in found.items()}
+
+
+def write(bootstrap: str, written: Written) -> None:
+    """A round of everything; whoever has the directory now goes on where the other one stopped."""
+    written.rounds += 1
+    for codec in CODECS:
+        write_codec(bootstrap, written, codec)
+    write_compacted(bootstrap, written)
+    write_transactions(bootstrap, written)
+
+
+def write_codec(bootstrap: str, written: Written, codec: str) -> None:
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "compression.type": codec, "enable.idempotence": True, "linger.ms": 5}
+    )
+    now = time.time_ns() // 1_000_000  # older ones would be gone after a week, that is at once
+    for number in range(RECORDS):
+        value = b"round %d record %d " % (written.rounds, number) + b"text that can be compressed " * (number % 9)
+        headers: list[tuple[str, str | bytes | None]] = [("codec", codec.encode()), ("none", None)]
+        producer.produce(
+            f"codec-{codec}",
+            value if number % 7 else None,
+            b"%d" % number if number % 5 else None,
+            number % PARTITIONS,
+            headers=headers,
+            timestamp=now + number,
+            on_delivery=partial(note_with_headers, written, headers),
+        )
+        producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+def note_with_headers(
+    written: Written, headers: list[tuple[str, str | bytes | None]], error: object, message: Message
+) -> None:
+    """A delivery report has the headers in some releases of the client only."""
+    written.note(error, message)
+    key, value, timestamp, _ = content(message)
+    written.records[str(message.topic())][place(message)] = key, value, timestamp, headers
+
+
+def write_compacted(bootstrap: str, written: Written) -> None:
+    """In several bursts, so that segments roll between them and there is something to clean."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    for burst in range(5):
+        for number in range(200):
+            key = number % COMPACTED_KEYS
+            value = b"%d %d %d" % (written.rounds, burst, number)
+            producer.produce("compacted", value, b"%d" % key, key % PARTITIONS, on_delivery=written.note)
+        assert producer.flush(30) == 0
+        time.sleep(0.15)
+
+
+def write_transactions(bootstrap: str, written: Written) -> None:
+    """One committed, with an offset of the group in it, one aborted, and one committed again."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": TRANSACTIONAL_ID, "linger.ms": 5})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False})
+    producer.init_transactions(30)
+    for commit in (True, False, True):
+        producer.begin_transaction()
+        before = set(written.records["transactions"])
+        for number in range(100):
+            value = b"%d %d" % (written.rounds, number)
+            producer.produce("transactions", value, None, number % PARTITIONS, on_delivery=written.note)
+        assert producer.flush(30) == 0
+        if commit:
+            offset = TopicPartition("codec-none", 0, 10 * written.rounds)
+            producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), 30)
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+            written.aborted |= set(written.records["transactions"]) - before
+    consumer.commit(offsets=[TopicPartition("codec-none", 1, 7 * written.rounds)], asynchronous=False)
+    written.committed = {0: 10 * written.rounds, 1: 7 * written.rounds}
+    consumer.close()
+
+
+def check(bootstrap: str, written: Written) -> None:
+    for codec in CODECS:
+        expected = written.records[f"codec-{codec}"]
+        check_same(read(bootstrap, f"codec-{codec}"), expected)
+        assert len(expected) == RECORDS * written.rounds, "a place was given to two records"
+    everything = written.records["transactions"]
+    check_same(read(bootstrap, "transactions", "read_uncommitted"), everything)
+    decided = {place: content for place, content in everything.items() if place not in written.aborted}
+    check_same(read(bootstrap, "transactions", "read_committed"), decided)
+    eventually(lambda: is_compacted(bootstrap, written), True, timeout_s=20)
+    check_settings(bootstrap, written)
+
+
+def check_same(found: dict[Place, Content], expected: dict[Place, Content]) -> None:
+    missing, surplus = expected.keys() - found.keys(), found.keys() - expected.keys()
+    assert not missing, f"{len(missing)} of {len(expected)} are missing: {sorted(missing)[:5]}"
+    assert not surplus, f"{len(surplus)} are too many: {sorted(surplus)[:5]}"
+    changed = [(place, record, found[place]) for place, record in expected.items() if found[place] != record]
+    assert not changed, f"{len(changed)} have changed: {changed[:2]}"
+
+
+def is_compacted(bootstrap: str, written: Written) -> bool:
+    """Records are where they were written, the last of each key is among them, and others are gone."""
+    everything, found = written.records["compacted"], read(bootstrap, "compacted")
+    last = {record[0]: place for place, record in sorted(everything.items())}
+    assert all(everything[place] == record for place, record in found.items())
+    assert set(last.values()) <= found.keys()
+    return len(found) < len(everything) // 2
+
+
+def check_settings(bootstrap: str, written: Written) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    assert topic_ids(admin) == written.topic_ids
+    for topic, (name, value) in CONFIGS.items():
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        assert admin.describe_configs([resource])[resource].result(20)[name].value == value
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
+    asked = [TopicPartition("codec-none", partition) for partition in written.committed]
+    assert {found.partition: found.offset for found in consumer.committed(asked, 20)} == written.committed
+    consumer.close()
+
+
+def read(bootstrap: str, topic: str, isolation_level: str = "read_uncommitted") -> dict[Place, Content]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation_level,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
+    found: dict[Place, Content] = {}
+    ended: set[int] = set()
+    deadline = time.monotonic() + 30
+    while len(ended) < PARTITIONS:
+        assert time.monotonic() < deadline, f"{topic} was not read to its end"
+        for message in consumer.consume(5_000, timeout=0.1):
+            if message.error():
+                ended.add(message.partition() or 0)
+            else:
+                found[place(message)] = content(message)
+    consumer.close()
+    return found

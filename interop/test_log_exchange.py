@@ -1,0 +1,109 @@
+"""A data directory changes hands between Apache Kafka and this broker, there and back, after clean stops and after
+kill -9: each serves what the other wrote, and Kafka's dump tool has nothing to complain of in any file.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from interop import exchanged
+from interop.java_tools import JavaTools
+from interop.real_kafka import RealKafka
+from pykafka_broker.testing import KafkaBroker
+
+pytestmark = [pytest.mark.java, pytest.mark.ours_only]
+
+DECODERS = {
+    "__consumer_offsets": ["--offsets-decoder"],
+    "__transaction_state": ["--transaction-log-decoder"],
+    "__cluster_metadata": ["--cluster-metadata-decoder"],
+}
+# What the tool says of any file, and of compacted ones: that there are gaps between their offsets.
+EXPECTED = {"": ("SLF4J",), "compacted": ("SLF4J", "Non-consecutive offsets in ", "  ")}
+COMPLAINT = re.compile(
+    r"isvalid: false|mismatch|out of order|corrupt|could not|error|exception|invalid|unable|not found|skip",
+    re.IGNORECASE,
+)
+
+
+@pytest.fixture(scope="module")
+def jvm() -> Iterator[JavaTools]:
+    with JavaTools() as tools:
+        yield tools
+
+
+def ours(directory: Path) -> KafkaBroker:
+    return KafkaBroker(exchanged.QUICK_CLEANER, data_dir=directory / "logs")
+
+
+def kafka(directory: Path) -> RealKafka:
+    return RealKafka(exchanged.QUICK_CLEANER, directory=directory)
+
+
+def test_kafka_to_ours_and_back(tmp_path: Path) -> None:
+    """The first hand-over is clean; the second after kill -9, so that Kafka recovers our files."""
+    written = exchanged.Written()
+    with kafka(tmp_path) as broker:
+        exchanged.create(broker.bootstrap_servers, written)
+        exchanged.write(broker.bootstrap_servers, written)
+    with ours(tmp_path) as broker:
+        go_on(broker.bootstrap_servers, written)
+        broker.kill()
+    with kafka(tmp_path) as broker:
+        exchanged.check(broker.bootstrap_servers, written)
+
+
+def test_ours_to_kafka_and_back(tmp_path: Path, jvm: JavaTools) -> None:
+    """The first hand-over is clean; the second after kill -9, so that we recover Kafka's files."""
+    written = exchanged.Written()
+    with ours(tmp_path) as broker:
+        exchanged.create(broker.bootstrap_servers, written)
+        exchanged.write(broker.bootstrap_servers, written)
+        exchanged.check(broker.bootstrap_servers, written)  # compaction is done then
+    dump_everything(jvm, tmp_path / "logs")
+    with kafka(tmp_path) as broker:
+        go_on(broker.bootstrap_servers, written)
+        broker.kill()
+    with ours(tmp_path) as broker:
+        exchanged.check(broker.bootstrap_servers, written)
+    dump_everything(jvm, tmp_path / "logs")
+
+
+def go_on(bootstrap: str, written: exchanged.Written) -> None:
+    """Whatever the other one left is there; what comes now, the next one has to find."""
+    exchanged.check(bootstrap, written)
+    exchanged.write(bootstrap, written)
+
+
+def dump_everything(jvm: JavaTools, data_dir: Path) -> None:
+    """Every kind of file is there, and the tool reads each without complaint."""
+    kinds: set[str] = set()
+    folders = sorted(path for path in data_dir.iterdir() if path.is_dir())
+    for topic, of_topic in groupby(folders, lambda folder: folder.name.rpartition("-")[0]):
+        files = [file for folder in of_topic for file in sorted(folder.iterdir())]
+        files = [file for file in files if file.stat().st_size or file.suffix == ".log"]
+        decoder = DECODERS.get(topic, [])
+        for suffixes, options in (
+            ({".log"}, ["--deep-iteration", *decoder]),
+            ({".index", ".timeindex"}, ["--index-sanity-check"]),
+            ({".index", ".timeindex"}, ["--verify-index-only"]),
+            ({".snapshot", ".txnindex"}, []),
+            ({".checkpoint"}, decoder),
+        ):
+            kinds |= dump(jvm, topic, [file for file in files if file.suffix in suffixes], *options)
+    assert {".log", ".index", ".timeindex", ".snapshot", ".txnindex"} <= kinds
+
+
+def dump(jvm: JavaTools, topic: str, files: list[Path], *options: str) -> set[str]:
+    if files:
+        done = jvm.run("kafka-dump-log", *options, "--files", ",".join(map(str, files)))
+        expected = EXPECTED.get(topic, EXPECTED[""])
+        said = [line for line in done.err.splitlines() if not line.startswith(expected)]
+        assert (done.status, said) == (0, []), f"{files}: {said}"
+        complaints = [line for line in done.lines if COMPLAINT.search(line.partition(" payload: ")[0])]
+        assert not complaints, f"{files}: {complaints[:5]}"
+        assert done.out.count("Dumping ") == len(files)
+    return {file.suffix for file in files}
