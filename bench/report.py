@@ -63,6 +63,11 @@ METRICS: dict[str, tuple[str, list[Goal]]] = {
     "partitions_create_s": ("create 10,000 partitions, s", []),
     "partitions_start_s": ("start with 10,000 partitions, s", [most(3)]),
     "partitions_mb": ("memory with 10,000 partitions, MB", [most(200)]),
+    "heartbeats_core_pct": ("1,000 members in 100 groups, % of a core", [most(10)]),
+    "heartbeats_848_core_pct": ("the same with KIP-848, % of a core", [most(10)]),
+    "first_message_ms": ("subscribe to first message, new group, ms", [most(0.85, "kafka"), most(1.1, "kfake")]),
+    "transactional_records_s": ("records/s, a commit every 100", [least(1.0, "kafka")]),
+    "commit_cpu_us": ("CPU of a commit of 100 records, us", []),
     "spark_batch_ms": ("Spark: ack to foreachBatch, ms", [most(0.25, "kafka")]),
 }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from bench import groups
 from bench.peers import build_load
 from bench.running import Running
 from interop.answers.requests import LATEST, list_offsets
@@ -30,6 +31,9 @@ class Sizes:
     connections: int = 1000
     topics: int = 10
     partitions_each: int = 1000
+    groups: int = 100
+    new_groups: int = 25
+    commits: int = 500
 
     def quick(self) -> "Sizes":
         return Sizes(*(max(1, getattr(self, name) // 10) for name in self.__dataclass_fields__))
@@ -127,6 +131,30 @@ def partitions(run: Running, sizes: Sizes) -> Figures:
     return {"partitions_create_s": created, "partitions_start_s": run.start_s, "partitions_mb": run.memory_mb()}
 
 
+def heartbeats(run: Running, sizes: Sizes) -> Figures:
+    """A thousand members in a hundred groups, a heartbeat every three seconds, in the classic protocol."""
+    create(run, "beats", partitions=groups.MEMBERS_EACH)
+    return {"heartbeats_core_pct": groups.heartbeats(run, groups.ClassicMember, sizes.groups, "beats")}
+
+
+def consumer_heartbeats(run: Running, sizes: Sizes) -> Figures:
+    """The same in that of KIP-848."""
+    create(run, "beats", partitions=groups.MEMBERS_EACH)
+    return {"heartbeats_848_core_pct": groups.heartbeats(run, groups.ConsumerMember, sizes.groups, "beats")}
+
+
+def first_message(run: Running, sizes: Sizes) -> Figures:
+    """From subscribe() to the first message, each time in a new group."""
+    create(run, "first")
+    return {"first_message_ms": groups.first_message(run, sizes.new_groups, "first")}
+
+
+def transactions(run: Running, sizes: Sizes) -> Figures:
+    """One producer that commits every hundred records."""
+    create(run, "committed")
+    return groups.transactions(run, sizes.commits, "committed")
+
+
 def spark(run: Running, sizes: Sizes) -> Figures:
     from bench.spark_latency import micro_batch_latency
 
@@ -135,5 +163,17 @@ def spark(run: Running, sizes: Sizes) -> Figures:
 
 
 WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
-    function.__name__: function for function in (idle, latency, small_requests, throughput, partitions, spark)
+    function.__name__: function
+    for function in (
+        idle,
+        latency,
+        small_requests,
+        throughput,
+        partitions,
+        heartbeats,
+        consumer_heartbeats,
+        first_message,
+        transactions,
+        spark,
+    )
 }
