@@ -25,6 +25,9 @@ def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
+_CONNECT_TIMEOUT_S = 5  # a busy machine may take its time, however short an answer's own limit is
+
+
 class Closed(Exception):
     """The broker ended the connection."""
 
@@ -34,7 +37,8 @@ class RawClient:
 
     def __init__(self, bootstrap_servers: str, timeout_s: float = 10) -> None:
         host, _, port = bootstrap_servers.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout_s)
+        self.socket = socket.create_connection((host, int(port)), max(timeout_s, _CONNECT_TIMEOUT_S))
+        self.socket.settimeout(timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._next_correlation_id = 1
         self._waiting: deque[tuple[int, ApiSpec, int]] = deque()
