@@ -154,4 +154,5 @@ class FileSlice:
         return rest
 
     def read(self) -> bytes:
-        return self.file.handle().read_at(self._length, self.position)
+        handle = self._handle if self._handle is not None else self.file.handle()
+        return handle.read_at(self._length, self.position)

@@ -30,7 +30,8 @@ class FlushJob:
         self._flusher = flusher
         self._now = now
         self._fs = log.files.fs
-        self.offset = log.log_end_offset
+        self._offset = log.log_end_offset
+        self._truncations = log.truncations
         self._handles, self._paths = _unsynced_files(log, closed)
         self._directories = [log.directory, os.path.dirname(log.directory)] if log.directory_dirty else []
         log.directory_dirty = False
@@ -45,7 +46,9 @@ class FlushJob:
             self._fs.sync_directory(path)
 
     def apply(self) -> None:
-        self._flusher.done(self.offset, self._now)
+        # what was written again after a truncation is not what this has synced
+        same = self._flusher.log.truncations == self._truncations
+        self._flusher.done(self._offset if same else 0, self._now)
 
     def failed(self, error: OSError) -> None:
         self._flusher.failed(error)

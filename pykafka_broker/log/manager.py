@@ -17,7 +17,7 @@ from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoint_writer import CheckpointWriter
-from pykafka_broker.log.checkpoints import PARTITION_METADATA, id_text, write_partition_metadata
+from pykafka_broker.log.checkpoints import PARTITION_METADATA, RECOVERY_POINTS, id_text, write_partition_metadata
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
@@ -341,6 +341,10 @@ class LogManager:
 
     def rolled(self, log: PartitionLog) -> None:
         self.flush(log, self._now)
+
+    def truncating(self, log: PartitionLog) -> None:
+        directory = self._where[log.topic, log.partition]
+        self.checkpoints.now(directory.file(RECOVERY_POINTS), self._upkeep.recovery_points(directory))
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
         due = self._now + log.config.file_delete_delay_ms

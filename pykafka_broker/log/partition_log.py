@@ -66,6 +66,9 @@ class LogListener(Protocol):
     def rolled(self, log: PartitionLog) -> None:
         """A segment is complete and can be synced."""
 
+    def truncating(self, log: PartitionLog) -> None:
+        """Less of the log will be there than was promised: `recovery_point` says how much, and must on disk as well."""
+
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
         """These segments are renamed; their files are to be removed later."""
 
@@ -94,6 +97,7 @@ class PartitionLog:
         "sole_replica",
         "topic",
         "topic_id",
+        "truncations",
     )
 
     def __init__(
@@ -126,6 +130,7 @@ class PartitionLog:
         self.log_start_offset = log_start_offset
         self.log_end_offset = self.high_watermark = log_end_offset
         self.recovery_point = recovery_point  # what lies below is synced
+        self.truncations = 0
         self.sole_replica = True  # then what is appended is committed; replication moves the high watermark itself
         self.last_flush_ms = now
         self.directory_dirty = True  # files came, went or were replaced since the folder was synced
@@ -333,6 +338,7 @@ class PartitionLog:
         self.directory_dirty = True
 
     def advance_high_watermark(self, offset: int) -> None:
+        assert self.log_start_offset <= offset <= self.log_end_offset
         self.high_watermark = offset
         self.producers.on_high_watermark(offset)
 

@@ -79,6 +79,10 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     """Forget what lies at or above `offset` (a follower whose history differs, or a torn tail)."""
     if offset >= log.log_end_offset:
         return
+    log.truncations += 1
+    if offset < log.recovery_point:
+        log.recovery_point = offset
+        log.listener.truncating(log)
     later = [segment for segment in log.segments if segment.base_offset >= offset]
     if len(later) == len(log.segments):
         later.pop(0)
@@ -86,7 +90,6 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
         delete_segments(log, later)
     log.segments.active.truncate_to(offset)
     log.log_end_offset = max(offset, log.segments.active.base_offset)
-    log.recovery_point = min(log.recovery_point, log.log_end_offset)
     log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
     if log.epochs.truncate_from_end(log.log_end_offset):
         log.write_epochs()

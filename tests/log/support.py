@@ -68,7 +68,7 @@ class Listener:
 
     def __init__(self) -> None:
         self.errors: list[OSError] = []
-        self.rolls = 0
+        self.rolls = self.truncations = 0
         self.deleted: list[LogSegment] = []
 
     def storage_failed(self, log: PartitionLog, error: OSError) -> None:
@@ -76,6 +76,9 @@ class Listener:
 
     def rolled(self, log: PartitionLog) -> None:
         self.rolls += 1
+
+    def truncating(self, log: PartitionLog) -> None:
+        self.truncations += 1
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
         self.deleted += segments

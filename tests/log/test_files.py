@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import resource
 from pathlib import Path
 
+import pytest
+
 from pykafka_broker.log.files import CachedFile, FileCache, FileSlice
-from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.filesystem import FileHandle, OsFileSystem
 
 
 def files(path: Path, count: int, limit: int) -> tuple[FileCache, list[CachedFile]]:
@@ -83,18 +85,23 @@ def test_reading_beyond_the_end_gives_what_there_is(tmp_path: Path) -> None:
     assert handle.size() == 3
 
 
+class FewDescriptors(OsFileSystem):
+    """Refuses to open more than 30 files at once."""
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
+        if open_descriptors(Path(path).parent) >= 30:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return super().open(path, create=create, writable=writable)
+
+
 def test_without_a_descriptor_left_some_are_closed(tmp_path: Path) -> None:
-    cache, made = files(tmp_path, 40, 1000)
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(map(int, os.listdir("/proc/self/fd")))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, before[1]))
-    try:
-        held = [CachedFile(cache, f"{tmp_path}/more{number}") for number in range(60)]
-        for file in held:
-            file.create()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert len(list(tmp_path.iterdir())) == 100
-    assert cache.limit < 50
-    for file in made:
-        assert file.handle().size() > 0
+    cache = FileCache(FewDescriptors(), 1000)
+    made = [CachedFile(cache, f"{tmp_path}/{number}") for number in range(100)]
+    for file in made * 2:
+        file.create().write_at(b"x", 0)
+    assert 15 <= cache.limit < 30
+    assert len(cache) < 30
+    held = [FileSlice(file, 0, 1) for file in made[:40]]
+    with pytest.raises(OSError, match="Too many open files"):  # those in hand can't be closed
+        [piece.fileno() for piece in held]
+    assert held[0].read() == b"x"

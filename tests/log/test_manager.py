@@ -426,3 +426,36 @@ def test_a_sync_that_comes_after_the_deletion_is_no_failure(tmp_path: Path) -> N
         run_inline(job)
     assert len(heard) == 1
     assert logs.directories[0].online
+
+
+def test_a_truncated_log_is_whole_after_a_crash(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for _ in range(9):
+        log.append(batch(), NOW)
+    logs.flush(log, NOW)
+    logs.on_deadline(NOW + MINUTE)
+    log.truncate_to(4)
+    assert "t 0 4" in (tmp_path / "logs/recovery-point-offset-checkpoint").read_text()
+    logs.directories[0].release()
+    log = started(tmp_path).get("t", 0)
+    assert (log.log_end_offset, log.recovery_point) == (4, 4)
+
+
+def test_a_sync_begun_before_a_truncation_promises_nothing(tmp_path: Path) -> None:
+    deferred = Deferred()
+    logs = manager(tmp_path)
+    logs.submit = deferred.submit
+    logs.start(NOW)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    heard: list[OSError | None] = []
+    for _ in range(5):
+        log.append(batch(), NOW)
+    logs.flush(log, NOW, heard.append)
+    log.truncate_to(2)
+    for _ in range(3):
+        log.append(batch(), NOW)
+    deferred.run()
+    assert (log.recovery_point, heard) == (0, [])
+    deferred.run()
+    assert (log.recovery_point, heard) == (5, [None])
