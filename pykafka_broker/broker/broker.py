@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.transaction_host import TransactionHost
     from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
     from pykafka_broker.cluster.records import ApiMessageAndVersion
+    from pykafka_broker.log.log_directory import LogDirectory
     from pykafka_broker.protocol.messages.produce_request import ProduceRequest
     from pykafka_broker.records.header import BatchHeader
 
@@ -79,6 +80,7 @@ class Broker:
         self.logs = LogManager(
             self.fs, self.config, new_uuid=self.new_uuid, topic_config=self.topic_config, submit=self.submit
         )
+        self.logs.on_offline = self._forget_lost
         self.logs.start(now)
         self._with_deadlines(self.logs)
         self.metadata = MetadataPublisher(self)
@@ -190,6 +192,10 @@ class Broker:
         log = self._partitions.pop((topic, partition), None)
         if log is not None:
             self.purgatory.touch(log)
+
+    def _forget_lost(self, directory: LogDirectory, lost: list[tuple[str, int]]) -> None:
+        for topic, partition in lost:
+            self.forget_partition(topic, partition)
 
     def require_insync_replicas(self, topic: str, partition: int, wanted: int) -> None:
         """`min.insync.replicas`, for acks=all."""

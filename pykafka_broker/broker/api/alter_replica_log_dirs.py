@@ -1,8 +1,9 @@
 """AlterReplicaLogDirs v0-v2 (KIP-113).
 
-Behaviour: a log that is already in the directory stays there, a directory that is not one of `log.dirs` is
-LOG_DIR_NOT_FOUND, whatever the partition. Moving a log to another directory is not served: KAFKA_STORAGE_ERROR, as for
-a directory that can't take it.
+Behaviour: answered when the move has begun; the copy grows beside the loop and DescribeLogDirs shows it as a future
+replica until it takes the log's place. A log that is already in the directory stays there, and an unfinished move of it
+is given up. A directory that is not one of `log.dirs` is LOG_DIR_NOT_FOUND, whatever the partition.
+Versions: 1 throttle time behaves as everywhere, 2 is flexible.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
@@ -42,7 +44,10 @@ def _move(broker: Broker, topic: str, partition: int, path: str) -> ErrorCode:
     target = next((each for each in broker.logs.directories if each.path == path), None)
     if target is None or not target.online:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    current = broker.logs.directory_of((topic, partition))
-    if current is None:
+    if broker.logs.directory_of((topic, partition)) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE if current is target else ErrorCode.KAFKA_STORAGE_ERROR
+    try:
+        broker.logs.moves.start((topic, partition), target)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE

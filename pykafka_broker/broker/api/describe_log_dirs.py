@@ -43,12 +43,16 @@ def describe_log_dirs(
         if directory is not None:
             by_directory.setdefault(id(directory), []).append(partition)
     results = [
-        _directory(broker, directory, by_directory.get(id(directory), [])) for directory in broker.logs.directories
+        _directory(broker, directory, by_directory.get(id(directory), []), wanted)
+        for directory in broker.logs.directories
     ]
     return DescribeLogDirsResponse(results=results)
 
 
-def _directory(broker: Broker, directory: LogDirectory, partitions: list[TopicPartition]) -> DescribeLogDirsResult:
+def _directory(
+    broker: Broker, directory: LogDirectory, partitions: list[TopicPartition], wanted: list[TopicPartition]
+) -> DescribeLogDirsResult:
+    """`partitions` are those of `wanted` that are in this directory; others may be on their way to it."""
     result = DescribeLogDirsResult(log_dir=directory.path)
     if not directory.online:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -57,6 +61,11 @@ def _directory(broker: Broker, directory: LogDirectory, partitions: list[TopicPa
     for topic, partition in partitions:
         log = broker.logs.get(topic, partition)
         topics.setdefault(topic, []).append(DescribeLogDirsPartition(partition, log.size_bytes, 0, False))
+    for topic, partition in wanted:
+        move = broker.logs.moves.get((topic, partition))
+        if move is not None and move.target is directory:
+            future = DescribeLogDirsPartition(partition, move.size_bytes, move.offset_lag, True)
+            topics.setdefault(topic, []).append(future)
     result.topics = [DescribeLogDirsTopic(topic, found) for topic, found in topics.items()]
     usage = broker.fs.disk_usage(directory.path)
     result.total_bytes, result.usable_bytes = usage.total_bytes, usage.usable_bytes

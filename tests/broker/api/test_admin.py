@@ -12,6 +12,9 @@ from pykafka_broker.broker.api import broker_loggers
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.router import served_versions
 from pykafka_broker.cluster.records import ResourceType
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.jobs import Job, run_inline
+from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
@@ -206,21 +209,70 @@ def test_log_directories_have_true_sizes(node: RealBroker) -> None:
     assert 0 < result.usable_bytes <= result.total_bytes
 
 
-def test_a_log_stays_where_it_is(tmp_path: Path) -> None:
+def two_directories(tmp_path: Path) -> tuple[RealBroker, LogDirectory, LogDirectory]:
+    """A broker with the topic `t`; the directory where t-0 is, and the other."""
     first, second = tmp_path / "a", tmp_path / "b"
     node = RealBroker(first, **{"log.dirs": f"{first},{second}"})
     create(node, "t")
     here = node.broker.logs.directory_of(("t", 0))
     assert here is not None
-    there = next(directory for directory in node.broker.logs.directories if directory is not here)
+    return node, here, next(directory for directory in node.broker.logs.directories if directory is not here)
 
-    def move(path: str) -> int:
-        request = AlterReplicaLogDirsRequest([AlterReplicaLogDir(path, [AlterReplicaLogDirTopic("t", [0])])])
-        return int(node.call(request, 2).results[0].partitions[0].error_code)
 
-    assert move(here.path) == ErrorCode.NONE
-    assert move(there.path) == ErrorCode.KAFKA_STORAGE_ERROR
-    assert move("/nowhere") == ErrorCode.LOG_DIR_NOT_FOUND
+def move(node: RealBroker, path: str, topic: str = "t") -> int:
+    request = AlterReplicaLogDirsRequest([AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, [0])])])
+    return int(node.call(request, 2).results[0].partitions[0].error_code)
+
+
+def places(node: RealBroker) -> list[tuple[str, int, bool]]:
+    """Where DescribeLogDirs sees t-0: directory, size, whether it is on its way there."""
+    return [
+        (result.log_dir, found.partition_size, found.is_future_key)
+        for result in node.call(DescribeLogDirsRequest(None), 4).results
+        for topic in result.topics
+        for found in topic.partitions
+        if (topic.name, found.partition_index) == ("t", 0)
+    ]
+
+
+def test_a_log_moves_to_another_directory(tmp_path: Path) -> None:
+    node, here, there = two_directories(tmp_path)
+    builder = BatchBuilder()
+    builder.append(b"k", b"v" * 200_000, NOW)
+    batch = builder.build()
+    log = node.broker.partition_log("t", 0)
+    log.append(bytearray(batch), NOW)
+    jobs: list[Job] = []
+    node.broker.logs.submit = jobs.append
+    assert move(node, there.path) == ErrorCode.NONE
+    assert sorted(places(node)) == sorted([(here.path, len(batch), False), (there.path, len(batch), True)])
+    log.append(bytearray(batch), NOW)
+    while jobs:
+        run_inline(jobs.pop(0))
+    assert places(node) == [(there.path, 2 * len(batch), False)]
+    assert node.broker.partition_log("t", 0).log_end_offset == 2
+    node.broker.logs.submit = run_inline
+    node.restart()
+    assert places(node) == [(there.path, 2 * len(batch), False)]
+
+
+def test_moves_that_go_nowhere(tmp_path: Path) -> None:
+    node, here, there = two_directories(tmp_path)
+    assert move(node, here.path) == ErrorCode.NONE
+    assert move(node, "/nowhere") == ErrorCode.LOG_DIR_NOT_FOUND
+    assert move(node, there.path, "u") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert places(node) == [(here.path, 0, False)]
+
+
+def test_a_directory_that_fails_takes_only_its_own_partitions_along(tmp_path: Path) -> None:
+    node, here, there = two_directories(tmp_path)
+    node.broker.partition_log("t", 0)
+    node.broker.logs.take_offline(here, OSError(5, "Input/output error"))
+    with pytest.raises(ApiError) as caught:
+        node.broker.partition_log("t", 0)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert node.broker.logs.directory_of(("t", 1)) is there
+    assert node.broker.partition_log("t", 1).log_end_offset == 0
 
 
 def alter_logger(node: RealBroker, name: str, level: str | None) -> int:
