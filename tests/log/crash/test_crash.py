@@ -15,7 +15,7 @@ from tests.log.support import NOW, batch, marker, topic_config
 
 Key = tuple[str, int]
 
-SEEDS = 10
+SEEDS = 6
 
 
 def topic_id(topic: str) -> bytes:

@@ -16,7 +16,7 @@ from tests.log.support import NOW, TOPIC_ID, topic_config
 
 Row = tuple[bytes, bytes | None]
 
-SEEDS = 3
+SEEDS = 2
 
 
 def open_manager(fs: CrashFileSystem) -> LogManager:
