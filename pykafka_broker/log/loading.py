@@ -11,11 +11,13 @@ from typing import NamedTuple
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.partition_log import LogListener, PartitionLog
 from pykafka_broker.log.producer_loading import restore_producers
 from pykafka_broker.log.producer_state import ProducerState
+from pykafka_broker.log.scan import scan
 from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, LogSegment, segment_name
 from pykafka_broker.log.segments import Segments
 
@@ -95,7 +97,7 @@ def load_log(
         files=files,
         segments=segments,
         producers=producers,
-        epochs=LeaderEpochs.load(fs, f"{directory}/{EPOCHS_FILE}"),
+        epochs=load_epochs(fs, directory, segments),
         log_start_offset=min(log_start_offset, log_end_offset),
         log_end_offset=log_end_offset,
         recovery_point=min(offsets.recovery_point, log_end_offset),
@@ -139,3 +141,17 @@ def remove_leftovers(files: FileCache, directory: str, now: int) -> list[str]:
 
         return finish_swaps(files, directory, names, now)
     return names
+
+
+def load_epochs(fs: FileSystem, directory: str, segments: Segments) -> LeaderEpochs:
+    """What the checkpoint says; if it is missing or damaged, what the batches say."""
+    epochs = LeaderEpochs.load(fs, f"{directory}/{EPOCHS_FILE}")
+    if epochs.entries or not segments.size_bytes:
+        return epochs
+    for segment in segments:
+        if not segment.size or segment.last_epoch() <= epochs.latest:
+            continue  # epochs only rise, so none begins in here
+        for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
+            epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
+    epochs.write(sync=False)
+    return epochs

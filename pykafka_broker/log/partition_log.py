@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import struct
-import zlib
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
@@ -24,8 +23,9 @@ from pykafka_broker.log.producer_loading import restore_producers
 from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
 from pykafka_broker.log.producer_state import BatchMetadata, ProducerEntry, ProducerState
 from pykafka_broker.log.reading import LogRead
+from pykafka_broker.log.rolling import must_roll
 from pykafka_broker.log.scan import DamagedLog
-from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET, LogSegment
+from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.log.timestamps import TimestampOffset
 from pykafka_broker.log.transaction_index import AbortedTransaction
@@ -226,7 +226,7 @@ class PartitionLog:
         timestamp = header.max_timestamp
         try:
             segment = self.segments.active
-            if self._must_roll(segment, len(batch), timestamp, last_offset, now):
+            if must_roll(self, segment, len(batch), timestamp, last_offset, now):
                 segment = self.roll(now, base_offset)
             if leader_epoch > self.epochs.latest:
                 self.assign_epoch(leader_epoch, base_offset)
@@ -256,35 +256,6 @@ class PartitionLog:
             with contextlib.suppress(OSError):
                 segment.transactions.truncate_to(marker.offset)
             raise
-
-    def _must_roll(self, segment: LogSegment, size: int, timestamp: int, last_offset: int, now: int) -> bool:
-        config = self.config
-        if segment.size > config.segment_bytes - size:
-            if size > config.segment_bytes:
-                raise ApiError(
-                    ErrorCode.RECORD_LIST_TOO_LARGE,
-                    f"Message batch size is {size} bytes in append to partition {self.topic}-{self.partition}, "
-                    f"which exceeds the maximum configured segment size of {config.segment_bytes}.",
-                )
-            return True
-        if segment.index_full or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
-            return True
-        if not segment.size:
-            return False
-        first = segment.first_timestamp
-        # KIP-33: age is counted in record time where there is one
-        age_ms = timestamp - first if first >= 0 else now - segment.created_ms
-        limit_ms = config.segment_ms
-        if config.max_compaction_lag_ms < limit_ms and "compact" in config.cleanup_policy:
-            limit_ms = max(
-                1, config.max_compaction_lag_ms
-            )  # KIP-354: or the cleaner would never get to see the records
-        return age_ms > limit_ms - self._jitter_ms(segment)
-
-    def _jitter_ms(self, segment: LogSegment) -> int:
-        """Spreads the rolls of many partitions; the same for a segment every time it is asked."""
-        limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        return zlib.crc32(segment.log.path.encode()) % limit if limit > 0 else 0
 
     def roll(self, now: int, next_offset: int = 0) -> LogSegment:
         """Start a new segment at the log's end, or at `next_offset` if that lies beyond; an empty one is used as it

@@ -317,6 +317,14 @@ class LogSegment:
             end = place.last_offset + 1
         return end
 
+    def last_epoch(self) -> int:
+        """The leader epoch of the last batch."""
+        epoch = -1
+        for place in self.batches(self._indexed_before(self.size)):
+            header = self._header_at(place.position)
+            epoch = header.partition_leader_epoch if header is not None else epoch
+        return epoch
+
     def has_whole_indexes(self) -> bool:
         """Whether both index files look like ones that this segment could have, entry by entry."""
         for entries in (self.offset_index.entries(), self.time_index.entries()):

@@ -423,3 +423,18 @@ def test_no_room_beside_the_log_itself(tmp_path: Path, failure: str) -> None:
     assert read_all(again) == expected
     assert again.segments.active.has_whole_indexes()
     assert again.epochs.entries[-1][0] == 14
+
+
+@pytest.mark.parametrize("content", [None, b"", b"0\n7\n1 2\n", b"\xff\xff"])
+def test_leader_epochs_are_rebuilt_at_load(tmp_path: Path, content: bytes | None) -> None:
+    log = new_log(tmp_path, segment_bytes=1000, index_interval_bytes=100)
+    for number in range(40):
+        log.append(batch(1, 30), NOW, leader_epoch=number // 17)
+    expected = [(0, 0), (1, 17), (2, 34)]
+    assert log.epochs.entries == expected
+    log.close()
+    file = tmp_path / "t-0/leader-epoch-checkpoint"
+    file.unlink() if content is None else file.write_bytes(content)
+    log = reopen(log)
+    assert log.epochs.entries == expected
+    assert file.read_bytes() == b"0\n3\n0 0\n1 17\n2 34\n"
