@@ -29,6 +29,8 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from pykafka_broker.broker.group_host import GroupHost
     from pykafka_broker.broker.share_host import ShareHost
     from pykafka_broker.broker.transaction_host import TransactionHost
@@ -52,12 +54,14 @@ class Broker:
         new_uuid: Callable[[], bytes],
         new_session_id: Callable[[], int],
         submit: Submit = run_inline,
+        thread_pool: Callable[[int], Executor] | None = None,
         fs: FileSystem | None = None,
     ) -> None:
         self.config = config
         self.node_id: int = config.node
         self.new_uuid = new_uuid
         self.submit = submit
+        self.thread_pool = thread_pool
         self.fs: FileSystem = OsFileSystem() if fs is None else fs
         self.listeners: dict[str, Any] = {}  # by name; each has host, port and advertised
         self.purgatory = Purgatory()
@@ -78,7 +82,12 @@ class Broker:
         from pykafka_broker.broker.metadata_publisher import MetadataPublisher
 
         self.logs = LogManager(
-            self.fs, self.config, new_uuid=self.new_uuid, topic_config=self.topic_config, submit=self.submit
+            self.fs,
+            self.config,
+            new_uuid=self.new_uuid,
+            topic_config=self.topic_config,
+            submit=self.submit,
+            thread_pool=self.thread_pool,
         )
         self.logs.on_offline = self._forget_lost
         self.logs.start(now)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import logging
 import resource
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 logger = logging.getLogger(__name__)
+_Item = TypeVar("_Item")
 
+_CLOSING_THREADS = 16  # they wait for the disk, which syncs many files in little more time than one
 METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
 _RESERVED_IDS = (99).to_bytes(16, "big")  # up to here an id means "not assigned", "lost" and the like (KIP-858)
 _OPEN_FILES = 4096
@@ -69,16 +71,14 @@ class LogManager:
         new_uuid: Callable[[], bytes],
         topic_config: Callable[[str], TopicConfig] | None = None,
         submit: Submit = run_inline,
-        recovery_pool: Callable[[int], Executor] | None = None,
+        thread_pool: Callable[[int], Executor] | None = None,
     ) -> None:
         self.fs = fs
         self.config = config
         self.new_uuid = new_uuid
         self.topic_config = topic_config or (lambda topic: config.topic_defaults)
         self.submit = submit
-        self.recovery_pool = (
-            recovery_pool  # makes threads, as `ThreadPoolExecutor` does; without it one thread does all
-        )
+        self.thread_pool = thread_pool  # makes threads, as `ThreadPoolExecutor` does; without it one does all
         self.files = FileCache(fs, _open_files())
         self.directories: list[LogDirectory] = []
         self.cluster_id = ""
@@ -142,13 +142,7 @@ class LogManager:
         if directory.clean:
             return
         partitions = [partition for partition, where in self._where.items() if where is directory]
-        if self.recovery_pool is None:
-            for partition in partitions:
-                recover(partition)
-            return
-        with self.recovery_pool(self.config.num_recovery_threads_per_data_dir) as pool:
-            for _ in pool.map(recover, partitions):
-                pass
+        self._in_threads(self.config.num_recovery_threads_per_data_dir, recover, partitions)
 
     def _attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
         """A directory that can't be used is offline; the others go on. A lock that another broker holds ends the
@@ -173,11 +167,19 @@ class LogManager:
 
     def _close(self, directory: LogDirectory, now: int) -> None:
         logs = [log for partition, log in self.loaded.items() if self._where[partition] is directory]
-        for log in logs:
-            close_log(log, now)
+        self._in_threads(_CLOSING_THREADS, lambda log: close_log(log, now), logs)
         if directory.online:
             self._upkeep.write_checkpoints(directory)
             directory.write_clean_marker()
+
+    def _in_threads(self, threads: int, work: Callable[[_Item], object], items: Sequence[_Item]) -> None:
+        if self.thread_pool is None or len(items) < 2:
+            for item in items:
+                work(item)
+            return
+        with self.thread_pool(min(threads, len(items))) as pool:
+            for _ in pool.map(work, items):
+                pass
 
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.online]

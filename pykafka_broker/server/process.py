@@ -15,6 +15,7 @@ import random
 import signal
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.config import BrokerConfig
@@ -40,7 +41,13 @@ def run_process(config: BrokerConfig, on_ready: Callable[[str, int], None]) -> i
 async def _serve(config: BrokerConfig, loop: asyncio.AbstractEventLoop, on_ready: Callable[[str, int], None]) -> int:
     listeners = listeners_of(config)
     jobs = JobRunner(loop, _DISK_THREADS, lambda: server.settle(now_ms()))
-    broker = Broker(config, new_uuid=new_uuid, new_session_id=lambda: random.randint(1, 0x7FFFFFFF), submit=jobs.submit)
+    broker = Broker(
+        config,
+        new_uuid=new_uuid,
+        new_session_id=lambda: random.randint(1, 0x7FFFFFFF),
+        submit=jobs.submit,
+        thread_pool=ThreadPoolExecutor,
+    )
     server = Server(broker, loop)
     server.listen(listeners)
     broker.listeners = {listener.name: listener for listener in listeners}

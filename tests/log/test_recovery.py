@@ -192,16 +192,33 @@ def test_leftovers_of_an_unfinished_deletion_go(tmp_path: Path) -> None:
     assert not [file for file in tmp_path.glob("logs/t-0/*") if file.suffix in (".deleted", ".cleaned", ".tmp")]
 
 
-def test_recovery_runs_in_the_threads_it_is_given(tmp_path: Path) -> None:
+def test_recovery_and_closing_run_in_the_threads_they_are_given(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     logs.start(NOW)
     for partition in range(20):
         logs.create("t", partition, TOPIC_ID, NOW).append(batch(3), NOW)
     release(logs)
     logs = manager(tmp_path, num_recovery_threads_per_data_dir="4")
-    logs.recovery_pool = ThreadPoolExecutor
+    logs.thread_pool = ThreadPoolExecutor
     logs.start(NOW)
-    assert [logs.get("t", partition).log_end_offset for partition in range(20)] == [3] * 20
+    assert [logs.get("t", partition).append(batch(3), NOW).base_offset for partition in range(20)] == [3] * 20
+    logs.shutdown(NOW)
+    logs = manager(tmp_path)
+    logs.start(NOW)
+    assert logs.directories[0].clean
+    assert [logs.get("t", partition).recovery_point for partition in range(20)] == [6] * 20
+
+
+def test_a_disk_that_fails_a_closing_thread_leaves_no_marker(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = manager(tmp_path, fs)
+    logs.thread_pool = ThreadPoolExecutor
+    logs.start(NOW)
+    for partition in range(20):
+        logs.create("t", partition, TOPIC_ID, NOW).append(batch(3), NOW)
+    fs.failures = {"sync t-7/": errno.EIO}
+    logs.shutdown(NOW)
+    assert not (tmp_path / "logs/.kafka_cleanshutdown").exists()
 
 
 def test_a_disk_that_fails_during_recovery(tmp_path: Path) -> None:
