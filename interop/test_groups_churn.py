@@ -12,6 +12,7 @@ import pytest
 
 from interop.crew import Crew, Kind
 from interop.targets import Target, start
+from interop.waiting import eventually
 
 SECONDS = 3
 SECONDS_SLOW = 60
@@ -78,3 +79,4 @@ def test_none_is_lost(name: str, broker: Target, tmp_path: Path, slow: bool) -> 
             crew.start(next(kinds))
         crew.await_shares()
         crew.finish()
+        eventually(crew.described, {}, 10)

@@ -1,0 +1,50 @@
+"""A group seen from outside, by plain requests. Rule: one connection a look, no retries; where the coordinator is not
+ready, the group looks empty. Clients that are asked while their broker restarts would answer for themselves.
+"""
+
+from interop.raw import RawClient
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+
+LATEST = -1
+
+
+def shares(bootstrap: str, group: str) -> dict[str, int]:
+    """Member id to the number of its partitions."""
+    with RawClient(bootstrap) as client:
+        [found] = client.call(ConsumerGroupDescribeRequest([group]), 0).groups
+        if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+            return {m.member_id: sum(len(t.partitions) for t in m.assignment.topic_partitions) for m in found.members}
+        [classic] = client.call(DescribeGroupsRequest([group]), 5).groups
+    return {member.member_id: _partitions(bytes(member.member_assignment)) for member in classic.members}
+
+
+def _partitions(assignment: bytes) -> int:
+    """None while the group rebalances."""
+    if not assignment:
+        return 0
+    decoded, _ = ConsumerProtocolAssignment.read(assignment, 2, int.from_bytes(assignment[:2], "big"))
+    return sum(len(topic.partitions) for topic in decoded.assigned_partitions)
+
+
+def committed(bootstrap: str, group: str) -> dict[int, int]:
+    """Partition to offset, of a group that reads one topic."""
+    with RawClient(bootstrap) as client:
+        [found] = client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)]), 8).groups
+    return {place.partition_index: place.committed_offset for topic in found.topics for place in topic.partitions}
+
+
+def log_ends(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
+    """Partition to the offset that its next record gets."""
+    asked = [ListOffsetsPartition(number, timestamp=LATEST) for number in range(partitions)]
+    with RawClient(bootstrap) as client:
+        [found] = client.call(ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, asked)]), 7).topics
+    return {place.partition_index: place.offset for place in found.partitions}
