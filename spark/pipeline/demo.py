@@ -24,6 +24,7 @@ from pipeline.context import Context
 from pipeline.database import open_database
 from pipeline.errors import CheckFailed
 from pipeline.kafka import Kafka
+from pipeline.session import QUICK
 from pipeline.settings import Settings
 
 METRICS_TOPIC = "pipeline.metrics"
@@ -59,6 +60,8 @@ def run(settings: Settings, stop: threading.Event) -> dict[str, Any]:
                 group=GROUP,
                 max_offsets_per_trigger=max(1, settings.events // 3),
                 master=settings.master or "local[2]",
+                shuffle_partitions=2,
+                spark=QUICK | settings.spark,
             )
             kafka = Kafka(own)
             kafka.check_reachable()

@@ -5,7 +5,7 @@ the topics that it needs are there.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import (
@@ -24,6 +24,17 @@ from pipeline.settings import Settings
 Offsets = dict[int, int]  # by partition
 COMPACTED = {"cleanup.policy": "compact"}
 READ_WAIT_S, READ_STEP_S = 30.0, 0.05
+
+
+def is_retriable(code: int) -> bool:
+    """Errors of a partition whose leader is just being made or moved."""
+    return code in (
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+    )
 
 
 def _quiet(*_: object) -> None:
@@ -81,8 +92,23 @@ class Kafka:
         committed = self._settings.isolation_level == "read_committed"
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(topic, partition): spec for partition in partitions}
-        found = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._timeout_s)
-        return {place.partition: future.result().offset for place, future in found.items()}
+
+        def ask() -> Offsets:
+            found = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._timeout_s)
+            return {place.partition: future.result().offset for place, future in found.items()}
+
+        return self._retried(ask)
+
+    def _retried(self, ask: Callable[[], Offsets]) -> Offsets:
+        """Ask again while the answer is one that passes: the leader of a new partition may not know of it yet."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                if not is_retriable(error.args[0].code()) or time.monotonic() > deadline:
+                    raise
+                time.sleep(READ_STEP_S)
 
     def ranges(self, topic: str) -> dict[int, tuple[int, int]]:
         """First offset and the end of each partition; the end is where readers of committed records stop."""
@@ -101,15 +127,24 @@ class Kafka:
     def committed(self, group: str, topic: str) -> Offsets:
         wanted = [TopicPartition(topic, partition) for partition in self.partitions(topic)]
         request = [ConsumerGroupTopicPartitions(group, wanted)]
-        found = self._admin.list_consumer_group_offsets(request, request_timeout=self._timeout_s)[group].result()
-        return {entry.partition: entry.offset for entry in found.topic_partitions if entry.offset >= 0}
+
+        def ask() -> Offsets:
+            found = self._admin.list_consumer_group_offsets(request, request_timeout=self._timeout_s)[group].result()
+            return {entry.partition: entry.offset for entry in found.topic_partitions if entry.offset >= 0}
+
+        return self._retried(ask)
 
     def commit(self, group: str, topic: str, offsets: Offsets) -> None:
         """Commit for a group without members, as tools do that set offsets."""
         entries = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
         if entries:
             request = [ConsumerGroupTopicPartitions(group, entries)]
-            self._admin.alter_consumer_group_offsets(request, request_timeout=self._timeout_s)[group].result()
+
+            def ask() -> Offsets:
+                self._admin.alter_consumer_group_offsets(request, request_timeout=self._timeout_s)[group].result()
+                return offsets
+
+            self._retried(ask)
 
     def read_all(self, topic: str) -> list[Any]:
         """Every record that is in the topic now: for topics that fit into memory, like metrics."""

@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from pipeline.connector import connector_jars
 from pipeline.settings import Settings
 
+# For small jobs, which are mostly compilation: the quick compiler, and no code made per query.
+QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.sql.codegen.wholeStage": "false"}
 CONNECTOR_GIVEN = ("spark.jars", "spark.jars.packages")
 
 

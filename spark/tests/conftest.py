@@ -37,12 +37,10 @@ from pyspark.sql import SparkSession  # noqa: E402
 from interop.targets import Target, start  # noqa: E402
 from pipeline.context import Context  # noqa: E402
 from pipeline.kafka import Kafka  # noqa: E402
-from pipeline.session import build_session  # noqa: E402
+from pipeline.session import QUICK, build_session  # noqa: E402
 from pipeline.settings import Settings  # noqa: E402
 
 NUMBER = count()
-# Small jobs are mostly compilation: the quick compiler and few partitions halve their time.
-QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.sql.codegen.wholeStage": "false"}
 MakeSettings = Callable[..., Settings]
 MakeContext = Callable[[Settings], Context]
 Put = Callable[[str, list[Any]], None]
