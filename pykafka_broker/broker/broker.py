@@ -101,6 +101,11 @@ class Broker:
         if SHARE_GROUP_STATE in self.image.topics:
             self.shares.start(now)
 
+    def stop_jobs(self) -> None:
+        """Before the jobs beside the loop are waited for: end those that would take long."""
+        if "logs" in self.__dict__:
+            self.logs.stop_jobs()
+
     def stop(self, now: int) -> None:
         """Write checkpoints and, last of all, the clean-shutdown marker."""
         self.logs.shutdown(now)

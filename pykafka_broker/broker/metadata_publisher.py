@@ -21,6 +21,7 @@ from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.config import TopicConfig
 from pykafka_broker.config.topic import live_keys
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.runtime import ZERO_UUID
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
@@ -98,9 +99,10 @@ class MetadataPublisher:
         logs, topics = self.broker.logs, self.image.topics
         deleted = {topic.name for topic in loaded.deleted}
         for topic in topics.values():
-            for number in topic.partitions:
+            for number, partition in topic.partitions.items():
                 if topic.name in deleted or not logs.exists(topic.name, number):
-                    logs.create(topic.name, number, topic.id, now)
+                    directory_id = partition.directories[0] if partition.directories else ZERO_UUID
+                    logs.create(topic.name, number, topic.id, now, directory_id=directory_id)
         strays = []
         for name, number in list(logs.partitions()):
             known = name in topics and number in topics[name].partitions

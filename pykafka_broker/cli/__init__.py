@@ -16,6 +16,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == ["configs"]:
         from pykafka_broker.cli.configs import main as run
+    elif arguments[:1] == ["log"]:
+        from pykafka_broker.cli.log import main as run
     else:
         from pykafka_broker.cli.serve import main as run
     return run(arguments)

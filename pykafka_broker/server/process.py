@@ -63,6 +63,7 @@ async def _serve(config: BrokerConfig, loop: asyncio.AbstractEventLoop, on_ready
         log.info("stopping")
     finally:
         await server.stop()
+        broker.stop_jobs()
         await jobs.drain()
         with contextlib.suppress(ValueError):
             for number in _STOP_SIGNALS:

@@ -120,3 +120,13 @@ def test_configs_can_be_narrowed(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines
     assert all(line.startswith("topic  ") and "refused: " in line for line in lines)
+
+
+def test_log_looks_into_a_data_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "verify", str(tmp_path / "nowhere")]) == 2
+    assert "is not a directory" in capsys.readouterr().out
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    (folder / "00000000000000000000.log").write_bytes(b"no batch at all" * 10)
+    assert main(["log", "verify", str(tmp_path)]) == 1
+    assert "00000000000000000000.log" in capsys.readouterr().out

@@ -1,0 +1,16 @@
+"""`pykafka-broker log dump|verify|repair DIR`: look into a data directory that no broker is using, and mend it.
+
+Rule: everything is `log/tool/`'s; here are only the clock and standard output.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from pykafka_broker.log.tool.command import run
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`arguments` begin with the word `log`; returns the exit code."""
+    return run(arguments[1:], print, int(time.time() * 1000))
