@@ -1,0 +1,106 @@
+"""Twenty thousand partitions in a broker that may have 4096 files open: made, written, read, and found again."""
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from interop.answers.requests import BY_NAME, create, fetch, new_topic
+from interop.batches import batch, records
+from interop.raw import RawClient
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchTopic
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.testing import KafkaBroker
+
+pytestmark = pytest.mark.ours_only
+
+OPEN_FILES = 4096
+TOPICS = [f"many-{number}" for number in range(20)]
+PARTITIONS = 1000
+WRITTEN = range(0, PARTITIONS, 5)  # of every topic: 4,000 in all
+AT_ONCE = 100
+PATIENCE_S = 120
+
+
+@contextmanager
+def few_files() -> Iterator[None]:
+    """What `ulimit -n` does for those that are started meanwhile."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def start(broker: KafkaBroker) -> None:
+    with few_files():
+        broker.start()
+    resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
+
+
+def open_files(broker: KafkaBroker) -> int:
+    return len(os.listdir(f"/proc/{broker.pid}/fd"))
+
+
+def make_topics(client: RawClient) -> None:
+    for topic in TOPICS:
+        answer = client.call(create(new_topic(topic, PARTITIONS)), 7)
+        assert answer.topics[0].error_code == 0
+
+
+def count_partitions(client: RawClient) -> int:
+    asked = MetadataRequest([MetadataRequestTopic(name=topic) for topic in TOPICS], False)
+    return sum(
+        partition.leader_id == 1 for topic in client.call(asked, BY_NAME).topics for partition in topic.partitions
+    )
+
+
+def portions() -> Iterator[range]:
+    """What is asked for with one request."""
+    return (WRITTEN[start : start + AT_ONCE] for start in range(0, len(WRITTEN), AT_ONCE))
+
+
+def value_of(topic: str, partition: int, turn: int) -> bytes:
+    return f"{topic} {partition} {turn}".encode()
+
+
+def write(client: RawClient, turn: int) -> None:
+    for topic in TOPICS:
+        for some in portions():
+            data = [PartitionProduceData(number, batch(value_of(topic, number, turn))) for number in some]
+            answer = client.call(ProduceRequest(None, -1, 30_000, [TopicProduceData(topic, partition_data=data)]), 9)
+            assert {each.error_code for each in answer.responses[0].partition_responses} == {0}
+
+
+def check(client: RawClient, turns: int) -> None:
+    """Every partition has one record of each turn."""
+    for topic in TOPICS:
+        for some in portions():
+            asked = [FetchPartition(number, fetch_offset=0, partition_max_bytes=10_000) for number in some]
+            answer = client.call(fetch([FetchTopic(topic, partitions=asked)], max_bytes=1 << 30), BY_NAME)
+            for found in answer.responses[0].partitions:
+                expected = [value_of(topic, found.partition_index, turn) for turn in range(turns)]
+                assert [record.value for record in records(found.records)] == expected
+
+
+def test_twenty_thousand_partitions() -> None:
+    broker = KafkaBroker(start_timeout_s=PATIENCE_S)
+    try:
+        for turns, end in enumerate(("stop", "kill", "stop"), start=1):
+            start(broker)
+            with RawClient(broker.bootstrap_servers, PATIENCE_S) as client:
+                if turns == 1:
+                    make_topics(client)
+                assert count_partitions(client) == len(TOPICS) * PARTITIONS
+                check(client, turns - 1)
+                write(client, turns - 1)
+                check(client, turns)
+            assert open_files(broker) < OPEN_FILES
+            broker.kill() if end == "kill" else broker.stop(PATIENCE_S)
+        assert "Too many open files" not in broker.log
+    finally:
+        broker.close()
