@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.peers import PEERS, build_load, missing
 from bench.report import Rounds, table
 from bench.running import Running
-from bench.workloads import WORKLOADS, Figures, Sizes
+from bench.workloads import NOT_FOR, SETTINGS, WORKLOADS, Figures, Sizes
 
 IMPORT = (
     "import time; t = time.perf_counter(); import pykafka_broker.cli.serve; print((time.perf_counter() - t) * 1000)"
@@ -35,7 +35,9 @@ def import_ms() -> float:
 
 
 def one_turn(peer: str, workload: str, sizes: Sizes) -> Figures:
-    with Running(PEERS[peer]) as run:
+    if workload in NOT_FOR.get(peer, ()):
+        return {}
+    with Running(PEERS[peer], SETTINGS.get(workload)) as run:
         return WORKLOADS[workload](run, sizes)
 
 

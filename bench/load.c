@@ -1,19 +1,22 @@
 /* Load generator on librdkafka.
  *
  *   load produce BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   first produce to last acknowledgement
+ *   load keyed   BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   the same with keys, each twice, in mixed order
  *   load consume BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   first record to last record
- *   load latency BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   one record in flight, linger 0
+ *   load latency BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   one record in flight, linger 0; SIGTERM ends it
  *
  * Prints one line of JSON. Rule: what is measured is between two reads of the monotonic clock, without connecting. */
 #include "rdkafka.h"
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { GIVE_UP_S = 300, SLICE = 10000 };
+enum { GIVE_UP_S = 300, SLICE = 10000, WARM = 300 };
 
 static long acked, failed;
+static volatile sig_atomic_t told_to_stop;
 static char error[512];
 
 static double now(void) {
@@ -72,12 +75,29 @@ static int result(double seconds, long count, size_t size) {
     return failed != 0;
 }
 
-static int produce(rd_kafka_t *rk, const char *name, long count, size_t size) {
+/* Every number below count / 2 twice, mixed; every run mixes them alike. */
+static long *shuffled(long count) {
+    long *keys = malloc(count * sizeof *keys);
+    unsigned long long state = 1;
+    for (long i = 0; i < count; i++)
+        keys[i] = i / 2;
+    for (long i = count - 1; i > 0; i--) {
+        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+        long j = (state >> 33) % (i + 1), other = keys[j];
+        keys[j] = keys[i];
+        keys[i] = other;
+    }
+    return keys;
+}
+
+static int produce(rd_kafka_t *rk, const char *name, long count, size_t size, const long *keys) {
     rd_kafka_topic_t *topic = ready(rk, name);
-    char *text = payload(size);
+    char *text = payload(size), key[32];
     double start = now();
     for (long i = 0; i < count; i++) {
-        while (rd_kafka_produce(topic, RD_KAFKA_PARTITION_UA, RD_KAFKA_MSG_F_COPY, text, size, NULL, 0, NULL))
+        int length = keys ? snprintf(key, sizeof key, "customer-%012ld", keys[i]) : 0;
+        while (rd_kafka_produce(topic, RD_KAFKA_PARTITION_UA, RD_KAFKA_MSG_F_COPY, text, size, keys ? key : NULL, length,
+                                NULL))
             rd_kafka_poll(rk, 10);
         if (!(i & 1023))
             rd_kafka_poll(rk, 0);
@@ -92,12 +112,18 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static void stop(int number) {
+    (void)number;
+    told_to_stop = 1;
+}
+
 static int latency(rd_kafka_t *rk, const char *name, long count, size_t size) {
     rd_kafka_topic_t *topic = ready(rk, name);
     char *text = payload(size);
-    long warm = count / 10;
+    long warm = count / 10 < WARM ? count / 10 : WARM, i;
     double *times = malloc(count * sizeof *times);
-    for (long i = -warm; i < count; i++) {
+    signal(SIGTERM, stop);
+    for (i = -warm; i < count && !told_to_stop; i++) {
         long before = acked;
         double start = now();
         rd_kafka_produce(topic, 0, RD_KAFKA_MSG_F_COPY, text, size, NULL, 0, NULL);
@@ -106,9 +132,12 @@ static int latency(rd_kafka_t *rk, const char *name, long count, size_t size) {
         if (i >= 0)
             times[i] = now() - start;
     }
+    count = i;
+    if (count <= 0)
+        return 1;
     qsort(times, count, sizeof *times, compare);
-    printf("{\"p50_ms\": %.4f, \"p99_ms\": %.4f, \"failed\": %ld}\n", times[count / 2] * 1e3, times[count * 99 / 100] * 1e3,
-           failed);
+    printf("{\"p50_ms\": %.4f, \"p99_ms\": %.4f, \"records\": %ld, \"failed\": %ld}\n", times[count / 2] * 1e3,
+           times[count * 99 / 100] * 1e3, count, failed);
     return failed != 0;
 }
 
@@ -141,7 +170,7 @@ static int consume(rd_kafka_t *rk, const char *name, int partitions, long count,
 
 int main(int argc, char **argv) {
     if (argc < 7) {
-        fprintf(stderr, "usage: load produce|consume|latency BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]\n");
+        fprintf(stderr, "usage: load produce|keyed|consume|latency BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]\n");
         return 2;
     }
     const char *mode = argv[1], *topic = argv[3];
@@ -165,7 +194,9 @@ int main(int argc, char **argv) {
         set(conf, argv[i], equals + 1);
     }
     if (!strcmp(mode, "produce"))
-        return produce(client(RD_KAFKA_PRODUCER, conf), topic, count, size);
+        return produce(client(RD_KAFKA_PRODUCER, conf), topic, count, size, NULL);
+    if (!strcmp(mode, "keyed"))
+        return produce(client(RD_KAFKA_PRODUCER, conf), topic, count, size, shuffled(count));
     if (!strcmp(mode, "latency"))
         return latency(client(RD_KAFKA_PRODUCER, conf), topic, count, size);
     return consume(client(RD_KAFKA_CONSUMER, conf), topic, partitions, count, size);

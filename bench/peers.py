@@ -5,7 +5,7 @@ what has to be done once before (building, formatting) is no part of its start.
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,28 +17,32 @@ BUILT = HERE.parent / ".cache" / "bench"
 
 @dataclass(frozen=True)
 class Peer:
-    """A name and a function from a directory and a port to the command that serves them."""
+    """A name, a function from a directory, a port and settings to the command that serves them, and the name of the
+    folder in that directory where its logs are.
+    """
 
     name: str
-    command: Callable[[Path, int], list[str]]
+    command: Callable[[Path, int, Mapping[str, str]], list[str]]
+    data: str = "data"
 
 
-def ours(directory: Path, port: int) -> list[str]:
+def ours(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
     data = directory / "data"
-    return [sys.executable, "-m", "pykafka_broker", "--listen", f"127.0.0.1:{port}", "--data-dir", str(data)]
+    command = [sys.executable, "-m", "pykafka_broker", "--listen", f"127.0.0.1:{port}", "--data-dir", str(data)]
+    return [*command, *(word for key, value in settings.items() for word in ("--override", f"{key}={value}"))]
 
 
-def kafka(directory: Path, port: int) -> list[str]:
-    broker = RealKafka(directory=directory, port=port, heap="1g")
+def kafka(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
+    broker = RealKafka(settings, directory=directory, port=port, heap="1g")
     broker.format()
     return broker.command
 
 
-def kfake(directory: Path, port: int) -> list[str]:
+def kfake(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
     return [str(build_kfake()), "-port", str(port), "-dir", str(directory / "data")]
 
 
-PEERS = {peer.name: peer for peer in (Peer("kafka", kafka), Peer("kfake", kfake), Peer("ours", ours))}
+PEERS = {peer.name: peer for peer in (Peer("kafka", kafka, "logs"), Peer("kfake", kfake), Peer("ours", ours))}
 
 
 def build_kfake() -> Path:

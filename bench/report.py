@@ -33,6 +33,7 @@ def least(factor: float, peer: str) -> Goal:
     return Goal(peer, factor, at_least=True)
 
 
+SAME = 1.1  # what two logs of one size differ by stays below that; the twin's ratio shows it in every run
 THROUGHPUT = {
     "produce": [least(1.7, "kafka"), least(1.1, "kfake")],
     "consume": [least(1.0, "kafka"), least(1.2, "kfake")],
@@ -68,6 +69,25 @@ METRICS: dict[str, tuple[str, list[Goal]]] = {
     "first_message_ms": ("subscribe to first message, new group, ms", [most(0.85, "kafka"), most(1.1, "kfake")]),
     "transactional_records_s": ("records/s, a commit every 100", [least(1.0, "kafka")]),
     "commit_cpu_us": ("CPU of a commit of 100 records, us", []),
+    "recovery_s": ("kill -9 to the end of every partition, s", [most(1.0, "kafka")]),
+    "recovery_clean_s": ("the same after a clean shutdown, s", []),
+    "recovery_unsynced_gb": ("of that not synced, GB", []),
+    "recovery_read_gb": ("read to recover it, GB", []),
+    "offset_small_ms": ("fetch by offset, small log, ms", []),
+    "offset_large_ms": ("fetch by offset, large log, ms", []),
+    "offset_large_ratio": ("large / small", [most(SAME)]),
+    "offset_twin_ratio": ("small / small: noise", []),
+    "time_small_ms": ("fetch by time, small log, ms", []),
+    "time_large_ms": ("fetch by time, large log, ms", []),
+    "time_large_ratio": ("large / small", [most(SAME)]),
+    "time_twin_ratio": ("small / small: noise", []),
+    "compaction_mb_s": ("compaction, MB/s", [least(0.5, "kafka")]),
+    "compaction_mb": ("memory that compaction adds, MB", [most(200)]),
+    "compaction_p99_idle_ms": ("one record in flight, p99 ms", []),
+    "compaction_p99_ms": ("the same beside compaction, p99 ms", []),
+    "compaction_p99_ratio": ("beside compaction / without", [most(2)]),
+    "group_commit_per_s": ("synced commits/s, one partition", [least(1.0, "kafka")]),
+    "group_commit_apart_per_s": ("synced commits/s, 50 partitions", [least(1.0, "kafka")]),
     "spark_batch_ms": ("Spark: ack to foreachBatch, ms", [most(0.25, "kafka")]),
 }
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,16 +23,17 @@ START_WITHIN_S = 120
 class Running:
     """A started peer; `start_s` is the time from the spawn to the first answer."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, settings: Mapping[str, str] | None = None) -> None:
         self.name = peer.name
         self.port = free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.directory = Path(tempfile.mkdtemp(prefix=f"bench-{peer.name}-"))
+        self.data = self.directory / peer.data
         self._log = self.directory / "bench.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.start_s = 0.0
         try:
-            self._command = peer.command(self.directory, self.port)
+            self._command = peer.command(self.directory, self.port, settings or {})
             self.start()
         except BaseException:
             self.close()
@@ -57,12 +59,22 @@ class Running:
                 self._process.kill()
                 self._process.wait()
 
+    def kill(self) -> None:
+        """As `kill -9`."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
     def restart(self) -> None:
         self.stop()
         self.start()
 
     def cpu_s(self) -> float:
         return float(sum(t.user + t.system for t in (p.cpu_times() for p in self._tree())))
+
+    def read_bytes(self) -> int:
+        """What the process has asked the system to read since it began, from the page cache too."""
+        return int(self._tree()[0].io_counters().read_chars)
 
     def memory_mb(self) -> float:
         return float(sum(p.memory_info().rss for p in self._tree())) / 2**20

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from bench import groups
+from bench import groups, log
 from bench.peers import build_load
 from bench.running import Running
 from interop.answers.requests import LATEST, list_offsets
@@ -34,6 +34,13 @@ class Sizes:
     groups: int = 100
     new_groups: int = 25
     commits: int = 500
+    recovered_records: int = 4_000_000
+    small_log: int = 10_000
+    large_log: int = 10_000_000
+    lookups: int = 2000
+    compacted_records: int = 1_000_000
+    beside_compaction: int = 20_000
+    synced_commits: int = 20_000
 
     def quick(self) -> "Sizes":
         return Sizes(*(max(1, getattr(self, name) // 10) for name in self.__dataclass_fields__))
@@ -155,6 +162,26 @@ def transactions(run: Running, sizes: Sizes) -> Figures:
     return groups.transactions(run, sizes.commits, "committed")
 
 
+def recovery(run: Running, sizes: Sizes) -> Figures:
+    """kill -9 with 4 GB in 100 partitions, none of it synced."""
+    return log.recovery(run, sizes.recovered_records)
+
+
+def position(run: Running, sizes: Sizes) -> Figures:
+    """Fetch by offset and by time in logs of 10 MB and of 10 GB."""
+    return log.position(run, sizes.small_log, sizes.large_log, sizes.lookups)
+
+
+def compaction(run: Running, sizes: Sizes) -> Figures:
+    """1 GB with every key twice, and what a producer beside it feels."""
+    return log.compaction(run, sizes.compacted_records, sizes.beside_compaction)
+
+
+def group_commit(run: Running, sizes: Sizes) -> Figures:
+    """Fifty connections that wait for the disk with every record."""
+    return log.group_commit(run, sizes.synced_commits)
+
+
 def spark(run: Running, sizes: Sizes) -> Figures:
     from bench.spark_latency import micro_batch_latency
 
@@ -174,6 +201,14 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
         consumer_heartbeats,
         first_message,
         transactions,
+        recovery,
+        position,
+        compaction,
+        group_commit,
         spark,
     )
 }
+# Of the peers; the others keep what they have with the defaults.
+SETTINGS: dict[str, dict[str, str]] = {"compaction": log.COMPACTION_SETTINGS}
+# kfake is for tests: it holds its logs in memory, compacts nothing and syncs nothing.
+NOT_FOR: dict[str, set[str]] = {"kfake": {"recovery", "position", "compaction", "group_commit"}}
