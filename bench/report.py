@@ -89,6 +89,7 @@ METRICS: dict[str, tuple[str, list[Goal]]] = {
     "group_commit_per_s": ("synced commits/s, one partition", [least(1.0, "kafka")]),
     "group_commit_apart_per_s": ("synced commits/s, 50 partitions", [least(1.0, "kafka")]),
     "spark_batch_ms": ("Spark: ack to foreachBatch, ms", [most(0.25, "kafka")]),
+    "spark_pipeline_mb_s": ("Spark: 1 M records bronze -> silver, MB/s", [least(1.0, "kafka")]),
 }
 
 

@@ -1,25 +1,15 @@
-"""The pipeline's bronze -> silver job over many records: what a broker is worth to a whole Spark job.
+"""The pipeline's bronze -> silver job over many records: what a broker is worth to a whole Spark job."""
 
-`python -m bench.spark_pipeline --records 1000000` measures it against our broker and Apache Kafka in turns.
-"""
-
-import argparse
-import statistics
-import sys
 import tempfile
 import time
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "spark"))
-
+from bench.spark_session import Settings, session, warm_up
 from pipeline import silver, topics
 from pipeline.context import Context
 from pipeline.kafka import Kafka
-from pipeline.session import build_session
-from pipeline.settings import Settings
 
 PARTITIONS = 4
 BATCHES = 4
@@ -76,37 +66,15 @@ def silver_s(spark: SparkSession, settings: Settings, kafka: Kafka, records: int
     return took
 
 
-def mb_per_s(bootstrap: str, topic: str, records: int) -> float:
+def mb_per_s(bootstrap: str, records: int) -> float:
     """Megabytes of values per second, from the topic into the table."""
+    warm_up("pipeline", lambda: measured(bootstrap, "warm-up", min(records, 100_000)))
+    return measured(bootstrap, "events", records)
+
+
+def measured(bootstrap: str, topic: str, records: int) -> float:
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as folder:
         settings = settings_for(bootstrap, folder, topic, records)
-        spark, kafka = build_session(settings, "bench"), Kafka(settings)
+        spark, kafka = session(), Kafka(settings)
         size = fill(spark, settings, kafka, records)
         return size / 1e6 / silver_s(spark, settings, kafka, records)
-
-
-def main() -> None:
-    from bench.peers import PEERS
-    from bench.running import Running
-
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", default="kafka,ours")
-    options = parser.parse_args()
-    rates: dict[str, list[float]] = {peer: [] for peer in options.peers.split(",")}
-    with Running(PEERS[next(iter(rates))]) as run:  # the JVM gets warm on somebody's records that don't count
-        mb_per_s(run.bootstrap, "warm-up", min(options.records, 100_000))
-    for number in range(options.rounds):
-        for peer, found in rates.items():
-            with Running(PEERS[peer]) as run:
-                found.append(mb_per_s(run.bootstrap, f"events-{number}", options.records))
-            print(f"round {number} {peer}: {found[-1]:.1f} MB/s", file=sys.stderr, flush=True)
-    medians = {peer: statistics.median(found) for peer, found in rates.items()}
-    print("\n".join(f"{peer:<8} {rate:6.1f} MB/s" for peer, rate in medians.items()))
-    if "kafka" in medians and "ours" in medians:
-        print(f"ours is {medians['ours'] / medians['kafka']:.2f} times as fast as Kafka")
-
-
-if __name__ == "__main__":
-    main()

@@ -34,6 +34,7 @@ class Sizes:
     groups: int = 100
     new_groups: int = 25
     commits: int = 500
+    pipeline_records: int = 1_000_000
     recovered_records: int = 4_000_000
     small_log: int = 10_000
     large_log: int = 10_000_000
@@ -189,6 +190,13 @@ def spark(run: Running, sizes: Sizes) -> Figures:
     return {"spark_batch_ms": micro_batch_latency(run.bootstrap, "spark")}
 
 
+def spark_pipeline(run: Running, sizes: Sizes) -> Figures:
+    """The pipeline's job bronze -> silver, from its start to its end."""
+    from bench.spark_pipeline import mb_per_s
+
+    return {"spark_pipeline_mb_s": mb_per_s(run.bootstrap, sizes.pipeline_records)}
+
+
 WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
     function.__name__: function
     for function in (
@@ -206,6 +214,7 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
         compaction,
         group_commit,
         spark,
+        spark_pipeline,
     )
 }
 # Of the peers; the others keep what they have with the defaults.

@@ -1,0 +1,30 @@
+"""The Spark session of a run. Rule: neither its start nor the JVM's getting warm is in anybody's figure.
+
+All workloads share it: a JVM has one, and each turn finds it as warm as the turn before left it.
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "spark"))
+
+from pipeline.session import build_session
+from pipeline.settings import Settings
+
+_warm: set[str] = set()
+
+
+@functools.cache
+def session() -> SparkSession:
+    return build_session(Settings(master="local[2]", shuffle_partitions=2), "bench")
+
+
+def warm_up(what: str, work: Callable[[], object]) -> None:
+    """Does the work if nobody has done it before: whose broker it is done with doesn't matter to the JVM."""
+    if what not in _warm:
+        work()
+        _warm.add(what)
