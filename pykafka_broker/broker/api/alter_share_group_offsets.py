@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from pykafka_broker.broker.api.share_group_offsets import NOT_HOSTED, empty_group
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
-from pykafka_broker.coordinators.share.share_group import FIRST_GROUP_EPOCH, Topics
+from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
+from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey

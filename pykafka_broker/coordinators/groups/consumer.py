@@ -7,21 +7,22 @@ of its member and leaves what is to change as records.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups import consumer_stored
 from pykafka_broker.coordinators.groups.consumer_change import MemberChange
 from pykafka_broker.coordinators.groups.consumer_checks import check_heartbeat
 from pykafka_broker.coordinators.groups.consumer_group import (
-    JOIN_EPOCH,
-    LEAVE_STATIC_EPOCH,
     ConsumerGroup,
     ConsumerMember,
     MemberState,
     Owned,
 )
 from pykafka_broker.coordinators.groups.consumer_target import metadata_hash
+from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable
+from pykafka_broker.coordinators.groups.member_clocks import MemberClocks
 from pykafka_broker.coordinators.groups.reconciliation import OwnedTopics
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.errors import ApiError
@@ -33,14 +34,25 @@ from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import (
     TopicPartitions,
 )
 
-SESSION = "consumer-session"
-REBALANCE = "consumer-rebalance"
 JOIN = "consumer-join"  # a classic member that was told to join again
 SYNC = "consumer-sync"  # a classic member that has joined and not asked for its share
-KINDS = (SESSION, REBALANCE, JOIN, SYNC)
 
 # Turns a consumer group into a classic one if nothing but classic members is left without those named; True if it did.
 Downgrade = Callable[[ConsumerGroup, list[ConsumerMember], Effects, int], bool]
+
+
+class Claim(NamedTuple):
+    """Who a request says it is from."""
+
+    member_id: str
+    instance_id: str | None = None
+    epoch: int = JOIN_EPOCH
+    says_it_owns: OwnedTopics = None
+    is_classic: bool = False  # speaks the classic protocol, in which the place of a static member is free to take
+
+    @property
+    def joins(self) -> bool:
+        return self.epoch == JOIN_EPOCH
 
 
 class ConsumerProtocol:
@@ -49,6 +61,7 @@ class ConsumerProtocol:
     def __init__(self, table: GroupTable) -> None:
         self._table = table
         self._timers = table.timers
+        self._clocks = MemberClocks(table.timers, ConsumerGroup.type_name)
         self.downgrade: Downgrade = lambda group, leaving, effects, now: False  # migration puts its own here
 
     # Heartbeat
@@ -66,20 +79,18 @@ class ConsumerProtocol:
             effects.reply = self._reply(group, request.member_id, request.member_epoch)
             return
         member_id = request.member_id or self._table.new_id()
-        joins = request.member_epoch == JOIN_EPOCH
         self.check_room(group, member_id)
-        before = self.find_member(
-            group, member_id, request.member_epoch, request.instance_id, request.topic_partitions, joins, effects
-        )
+        claim = Claim(member_id, request.instance_id, request.member_epoch, request.topic_partitions)
+        before = self.find_member(group, claim, effects)
         change = MemberChange(self._table, group, before, effects, now)
         _take_over(change.member, request, caller)
         change.subscribe()
         change.reconcile(change.retarget(), request.topic_partitions)
         member = change.member
-        self.follow_state(group, before, member, now)
+        self._clocks.follow_state(group, before, member, now)
         self.keep_alive(group, member_id, now)
         reply = effects.reply = self._reply(group, member_id, member.epoch)
-        if joins or _is_full(request) or member.assigned != before.assigned:
+        if claim.joins or _is_full(request) or member.assigned != before.assigned:
             reply.assignment = _as_reply(member.assigned)
 
     def _is_idle(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> bool:
@@ -108,60 +119,31 @@ class ConsumerProtocol:
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
         """Raises GROUP_MAX_SIZE_REACHED for a new member of a full group."""
-        limit = self._table.config.group_consumer_max_size
-        if len(group.members) >= limit and member_id not in group.members:
-            raise ApiError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The consumer group has reached its maximum capacity of {limit} members.",
-            )
+        if member_id not in group.members:
+            group.check_room(self._table.config.group_consumer_max_size)
 
     # Who it is
 
-    def find_member(
-        self,
-        group: ConsumerGroup,
-        member_id: str,
-        epoch: int,
-        instance_id: str | None,
-        says_it_owns: OwnedTopics,
-        joins: bool,
-        effects: Effects,
-        classic: bool = False,
-    ) -> ConsumerMember:
+    def find_member(self, group: ConsumerGroup, claim: Claim, effects: Effects) -> ConsumerMember:
         """The member that speaks, or a new one. Raises if it is not who it says it is, or has been left behind."""
-        if instance_id is not None:
-            return self._find_static(group, member_id, epoch, instance_id, says_it_owns, joins, effects, classic)
-        if joins:
-            member = group.members.get(member_id)
-            return ConsumerMember(member_id) if member is None else member
-        member = group.member(member_id)
-        if not classic:
-            check_epoch(member, epoch, says_it_owns)
+        if claim.joins:
+            return self._find_joining(group, claim, effects)
+        if claim.instance_id is None:
+            member = group.member(claim.member_id)
+        else:
+            member = known_static(group, claim.instance_id, claim.member_id, group.static_member(claim.instance_id))
+        group.check_epoch(member, claim.epoch, lambda: _is_subset(claim.says_it_owns, member.assigned))
         return member
 
-    def _find_static(
-        self,
-        group: ConsumerGroup,
-        member_id: str,
-        epoch: int,
-        instance_id: str,
-        says_it_owns: OwnedTopics,
-        joins: bool,
-        effects: Effects,
-        classic: bool,
-    ) -> ConsumerMember:
-        existing = group.static_member(instance_id)
-        if not joins:
-            member = known_static(group, instance_id, member_id, existing)
-            if not classic:
-                check_epoch(member, epoch, says_it_owns)
-            return member
+    def _find_joining(self, group: ConsumerGroup, claim: Claim, effects: Effects) -> ConsumerMember:
+        member_id, instance_id = claim.member_id, claim.instance_id
+        existing = None if instance_id is None else group.static_member(instance_id)
         if existing is None:
-            member_or_none = group.members.get(member_id)
-            return ConsumerMember(member_id) if member_or_none is None else member_or_none
+            member = group.members.get(member_id)
+            return ConsumerMember(member_id) if member is None else member
         if existing.member_id == member_id:
             return existing
-        if not classic and existing.classic is None and existing.epoch != LEAVE_STATIC_EPOCH:
+        if not claim.is_classic and existing.classic is None and existing.epoch != LEAVE_STATIC_EPOCH:
             raise ApiError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
@@ -173,7 +155,8 @@ class ConsumerProtocol:
         self, group: ConsumerGroup, existing: ConsumerMember, member_id: str, effects: Effects
     ) -> ConsumerMember:
         """A static member is back under another id: it takes over subscription, target and assignment."""
-        member = existing.copy(member_id)
+        member = existing.copy()
+        member.member_id = member_id
         member.epoch = member.previous_epoch = 0
         self.forget(group, existing.member_id)
         group_id = group.group_id
@@ -234,27 +217,18 @@ class ConsumerProtocol:
         """Start the member's session anew."""
         if session_ms is None:
             session_ms = self._table.group_settings(group.group_id).consumer_session_timeout_ms
-        self._timers.set(TimerKey(SESSION, group.group_id, member_id), now + session_ms)
-
-    def follow_state(self, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember, now: int) -> None:
-        """A member that has to give partitions back has its rebalance timeout for it."""
-        if member.classic is not None or member.current() == before.current():
-            return
-        key = TimerKey(REBALANCE, group.group_id, member.member_id)
-        if member.state is MemberState.UNREVOKED_PARTITIONS:
-            self._timers.set(key, now + member.rebalance_timeout_ms)
-        else:
-            self._timers.cancel(key)
+        self._clocks.keep_alive(group, member_id, now + session_ms)
 
     def forget(self, group: ConsumerGroup, member_id: str) -> None:
         """Stop all clocks of a member."""
-        for kind in KINDS:
+        self._clocks.stop(group, member_id)
+        for kind in (JOIN, SYNC):
             self._timers.cancel(TimerKey(kind, group.group_id, member_id))
 
     def on_timer(self, key: TimerKey, group: ConsumerGroup, effects: Effects, now: int) -> None:
         """A deadline of a member has passed: it is out."""
         member = group.members.get(key.member_id)
-        if member is not None and (key.kind != REBALANCE or member.state is MemberState.UNREVOKED_PARTITIONS):
+        if member is not None and self._clocks.is_out(key, member):
             self.fence(group, [member], effects, now)
 
     def on_loaded(self, group: ConsumerGroup, now: int) -> None:
@@ -262,9 +236,7 @@ class ConsumerProtocol:
         for member in group.members.values():
             self.keep_alive(group, member.member_id, now, self.session_ms(group, member))
             if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
-                self._timers.set(
-                    TimerKey(REBALANCE, group.group_id, member.member_id), now + member.rebalance_timeout_ms
-                )
+                self._clocks.await_revocation(group, member, now)
 
 
 def known_static(
@@ -279,23 +251,6 @@ def known_static(
             f"Static member {member_id} with instance id {instance_id} was fenced by member {existing.member_id}.",
         )
     return existing
-
-
-def check_epoch(member: ConsumerMember, epoch: int, says_it_owns: OwnedTopics) -> None:
-    """Raises FENCED_MEMBER_EPOCH. The epoch before the last is fine for a member that has missed one answer, as long
-    as it has nothing that is not its own."""
-    if epoch > member.epoch:
-        raise _fenced("greater", epoch, member.epoch)
-    if epoch < member.epoch and (epoch != member.previous_epoch or not _is_subset(says_it_owns, member.assigned)):
-        raise _fenced("smaller", epoch, member.epoch)
-
-
-def _fenced(how: str, epoch: int, known: int) -> ApiError:
-    return ApiError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {how} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({known}). The member must abandon all its partitions and rejoin.",
-    )
 
 
 def _is_subset(says_it_owns: OwnedTopics, assigned: Owned) -> bool:

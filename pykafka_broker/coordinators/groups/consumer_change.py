@@ -111,21 +111,16 @@ class MemberChange:
     # Target and assignment
 
     def retarget(self) -> Target:
-        """The member's target; a new one for all if the group epoch is ahead and the last one is old enough
-        (KIP-1263)."""
+        """The member's target; a new one for all if the group epoch is ahead and the last one is old enough."""
         group = self._group
-        if self.group_epoch > group.assignment_epoch and self._may_compute():
+        interval_ms = self._table.group_settings(group.group_id).consumer_assignment_interval_ms
+        if self.group_epoch > group.assignment_epoch and group.may_retarget(interval_ms, self._now):
             targets = next_target(
                 self._table, group, self.regexes, self._members(), self.group_epoch, self._now, self.records
             )
             self.target_epoch = self.group_epoch
             return targets[self.member.member_id]
         return group.target_of(self.member)
-
-    def _may_compute(self) -> bool:
-        interval = self._table.group_settings(self._group.group_id).consumer_assignment_interval_ms
-        last = self._group.assignment_timestamp
-        return last == 0 or interval == 0 or self._now - last >= interval
 
     def reconcile(self, target: Target, says_it_owns: OwnedTopics) -> None:
         """Move the member on, and write down where it is now."""

@@ -5,7 +5,7 @@ Rule: the order of the checks is Kafka's, and so are the words: clients show the
 
 from __future__ import annotations
 
-from pykafka_broker.coordinators.groups.consumer_group import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest

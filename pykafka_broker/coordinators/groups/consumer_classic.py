@@ -10,10 +10,9 @@ from __future__ import annotations
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic_group import Protocols
 from pykafka_broker.coordinators.groups.classic_join import MEMBER_ID_REQUIRED_FROM, Join, refusal
-from pykafka_broker.coordinators.groups.consumer import JOIN, SYNC, ConsumerProtocol, known_static
+from pykafka_broker.coordinators.groups.consumer import JOIN, SYNC, Claim, ConsumerProtocol, known_static
 from pykafka_broker.coordinators.groups.consumer_change import MemberChange
 from pykafka_broker.coordinators.groups.consumer_group import (
-    JOIN_EPOCH,
     UNOWNED,
     ConsumerGroup,
     ConsumerMember,
@@ -66,9 +65,7 @@ class ClassicMembers:
         self._consumer.check_room(group, member_id)
         subscription = _subscription(join.protocols)
         existing = None if instance_id is None else group.static_member(instance_id)
-        before = self._consumer.find_member(
-            group, member_id, JOIN_EPOCH, instance_id, None, True, join.effects, classic=True
-        )
+        before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.effects)
         change = MemberChange(self._table, group, before, join.effects, join.now)
         _take_over(change.member, join, subscription)
         change.subscribe()

@@ -7,19 +7,18 @@ back, and `partition_epochs` knows under which member epoch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
+from pykafka_broker.coordinators.groups.epoch_group import (
+    FIRST_GROUP_EPOCH,
+    ReconciledGroup,
+    ReconciledMember,
+    Since,
+)
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE
-from pykafka_broker.errors import ApiError
-from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import ClassicMemberMetadata
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-LEAVE_STATIC_EPOCH = -2
-FIRST_GROUP_EPOCH = 1
-COMMIT_VERSION = 9  # the first OffsetCommit that knows member epochs
 UNOWNED = -1
 
 Target = dict[bytes, frozenset[int]]  # topic id -> partitions
@@ -35,55 +34,24 @@ class MemberState(IntEnum):
     UNKNOWN = 127  # written by a release that knows more states
 
 
-class ConsumerMember:
-    """One member; requests work on a `copy`."""
+class ConsumerMember(ReconciledMember):
+    """One member of a consumer group."""
 
-    __slots__ = (
-        "assigned",
-        "classic",
-        "client_host",
-        "client_id",
-        "epoch",
-        "instance_id",
-        "member_id",
-        "previous_epoch",
-        "rack_id",
-        "rebalance_timeout_ms",
-        "revoking",
-        "server_assignor",
-        "state",
-        "topic_names",
-        "topic_regex",
-    )
+    __slots__ = ("classic", "server_assignor", "topic_names", "topic_regex")
+    STABLE = MemberState.STABLE
+    UNREVOKED = MemberState.UNREVOKED_PARTITIONS
+    state: MemberState
+    assigned: Owned
+    revoking: Owned
 
     def __init__(self, member_id: str) -> None:
-        self.member_id = member_id
-        self.instance_id: str | None = None
-        self.rack_id: str | None = None
-        self.client_id = ""
-        self.client_host = ""
-        self.rebalance_timeout_ms = -1
+        super().__init__(member_id)
         self.server_assignor: str | None = None
         self.topic_names: frozenset[str] = frozenset()
         self.topic_regex: str | None = ""
         self.classic: ClassicMemberMetadata | None = None  # set while the member speaks the classic protocol
-        self.epoch = 0
-        self.previous_epoch = -1
-        self.state = MemberState.STABLE
-        self.assigned: Owned = {}
-        self.revoking: Owned = {}
-
-    def copy(self, member_id: str | None = None) -> ConsumerMember:
-        """The same member, perhaps under another id. The maps of partitions are shared: none is ever changed."""
-        copy = ConsumerMember.__new__(ConsumerMember)
-        for name in ConsumerMember.__slots__:
-            setattr(copy, name, getattr(self, name))
-        if member_id is not None:
-            copy.member_id = member_id
-        return copy
 
     def metadata(self) -> tuple[object, ...]:
-        """What a ConsumerGroupMemberMetadata record says."""
         return (
             self.instance_id,
             self.rack_id,
@@ -101,21 +69,7 @@ class ConsumerMember:
             ),
         )
 
-    def current(self) -> tuple[object, ...]:
-        """What a ConsumerGroupCurrentMemberAssignment record says."""
-        return self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking
-
-    def is_reconciled_to(self, epoch: int) -> bool:
-        return self.state is MemberState.STABLE and self.epoch == epoch
-
-    def move_to(self, epoch: int, state: MemberState, assigned: Owned, revoking: Owned) -> None:
-        """A step of the reconciliation."""
-        self.previous_epoch, self.epoch = self.epoch, epoch
-        self.state = state
-        self.assigned = assigned
-        self.revoking = revoking
-
-    def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
+    def assigned_since(self, topic_id: bytes, partition: int) -> int | None:
         """Since which epoch the partition is the member's, also while it is to be given back; None if it is not."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.revoking.get(topic_id, {}).get(partition) if epoch is None else epoch
@@ -138,96 +92,35 @@ def topics_read(member: ConsumerMember, regexes: Mapping[str, ResolvedRegex]) ->
     return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
 
-class ConsumerGroup:
+class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
     """A group of the consumer protocol; some of its members may still speak the classic one."""
 
     type_name = "consumer"
     protocol_type = CONSUMER_PROTOCOL_TYPE
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_GROUP_EPOCH
-        self.metadata_hash = 0
-        self.assignment_epoch = FIRST_GROUP_EPOCH
-        self.assignment_timestamp = 0
-        self.members: dict[str, ConsumerMember] = {}
+        super().__init__(group_id, FIRST_GROUP_EPOCH)
         self.static_members: dict[str, str] = {}  # instance id -> member id
-        self.targets: dict[str, Target] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.partition_epochs: dict[bytes, dict[int, int]] = {}
-        self.metadata_stale = True  # topics may have changed since metadata_hash was computed; soft
         self.has_partition_metadata = False  # a record of Kafka before 4.1, to be removed
 
     # What the table and the offsets ask
 
     @property
     def state_name(self) -> str:
-        if not self.members:
-            return "Empty"
-        if self.epoch > self.assignment_epoch:
-            return "Assigning"
-        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
-            return "Stable"
-        return "Reconciling"
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
+        return self.progress() if self.members else "Empty"
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscribed_names(self.members.values())
 
-    def expiry_base(self) -> Callable[[int], int] | None:
-        return lambda committed_at: committed_at
+    def knows_epochs(self, member: ConsumerMember) -> bool:
+        return member.classic is None
 
-    def check_delete(self) -> None:
-        if self.members:
-            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
-
-    def check_offset_delete(self) -> None:
-        """Any time: topics with subscribers are kept one by one."""
-
-    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        if member_id is None and member_epoch < 0:
-            return
-        member = self.members.get(member_id or "")
-        if member is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
-        if member.epoch != member_epoch:
-            stale = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
-            raise ApiError(stale)
-
-    def check_offset_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
-    ) -> Callable[[bytes, int], ErrorCode] | None:
-        """An older epoch may still commit what was the member's own at that epoch (KIP-1251)."""
-        if epoch < 0 and not self.members:
-            return None
-        if transactional and epoch == -1 and not member_id and instance_id is None:
-            return None
-        member = self.member(member_id)
-        if not transactional and member.classic is None and version < COMMIT_VERSION:
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        if epoch == member.epoch:
-            return None
-        stale = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
-        if epoch > member.epoch:
-            raise ApiError(stale)
-
-        def check(topic_id: bytes, partition: int) -> ErrorCode:
-            since = member.assignment_epoch(topic_id, partition)
-            return stale if since is None or epoch < since else ErrorCode.NONE
-
-        return check
+    def assigned_since(self, member: ConsumerMember) -> Since:
+        return member.assigned_since
 
     # Members
-
-    def member(self, member_id: str) -> ConsumerMember:
-        """Raises UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         member_id = self.static_members.get(instance_id)
@@ -274,11 +167,10 @@ class ConsumerGroup:
     # Hard state, by replay alone
 
     def set_member(self, member: ConsumerMember) -> None:
-        """A member's metadata or its current assignment has changed."""
         before = self.members.get(member.member_id)
         if before is not None:
             self._release(before)
-        self.members[member.member_id] = member
+        super().set_member(member)
         for owned in (member.assigned, member.revoking):
             for topic_id, partitions in owned.items():
                 self.partition_epochs.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member.epoch))

@@ -16,8 +16,9 @@ from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.classic_join import Join, refusal
 from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
 from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
-from pykafka_broker.coordinators.groups.consumer_group import JOIN_EPOCH, ConsumerGroup
-from pykafka_broker.coordinators.groups.consumer_replay import ConsumerReplay
+from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
+from pykafka_broker.coordinators.groups.consumer_replay import consumer_replay
+from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, Topics
 from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.offset_requests import OffsetRequests
@@ -25,14 +26,14 @@ from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetSto
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.coordinators.share import group_records as share_records
 from pykafka_broker.coordinators.share import listing as share_listing
-from pykafka_broker.coordinators.share.group_records import ShareReplay
+from pykafka_broker.coordinators.share.group_records import share_replay
 from pykafka_broker.coordinators.share.membership import ShareMembership
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.streams import listing as streams_listing
 from pykafka_broker.coordinators.streams import stored as streams_stored
 from pykafka_broker.coordinators.streams.group import StreamsGroup
 from pykafka_broker.coordinators.streams.protocol import StreamsEffects, StreamsProtocol
-from pykafka_broker.coordinators.streams.replay import StreamsReplay
+from pykafka_broker.coordinators.streams.replay import streams_replay
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
@@ -79,11 +80,11 @@ class GroupCoordinator:
         self._consumer = ConsumerProtocol(self.table)
         self._migration = Migration(self.table, self._classic.rebalance, self._consumer)
         self._classic_members = ClassicMembers(self.table, self._consumer, self._migration)
-        self._consumer_replay = ConsumerReplay(self.table)
+        self._consumer_replay = consumer_replay(self.table)
         self.share = ShareMembership(self.table)
-        self._share_replay = ShareReplay(self.table)
+        self._share_replay = share_replay(self.table)
         self._streams = StreamsProtocol(self.table)
-        self._streams_replay = StreamsReplay(self.table)
+        self._streams_replay = streams_replay(self.table)
         self._offset_requests = OffsetRequests(self.table, self.offsets, self._keep_alive)
 
     @property

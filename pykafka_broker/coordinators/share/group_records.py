@@ -6,13 +6,13 @@ and the group goes with its ShareGroupMetadata tombstone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from pykafka_broker.coordinators.effects import KeyValue
+from pykafka_broker.coordinators.groups.epoch_replay import EpochReplay, KeyTypes, Kind, no_more
 from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.groups.stored import record
-from pykafka_broker.coordinators.share.share_group import LEAVE_EPOCH, ShareGroup, ShareMember, Target, Topics
+from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMember, Target, Topics
 from pykafka_broker.protocol.stored.share_group_current_member_assignment_key import (
     ShareGroupCurrentMemberAssignmentKey,
 )
@@ -104,80 +104,39 @@ def group_tombstones(group: ShareGroup) -> list[KeyValue]:
 # Taking over
 
 
-class ShareReplay:
-    """Takes over records of the six types."""
+def share_replay(table: GroupTable) -> EpochReplay[ShareGroup]:
+    kind = Kind(
+        ShareGroup, ShareGroup, ShareMember, no_more, _take_member_metadata, _take_current_assignment, _read_target
+    )
+    keys = KeyTypes(
+        ShareGroupMetadataKey,
+        ShareGroupMemberMetadataKey,
+        ShareGroupTargetAssignmentMetadataKey,
+        ShareGroupTargetAssignmentMemberKey,
+        ShareGroupCurrentMemberAssignmentKey,
+    )
+    return EpochReplay(table, kind, keys, {ShareGroupStatePartitionMetadataKey: _take_initialized})
 
-    def __init__(self, table: GroupTable) -> None:
-        self._table = table
-        self._rules: dict[type, Callable[[ShareGroup, Any, Any], None]] = {
-            ShareGroupMetadataKey: self._group,
-            ShareGroupMemberMetadataKey: self._member,
-            ShareGroupTargetAssignmentMetadataKey: self._target_metadata,
-            ShareGroupTargetAssignmentMemberKey: self._target,
-            ShareGroupCurrentMemberAssignmentKey: self._current_assignment,
-            ShareGroupStatePartitionMetadataKey: self._initialized,
-        }
 
-    def takes(self, key: Any) -> bool:
-        return type(key) in self._rules
+def _take_member_metadata(member: ShareMember, value: ShareGroupMemberMetadataValue) -> None:
+    member.rack_id = value.rack_id
+    member.client_id = value.client_id
+    member.client_host = value.client_host
+    member.topic_names = frozenset(value.subscribed_topic_names)
 
-    def replay(self, key: Any, value: Any) -> None:
-        """Take over one record; `takes` has said yes to its key."""
-        group = self._table.groups.get(key.group_id)
-        if not isinstance(group, ShareGroup):
-            if value is None:
-                return
-            group = self._table.groups[key.group_id] = ShareGroup(key.group_id)
-        self._rules[type(key)](group, key, value)
 
-    def _group(self, group: ShareGroup, key: ShareGroupMetadataKey, value: Any) -> None:
-        if value is None:
-            self._table.remove(group.group_id)
-            return
-        group.epoch = value.epoch
-        group.metadata_hash = value.metadata_hash
+def _take_current_assignment(member: ShareMember, value: ShareGroupCurrentMemberAssignmentValue) -> None:
+    member.epoch = value.member_epoch
+    member.previous_epoch = value.previous_member_epoch
+    member.assigned = {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.assigned_partitions}
 
-    def _member(self, group: ShareGroup, key: ShareGroupMemberMetadataKey, value: Any) -> None:
-        if value is None:
-            group.members.pop(key.member_id, None)
-            return
-        member = group.members.setdefault(key.member_id, ShareMember(key.member_id))
-        member.rack_id = value.rack_id
-        member.client_id = value.client_id
-        member.client_host = value.client_host
-        member.topic_names = frozenset(value.subscribed_topic_names)
 
-    def _target_metadata(self, group: ShareGroup, key: ShareGroupTargetAssignmentMetadataKey, value: Any) -> None:
-        group.assignment_epoch = -1 if value is None else value.assignment_epoch
-        group.assignment_timestamp = 0 if value is None else value.assignment_timestamp
+def _read_target(value: ShareGroupTargetAssignmentMemberValue) -> Target:
+    return {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions}
 
-    def _target(self, group: ShareGroup, key: ShareGroupTargetAssignmentMemberKey, value: Any) -> None:
-        if value is None:
-            group.targets.pop(key.member_id, None)
-        else:
-            group.targets[key.member_id] = {
-                bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions
-            }
 
-    def _current_assignment(self, group: ShareGroup, key: ShareGroupCurrentMemberAssignmentKey, value: Any) -> None:
-        if value is None:
-            if (left := group.members.get(key.member_id)) is not None:
-                left.epoch = left.previous_epoch = LEAVE_EPOCH
-                left.assigned = {}
-            return
-        member = group.members.setdefault(key.member_id, ShareMember(key.member_id))
-        member.epoch = value.member_epoch
-        member.previous_epoch = value.previous_member_epoch
-        member.assigned = {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.assigned_partitions}
-
-    def _initialized(self, group: ShareGroup, key: ShareGroupStatePartitionMetadataKey, value: Any) -> None:
-        """What was being initialized or deleted when another broker stopped is initialized anew when it is read."""
-        group.has_state_record = value is not None
-        group.initialized = (
-            {}
-            if value is None
-            else {
-                bytes(topic.topic_id): (topic.topic_name, frozenset(topic.partitions))
-                for topic in value.initialized_topics
-            }
-        )
+def _take_initialized(group: ShareGroup, key: ShareGroupStatePartitionMetadataKey, value: Any) -> None:
+    """What was being initialized or deleted when another broker stopped is initialized anew when it is read."""
+    group.has_state_record = value is not None
+    topics = () if value is None else value.initialized_topics
+    group.initialized = {bytes(topic.topic_id): (topic.topic_name, frozenset(topic.partitions)) for topic in topics}

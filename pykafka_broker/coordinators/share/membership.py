@@ -9,13 +9,13 @@ from __future__ import annotations
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.assignors import GroupSpec, MemberSpec
 from pykafka_broker.coordinators.groups.consumer_target import metadata_hash, topic_ids
+from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
+from pykafka_broker.coordinators.groups.member_clocks import MemberClocks
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.coordinators.share import group_records
 from pykafka_broker.coordinators.share.assignor import assign_simple
 from pykafka_broker.coordinators.share.share_group import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
     ShareGroup,
     ShareMember,
     Target,
@@ -31,7 +31,6 @@ from pykafka_broker.protocol.messages.share_group_heartbeat_response import (
     TopicPartitions,
 )
 
-SESSION = "share-session"
 MAX_MEMBER_ID = 36
 
 
@@ -40,6 +39,7 @@ class ShareMembership:
 
     def __init__(self, table: GroupTable) -> None:
         self._table = table
+        self._clocks = MemberClocks(table.timers, ShareGroup.type_name)
 
     def group(self, group_id: str, kind: str = "Group") -> ShareGroup:
         """Raises GROUP_ID_NOT_FOUND."""
@@ -108,14 +108,10 @@ class ShareMembership:
     def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, joins: bool) -> ShareMember:
         if not joins:
             member = group.member(request.member_id)
-            check_epoch(member, request.member_epoch)
+            check_epoch(group, member, request.member_epoch)
             return member
-        limit = self._table.config.group_share_max_size
-        if request.member_id not in group.members and len(group.members) >= limit:
-            raise ApiError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The share group has reached its maximum capacity of {limit} members.",
-            )
+        if request.member_id not in group.members:
+            group.check_room(self._table.config.group_share_max_size)
         return group.members.get(request.member_id) or ShareMember(request.member_id)
 
     # Epochs and targets
@@ -136,7 +132,8 @@ class ShareMembership:
                 effects.records.append(group_records.group_epoch(group.group_id, epoch, new_hash))
             group.metadata_stale = False
         target = group.targets.get(member.member_id, {})
-        if epoch > target_epoch and (at_once or self._may_compute(group, now)):
+        interval_ms = self._table.group_settings(group.group_id).share_assignment_interval_ms
+        if epoch > target_epoch and (at_once or group.may_retarget(interval_ms, now)):
             target = self._new_targets(group, members, epoch, effects, now)[member.member_id]
             target_epoch = epoch
         if member.epoch != target_epoch or member.member_id not in group.members:
@@ -144,11 +141,6 @@ class ShareMembership:
             readable = topic_ids(self._table.topics, member.topic_names)
             member.assigned = {topic_id: parts for topic_id, parts in target.items() if topic_id in readable}
             effects.records.append(group_records.current_assignment(group.group_id, member))
-
-    def _may_compute(self, group: ShareGroup, now: int) -> bool:
-        interval = self._table.group_settings(group.group_id).share_assignment_interval_ms
-        last = group.assignment_timestamp
-        return last == 0 or interval == 0 or now - last >= interval
 
     def _assignable(self, group: ShareGroup, members: list[ShareMember]) -> set[tuple[bytes, int]]:
         wanted = topic_ids(self._table.topics, subscribed_names(members))
@@ -221,12 +213,12 @@ class ShareMembership:
         left = [one for one in group.members.values() if one is not member]
         new_hash = metadata_hash(self._table.topics, subscribed_names(left))
         effects.records.append(group_records.group_epoch(group.group_id, group.epoch + 1, new_hash))
-        self._table.timers.cancel(TimerKey(SESSION, group.group_id, member.member_id))
+        self._clocks.stop(group, member.member_id)
 
     def keep_alive(self, group: ShareGroup, member_id: str, now: int) -> None:
         """Start the member's session anew."""
         session_ms = self._table.group_settings(group.group_id).share_session_timeout_ms
-        self._table.timers.set(TimerKey(SESSION, group.group_id, member_id), now + session_ms)
+        self._clocks.keep_alive(group, member_id, now + session_ms)
 
     def on_timer(self, key: TimerKey, group: ShareGroup, effects: Effects) -> None:
         """A session has ended."""
@@ -254,16 +246,10 @@ def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
 
 
-def check_epoch(member: ShareMember, epoch: int) -> None:
+def check_epoch(group: ShareGroup, member: ShareMember, epoch: int) -> None:
     """Raises FENCED_MEMBER_EPOCH; the epoch before the last is fine for a member that has missed one answer."""
     if epoch > member.epoch:
-        how, but = "greater", ""
-    elif epoch < member.epoch and epoch != member.previous_epoch:
-        how, but = "smaller", f", and it does not match the previous member epoch ({member.previous_epoch})"
-    else:
-        return
-    raise ApiError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The share group member has a {how} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.epoch}){but}. The member must abandon all its partitions and rejoin.",
-    )
+        raise group.fenced("greater", epoch, member.epoch)
+    if epoch < member.epoch and epoch != member.previous_epoch:
+        but = f", and it does not match the previous member epoch ({member.previous_epoch})"
+        raise group.fenced("smaller", epoch, member.epoch, but)

@@ -8,79 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from pykafka_broker.coordinators.groups.epoch_group import EpochGroup, EpochMember
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-
-FIRST_GROUP_EPOCH = 1
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
 
 Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partitions
 
 
-class ShareMember:
-    """One member; requests work on a `copy`."""
+class ShareMember(EpochMember):
+    """One member of a share group."""
 
-    __slots__ = (
-        "assigned",
-        "client_host",
-        "client_id",
-        "epoch",
-        "member_id",
-        "previous_epoch",
-        "rack_id",
-        "topic_names",
-    )
+    __slots__ = ("topic_names",)
+    assigned: Target
 
     def __init__(self, member_id: str) -> None:
-        self.member_id = member_id
-        self.rack_id: str | None = None
-        self.client_id = ""
-        self.client_host = ""
+        super().__init__(member_id)
         self.topic_names: frozenset[str] = frozenset()
-        self.epoch = 0
-        self.previous_epoch = -1
-        self.assigned: Target = {}
-
-    def copy(self) -> ShareMember:
-        copy = ShareMember.__new__(ShareMember)
-        for name in ShareMember.__slots__:
-            setattr(copy, name, getattr(self, name))
-        return copy
 
     def metadata(self) -> tuple[object, ...]:
-        """What a ShareGroupMemberMetadata record says."""
         return self.rack_id, self.client_id, self.client_host, self.topic_names
 
 
-class ShareGroup:
+class ShareGroup(EpochGroup[ShareMember, Target]):
     """A share group."""
 
     type_name = "share"
     protocol_type = "share"
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_GROUP_EPOCH
-        self.metadata_hash = 0
-        self.assignment_epoch = 0
-        self.assignment_timestamp = 0
-        self.members: dict[str, ShareMember] = {}
-        self.targets: dict[str, Target] = {}
+        super().__init__(group_id, assignment_epoch=0)
         self.initialized: Topics = {}  # what has a state with the share coordinator
         self.has_state_record = False
-        self.metadata_stale = True  # topics may have changed since metadata_hash was computed; soft
 
     # What the table and the offsets ask
 
     @property
     def state_name(self) -> str:
         return "Stable" if self.members else "Empty"
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
 
     def is_subscribed_to(self, topic: str) -> bool:
         return any(topic in member.topic_names for member in self.members.values())
@@ -92,10 +57,6 @@ class ShareGroup:
     def expiry_base(self) -> Callable[[int], int] | None:
         """Share groups have no committed offsets that could expire."""
         return None
-
-    def check_delete(self) -> None:
-        if self.members:
-            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     def check_offset_delete(self) -> None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -109,13 +70,6 @@ class ShareGroup:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
 
     # Members
-
-    def member(self, member_id: str) -> ShareMember:
-        """Raises UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
 
     def with_member(self, member: ShareMember) -> list[ShareMember]:
         """The members as they will be with this one."""

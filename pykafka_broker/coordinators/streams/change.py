@@ -132,17 +132,13 @@ class MemberChange:
             return group.assignment_epoch, NOTHING
         if self.group_epoch <= group.assignment_epoch:
             return group.assignment_epoch, group.target_of(member_id)
-        if not self._may_compute():
+        interval_ms = self._table.group_settings(group.group_id).streams_assignment_interval_ms
+        if not group.may_retarget(interval_ms, self._now):
             self._note_delay("assignment interval")
             return group.assignment_epoch, group.target_of(member_id)
         members = group.with_change(self.member)
         targets = next_targets(group, members, self.configured, configs, self.group_epoch, self._now, self.records)
         return self.group_epoch, targets[member_id]
-
-    def _may_compute(self) -> bool:
-        interval = self._table.group_settings(self._group.group_id).streams_assignment_interval_ms
-        last = self._group.assignment_timestamp
-        return last == 0 or interval == 0 or self._now - last >= interval
 
     def _note_delay(self, what: str) -> None:
         self.statuses.append(Status(ASSIGNMENT_DELAYED, f"Assignment delayed due to the configured {what}."))

@@ -22,8 +22,8 @@ def partitions_by_endpoint(group: StreamsGroup, member: StreamsMember, topics: T
     return [
         EndpointToPartitions(
             Endpoint(one.endpoint.host, one.endpoint.port),
-            _partitions(group, {name: frozenset(since) for name, since in one.owned.active.items()}, topics),
-            _partitions(group, one.owned.standby, topics),
+            _partitions(group, {name: frozenset(since) for name, since in one.assigned.active.items()}, topics),
+            _partitions(group, one.assigned.standby, topics),
         )
         for one in group.with_change(member)
         if one.endpoint is not None

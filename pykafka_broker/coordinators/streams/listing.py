@@ -77,7 +77,7 @@ def _member(group: StreamsGroup, member: StreamsMember) -> Member:
         process_id=member.process_id,
         user_endpoint=None if member.endpoint is None else Endpoint(member.endpoint.host, member.endpoint.port),
         client_tags=[KeyValue(key, value) for key, value in member.client_tags.items()],
-        assignment=_assignment(*member.owned),
+        assignment=_assignment(*member.assigned),
         target_assignment=_assignment(*group.targets.get(member.member_id, Target())),
     )
 

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
+from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
+from pykafka_broker.coordinators.groups.member_clocks import MemberClocks
 from pykafka_broker.coordinators.groups.stored import group_metadata_tombstone
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.coordinators.streams import stored
@@ -18,7 +20,7 @@ from pykafka_broker.coordinators.streams.change import MemberChange, assignment_
 from pykafka_broker.coordinators.streams.checks import check_heartbeat
 from pykafka_broker.coordinators.streams.configured import SHUTDOWN_APPLICATION, STALE_TOPOLOGY
 from pykafka_broker.coordinators.streams.endpoints import partitions_by_endpoint
-from pykafka_broker.coordinators.streams.group import JOIN_EPOCH, MemberState, StreamsGroup, StreamsMember
+from pykafka_broker.coordinators.streams.group import MemberState, StreamsGroup, StreamsMember
 from pykafka_broker.coordinators.streams.tasks import Owned, Tasks, told
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -31,8 +33,6 @@ from pykafka_broker.protocol.messages.streams_group_heartbeat_response import (
 )
 from pykafka_broker.protocol.stored.streams_group_member_metadata_value import Endpoint
 
-SESSION = "streams-session"
-REBALANCE = "streams-rebalance"
 INITIAL_DELAY = "streams-initial-delay"  # of the group: its first members wait for more to come
 
 
@@ -52,6 +52,7 @@ class StreamsProtocol:
     def __init__(self, table: GroupTable) -> None:
         self._table = table
         self._timers = table.timers
+        self._clocks = MemberClocks(table.timers, StreamsGroup.type_name)
 
     # Heartbeat
 
@@ -102,11 +103,11 @@ class StreamsProtocol:
     ) -> None:
         joins = request.member_epoch == JOIN_EPOCH
         if joins:
-            self._check_room(group)
+            group.check_room(self._table.config.group_streams_max_size)  # also for one that comes back to a full group
             before = group.members.get(request.member_id) or StreamsMember(request.member_id)
         else:
             before = group.member(request.member_id)
-            check_epoch(before, request)
+            group.check_epoch(before, request.member_epoch, lambda: _has_only(request, before.assigned))
         change = MemberChange(self._table, group, before, effects, now)
         member = change.member
         _take_over(member, request, caller)
@@ -116,7 +117,7 @@ class StreamsProtocol:
         change.bump(configs)
         epoch, target = change.retarget(configs, self._is_delayed(group, now))
         change.reconcile(epoch, target, request)
-        self._follow_state(group, before, member, now)
+        self._clocks.follow_state(group, before, member, now)
         self.keep_alive(group, member.member_id, now)
         if request.shutdown_application:
             _ask_for_shutdown(group, member.member_id)
@@ -124,15 +125,6 @@ class StreamsProtocol:
         reply = effects.reply = self._reply(group, change)
         self._tell_tasks(group, change, joins, reply)
         self._tell_endpoints(group, member, request, reply)
-
-    def _check_room(self, group: StreamsGroup) -> None:
-        """Raises GROUP_MAX_SIZE_REACHED, also for a member of a full group that comes back."""
-        limit = self._table.config.group_streams_max_size
-        if len(group.members) >= limit:
-            raise ApiError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The streams group has reached its maximum capacity of {limit} members.",
-            )
 
     def _reply(self, group: StreamsGroup, change: MemberChange) -> StreamsGroupHeartbeatResponse:
         interval = self._table.group_settings(group.group_id).streams_heartbeat_interval_ms
@@ -158,8 +150,8 @@ class StreamsProtocol:
         self, group: StreamsGroup, change: MemberChange, joins: bool, reply: StreamsGroupHeartbeatResponse
     ) -> None:
         """The member's tasks, if it joins or if they have changed; either is news for those who ask by endpoint."""
-        owned = change.member.owned
-        if joins or owned != change.before.owned:
+        owned = change.member.assigned
+        if joins or owned != change.before.assigned:
             reply.active_tasks = _task_ids(owned.active)
             reply.standby_tasks = _task_ids(owned.standby)
             reply.warmup_tasks = _task_ids(owned.warmup)
@@ -193,8 +185,7 @@ class StreamsProtocol:
         """Take a member out of the group; the others share what it had from the next epoch on."""
         group_id = group.group_id
         effects.records += stored.member_tombstones(group_id, member.member_id)
-        for kind in (SESSION, REBALANCE):
-            self._timers.cancel(TimerKey(kind, group_id, member.member_id))
+        self._clocks.stop(group, member.member_id)
         effects.records.append(
             stored.group_epoch(
                 group_id,
@@ -219,17 +210,7 @@ class StreamsProtocol:
     def keep_alive(self, group: StreamsGroup, member_id: str, now: int) -> None:
         """Start the member's session anew."""
         session_ms = self._table.group_settings(group.group_id).streams_session_timeout_ms
-        self._timers.set(TimerKey(SESSION, group.group_id, member_id), now + session_ms)
-
-    def _follow_state(self, group: StreamsGroup, before: StreamsMember, member: StreamsMember, now: int) -> None:
-        """A member that has to give tasks back has its rebalance timeout for it."""
-        if member.current() == before.current():
-            return
-        key = TimerKey(REBALANCE, group.group_id, member.member_id)
-        if member.state is MemberState.UNREVOKED_TASKS:
-            self._timers.set(key, now + member.rebalance_timeout_ms)
-        else:
-            self._timers.cancel(key)
+        self._clocks.keep_alive(group, member_id, now + session_ms)
 
     def on_timer(self, key: TimerKey, group: StreamsGroup, effects: Effects, now: int) -> None:
         """A deadline has passed: a member is out, or the first members get their tasks."""
@@ -237,7 +218,7 @@ class StreamsProtocol:
             self._end_delay(group, effects, now)
             return
         member = group.members.get(key.member_id)
-        if member is not None and (key.kind != REBALANCE or member.state is MemberState.UNREVOKED_TASKS):
+        if member is not None and self._clocks.is_out(key, member):
             self._fence(group, member, effects)
 
     def _end_delay(self, group: StreamsGroup, effects: Effects, now: int) -> None:
@@ -251,30 +232,11 @@ class StreamsProtocol:
         for member in group.members.values():
             self.keep_alive(group, member.member_id, now)
             if member.state is MemberState.UNREVOKED_TASKS:
-                key = TimerKey(REBALANCE, group.group_id, member.member_id)
-                self._timers.set(key, now + member.rebalance_timeout_ms)
+                self._clocks.await_revocation(group, member, now)
 
 
 def _other_kind(group_id: str) -> ApiError:
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
-
-
-def check_epoch(member: StreamsMember, request: StreamsGroupHeartbeatRequest) -> None:
-    """Raises FENCED_MEMBER_EPOCH. The epoch before the last is fine for a member that has missed one answer, as long
-    as it has nothing that is not its own."""
-    epoch = request.member_epoch
-    if epoch > member.epoch:
-        raise _fenced("greater", epoch, member.epoch)
-    if epoch < member.epoch and (epoch != member.previous_epoch or not _has_only(request, member.owned)):
-        raise _fenced("smaller", epoch, member.epoch)
-
-
-def _fenced(how: str, epoch: int, known: int) -> ApiError:
-    return ApiError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The streams group member has a {how} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({known}). The member must abandon all its partitions and rejoin.",
-    )
 
 
 def _has_only(request: StreamsGroupHeartbeatRequest, owned: Owned) -> bool:

@@ -60,7 +60,7 @@ class _Step:
         self._active: set[Task] = set()  # active somewhere
         self._here: set[Task] = set()  # in this process in any role
         for other in group.members.values():
-            for owned in (other.owned, other.revoking):
+            for owned in (other.assigned, other.revoking):
                 active = {(name, partition) for name, tasks in owned.active.items() for partition in tasks}
                 self._active |= active
                 if other.process_id == member.process_id:
@@ -70,7 +70,7 @@ class _Step:
 
     def go_on(self, epoch: int) -> None:
         member, target = self._member, self._target
-        has = member.owned
+        has = member.assigned
         held = {name: frozenset(since) for name, since in has.active.items()}
         active = _difference(held, target.active, lambda task: task in self._active or task in self._here)
         standby = _difference(has.standby, target.standby, self._here.__contains__)

@@ -91,7 +91,7 @@ def target_metadata(group_id: str, epoch: int, timestamp: int) -> KeyValue:
 
 
 def current_assignment(group_id: str, member: StreamsMember) -> KeyValue:
-    owned, revoking = member.owned, member.revoking
+    owned, revoking = member.assigned, member.revoking
     value = current_value.StreamsGroupCurrentMemberAssignmentValue(
         member.epoch,
         member.previous_epoch,
@@ -143,6 +143,11 @@ def group_tombstones(group: StreamsGroup) -> list[KeyValue]:
 # Reading
 
 
+def take_epoch(group: StreamsGroup, value: StreamsGroupMetadataValue) -> None:
+    group.validated_topology_epoch = value.validated_topology_epoch
+    group.assignment_configs = {one.key: one.value for one in value.last_assignment_configs or ()}
+
+
 def take_member_metadata(member: StreamsMember, value: StreamsGroupMemberMetadataValue) -> None:
     member.instance_id = value.instance_id
     member.rack_id = value.rack_id
@@ -161,7 +166,9 @@ def take_current_assignment(
     member.epoch = value.member_epoch
     member.previous_epoch = value.previous_member_epoch
     member.state = MemberState(value.state) if value.state in KNOWN_STATES else MemberState.UNKNOWN
-    member.owned = Owned(_since(value.active_tasks, member.epoch), told(value.standby_tasks), told(value.warmup_tasks))
+    member.assigned = Owned(
+        _since(value.active_tasks, member.epoch), told(value.standby_tasks), told(value.warmup_tasks)
+    )
     member.revoking = Owned(
         _since(value.active_tasks_pending_revocation, member.epoch),
         told(value.standby_tasks_pending_revocation),

@@ -87,7 +87,7 @@ def test_a_record_without_assignment_epochs_counts_from_the_members_own() -> Non
     machine = Machine()
     value = StreamsGroupCurrentMemberAssignmentValue(7, 6, 1, [TaskIds("0", [2, 3])])
     machine.coordinator.replay(*record(StreamsGroupCurrentMemberAssignmentKey("g", "m"), value), machine.now, 0, -1)
-    assert machine.group("g").members["m"].owned.active == {"0": {2: 7, 3: 7}}
+    assert machine.group("g").members["m"].assigned.active == {"0": {2: 7, 3: 7}}
 
 
 def test_a_state_of_a_newer_release_is_unknown() -> None:

@@ -1,0 +1,230 @@
+"""What consumer, share and streams groups have in common: the coordinator leads them from epoch to epoch.
+
+Rule: a change of the members or of what they read starts a group epoch, the target of that epoch follows, and each
+member is moved on to it with its heartbeats (KIP-848, KIP-932, KIP-1071). All of that is hard state: it changes by
+replay alone, and a request works on a copy of its member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2  # leaves for a while (KIP-345)
+FIRST_GROUP_EPOCH = 1
+COMMIT_VERSION = 9  # the first OffsetCommit that knows member epochs
+
+Since = Callable[[bytes, int], int | None]  # (topic id, partition) -> the epoch since which a member has it
+
+
+class EpochMember:
+    """One member; requests work on a `copy`."""
+
+    __slots__ = ("assigned", "client_host", "client_id", "epoch", "member_id", "previous_epoch", "rack_id")
+    NOTHING: ClassVar[Any] = {}  # an assignment without anything in it
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = tuple(name for base in cls.__mro__ for name in getattr(base, "__slots__", ()))
+
+    def __init__(self, member_id: str) -> None:
+        self.member_id = member_id
+        self.rack_id: str | None = None
+        self.client_id = ""
+        self.client_host = ""
+        self.epoch = 0
+        self.previous_epoch = -1
+        self.assigned: Any = self.NOTHING  # each kind of member declares its type
+
+    def copy(self) -> Self:
+        """The same member. What it refers to is shared: none of it is ever changed."""
+        copy = self.__class__.__new__(self.__class__)
+        for name in self._fields:
+            setattr(copy, name, getattr(self, name))
+        return copy
+
+    def metadata(self) -> tuple[object, ...]:
+        """What the record of its metadata says."""
+        raise NotImplementedError
+
+    def withdraw(self) -> None:
+        """The record of its current assignment has been taken back, as it is before a member goes."""
+        self.epoch = self.previous_epoch = LEAVE_EPOCH
+        self.assigned = self.NOTHING
+
+
+class ReconciledMember(EpochMember):
+    """A member that has to give back what it loses before somebody else gets it."""
+
+    __slots__ = ("instance_id", "rebalance_timeout_ms", "revoking", "state")
+    STABLE: ClassVar[IntEnum]  # it has what it should have
+    UNREVOKED: ClassVar[IntEnum]  # it has to give something back first
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__(member_id)
+        self.instance_id: str | None = None
+        self.rebalance_timeout_ms = -1
+        self.state: Any = self.STABLE
+        self.revoking: Any = self.NOTHING
+
+    def current(self) -> tuple[object, ...]:
+        """What the record of its current assignment says."""
+        return self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        return self.state is self.STABLE and self.epoch == epoch
+
+    def move_to(self, epoch: int, state: IntEnum, assigned: Any, revoking: Any) -> None:
+        """A step of the reconciliation."""
+        self.previous_epoch, self.epoch = self.epoch, epoch
+        self.state = state
+        self.assigned = assigned
+        self.revoking = revoking
+
+    def withdraw(self) -> None:
+        super().withdraw()
+        self.revoking = self.NOTHING
+
+
+M = TypeVar("M", bound=EpochMember)
+R = TypeVar("R", bound=ReconciledMember)
+T = TypeVar("T")  # what a member should have
+
+
+class EpochGroup(Generic[M, T]):
+    """A group of any of the three kinds."""
+
+    type_name: str
+    protocol_type: str
+
+    def __init__(self, group_id: str, assignment_epoch: int) -> None:
+        self.group_id = group_id
+        self.epoch = FIRST_GROUP_EPOCH
+        self.metadata_hash = 0
+        self.assignment_epoch = assignment_epoch
+        self.assignment_timestamp = 0
+        self.members: dict[str, M] = {}
+        self.targets: dict[str, T] = {}
+        self.metadata_stale = True  # topics may have changed since metadata_hash was computed; soft
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def check_delete(self) -> None:
+        """Raises NON_EMPTY_GROUP."""
+        if self.members:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def member(self, member_id: str) -> M:
+        """Raises UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
+        return member
+
+    def check_room(self, limit: int) -> None:
+        """Raises GROUP_MAX_SIZE_REACHED."""
+        if len(self.members) >= limit:
+            raise ApiError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The {self.type_name} group has reached its maximum capacity of {limit} members.",
+            )
+
+    def may_retarget(self, interval_ms: int, now: int) -> bool:
+        """Whether the last target is old enough for a new one (KIP-1263)."""
+        last = self.assignment_timestamp
+        return last == 0 or interval_ms == 0 or now - last >= interval_ms
+
+    def fenced(self, how: str, epoch: int, known: int, but: str = "") -> ApiError:
+        """FENCED_MEMBER_EPOCH for a member whose epoch is "greater" or "smaller" than it can be."""
+        return ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The {self.type_name} group member has a {how} member epoch ({epoch}) than the one known by the group "
+            f"coordinator ({known}){but}. The member must abandon all its partitions and rejoin.",
+        )
+
+    # Hard state, by replay alone
+
+    def set_member(self, member: M) -> None:
+        """A member has come, or a record of it has changed."""
+        self.members[member.member_id] = member
+
+    def remove_member(self, member_id: str) -> None:
+        self.members.pop(member_id, None)
+
+
+class ReconciledGroup(EpochGroup[R, T]):
+    """A group whose members own what they are assigned, and commit offsets for it."""
+
+    def progress(self) -> str:
+        """Which of the states it is in once it has members and can be assigned something."""
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return "Stable"
+        return "Reconciling"
+
+    def check_epoch(self, member: R, epoch: int, has_only_its_own: Callable[[], bool]) -> None:
+        """Raises FENCED_MEMBER_EPOCH. The epoch before the last is fine for a member that has missed one answer, as
+        long as it has nothing that is not its own."""
+        if epoch > member.epoch:
+            raise self.fenced("greater", epoch, member.epoch)
+        if epoch < member.epoch and (epoch != member.previous_epoch or not has_only_its_own()):
+            raise self.fenced("smaller", epoch, member.epoch)
+
+    # Offsets
+
+    def knows_epochs(self, member: R) -> bool:
+        """False for a member that speaks the classic protocol and takes epochs for generations."""
+        return True
+
+    def assigned_since(self, member: R) -> Since:
+        """How to find out since when the member has a partition, also while it is to be given back."""
+        raise NotImplementedError
+
+    def expiry_base(self) -> Callable[[int], int] | None:
+        return lambda committed_at: committed_at
+
+    def check_offset_delete(self) -> None:
+        """Any time: topics that are read are kept one by one."""
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if member_id is None and member_epoch < 0:
+            return
+        member = self.member(member_id or "")
+        if member.epoch != member_epoch:
+            raise ApiError(self._stale(member))
+
+    def check_offset_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
+    ) -> Callable[[bytes, int], ErrorCode] | None:
+        """An older epoch may still commit what was the member's own at that epoch (KIP-1251)."""
+        if epoch < 0 and not self.members:
+            return None
+        if transactional and epoch == -1 and not member_id and instance_id is None:
+            return None
+        member = self.member(member_id)
+        if not transactional and version < COMMIT_VERSION and self.knows_epochs(member):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if epoch == member.epoch:
+            return None
+        stale = self._stale(member)
+        if epoch > member.epoch:
+            raise ApiError(stale)
+        assigned_since = self.assigned_since(member)
+
+        def check(topic_id: bytes, partition: int) -> ErrorCode:
+            since = assigned_since(topic_id, partition)
+            return stale if since is None or epoch < since else ErrorCode.NONE
+
+        return check
+
+    def _stale(self, member: R) -> ErrorCode:
+        return ErrorCode.STALE_MEMBER_EPOCH if self.knows_epochs(member) else ErrorCode.ILLEGAL_GENERATION
