@@ -57,7 +57,8 @@ LIST_OFFSETS_VERSION = 7
 def create(run: Running, topic: str, partitions: int = 1, **config: object) -> None:
     """A topic with settings; underscores stand for the dots of their names."""
     wanted = NewTopic(topic, partitions, 1, config={key.replace("_", "."): str(value) for key, value in config.items()})
-    admin(run).create_topics([wanted])[topic].result(120)
+    client = admin(run)  # its requests end with it
+    client.create_topics([wanted])[topic].result(120)
     time.sleep(0.3)  # a real Kafka's broker catches up with its controller
 
 
@@ -250,7 +251,8 @@ def _closed_segments(run: Running) -> dict[int, int]:
 def _alter(run: Running, topic: str, key: str, value: str) -> None:
     entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    for future in admin(run).incremental_alter_configs([resource]).values():
+    client = admin(run)
+    for future in client.incremental_alter_configs([resource]).values():
         future.result(30)
 
 
