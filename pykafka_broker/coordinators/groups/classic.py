@@ -55,6 +55,12 @@ class ClassicProtocol:
         if created and len(join.effects.records) == written:
             join.effects.records.append(stored.empty_group_metadata(group))
 
+    def keep_alive(self, group: ClassicGroup, member_id: str, now: int) -> None:
+        """Start the member's session anew, if it is one."""
+        member = group.members.get(member_id)
+        if member is not None:
+            self.rebalance.keep_alive(member, now)
+
     # SyncGroup
 
     def sync(self, group: ClassicGroup, request: SyncGroupRequest, token: Token, effects: Effects, now: int) -> None:

@@ -1,0 +1,120 @@
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup, by the kind of group that they meet.
+
+Rule: groups of the classic protocol and consumer groups that classic members may join (KIP-848) take them; an empty
+group of another kind makes way for a new one.
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.coordinators.effects import Effects, Token
+from pykafka_broker.coordinators.groups.classic import ClassicProtocol
+from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
+from pykafka_broker.coordinators.groups.classic_join import Join, refusal
+from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
+from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
+from pykafka_broker.coordinators.groups.group import Caller, GroupTable
+from pykafka_broker.coordinators.groups.records import group_tombstones
+from pykafka_broker.coordinators.streams.group import StreamsGroup
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
+from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest
+from pykafka_broker.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
+from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
+from pykafka_broker.protocol.messages.sync_group_response import SyncGroupResponse
+
+
+class ClassicRequests:
+    """The four requests of the classic protocol."""
+
+    def __init__(self, table: GroupTable, classic: ClassicProtocol, members: ClassicMembers) -> None:
+        self._table = table
+        self._classic = classic
+        self._members = members
+
+    def join(self, request: JoinGroupRequest, caller: Caller, token: Token, now: int) -> Effects:
+        """JoinGroup. Without a reply the request waits under `token`."""
+        effects = Effects(key=request.group_id)
+        join = Join(caller, request, token, now, effects)
+        try:
+            self._check_join(request)
+            group = self._table.groups.get(request.group_id)
+            if isinstance(group, ConsumerGroup) and not group.is_empty:
+                self._members.join(group, join)
+            elif group is None or isinstance(group, ClassicGroup):
+                self._classic.join(group, join)
+            elif isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty:
+                effects.records += group_tombstones(group)
+                self._classic.join(None, join)
+            else:
+                raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        except ApiError as error:
+            return Effects(refusal(error.code, request.member_id), key=request.group_id)
+        return _own_reply(effects, token)
+
+    def _check_join(self, request: JoinGroupRequest) -> None:
+        config = self._table.config
+        if not request.group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        if not (
+            config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms
+        ):
+            raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+    def sync(self, request: SyncGroupRequest, token: Token, now: int) -> Effects:
+        """SyncGroup. Without a reply the request waits under `token`."""
+        effects = Effects(key=request.group_id)
+        group = self._table.groups.get(request.group_id)
+        try:
+            if not request.group_id:
+                raise ApiError(ErrorCode.INVALID_GROUP_ID)
+            if isinstance(group, ClassicGroup):
+                self._classic.sync(group, request, token, effects, now)
+            elif isinstance(group, ConsumerGroup):
+                self._members.sync(group, request, effects, now)
+            else:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        except ApiError as error:
+            return Effects(SyncGroupResponse(error_code=error.code), key=request.group_id)
+        return _own_reply(effects, token)
+
+    def heartbeat(self, request: HeartbeatRequest, now: int) -> ErrorCode:
+        """Heartbeat; it never writes and never waits."""
+        group = self._table.groups.get(request.group_id)
+        if isinstance(group, ClassicGroup):
+            return self._classic.heartbeat(group, request, now)
+        if isinstance(group, ConsumerGroup):
+            try:
+                return self._members.heartbeat(group, request, now)
+            except ApiError as error:
+                return error.code
+        return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+
+    def leave(self, request: LeaveGroupRequest, now: int) -> Effects:
+        """LeaveGroup, in the form of version 3 and newer: a list of members."""
+        effects = Effects(key=request.group_id)
+        group = self._table.groups.get(request.group_id)
+        if not request.group_id:
+            effects.reply = LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        elif isinstance(group, ClassicGroup):
+            self._classic.leave(group, request, effects, now)
+        elif isinstance(group, ConsumerGroup):
+            self._members.leave(group, request, effects, now)
+        else:
+            unknown = [
+                MemberResponse(one.member_id, one.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID)
+                for one in request.members
+            ]
+            effects.reply = LeaveGroupResponse(members=unknown)
+        return effects
+
+
+def _own_reply(effects: Effects, token: Token) -> Effects:
+    """If the request that has just come in was answered by what it set off, that is its reply."""
+    for index, (waiting, reply) in enumerate(effects.completions):
+        if waiting is token:
+            del effects.completions[index]
+            effects.reply = reply
+            break
+    return effects
