@@ -94,6 +94,7 @@ class Broker:
         self._with_deadlines(self.logs)
         self.metadata = MetadataPublisher(self)
         self.metadata.start(now)
+        self._with_deadlines(self.metadata)
         if TRANSACTION_STATE in self.image.topics:
             self.transactions.start(now)
         if CONSUMER_OFFSETS in self.image.topics:

@@ -17,6 +17,7 @@ from pykafka_broker.cluster.controller import Controller, ProducerIds
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.config import TopicConfig
 from pykafka_broker.config.topic import live_keys
@@ -45,6 +46,7 @@ class MetadataPublisher:
         self.producer_ids = ProducerIds(self.controller, lambda records: self.commit(records, self._now))
         self.replies = ReplyCache()
         self.log: MetadataLog
+        self.snapshots: SnapshotKeeper
         self._listeners: list[Listener] = []
         self._static_config = broker.config
         self._known_topic_keys = frozenset(key.name for key in live_keys())
@@ -67,6 +69,15 @@ class MetadataPublisher:
         directory = broker.logs.directory_of((CLUSTER_METADATA, 0))
         assert directory is not None
         self.log = MetadataLog(log, broker.fs, broker.node_id, directory.id)
+        self.snapshots = SnapshotKeeper(
+            self.log,
+            broker.fs,
+            broker.config,
+            submit=broker.submit,
+            flush=lambda now, waiter: broker.logs.flush(log, now, waiter),
+            records=self._image_records,
+            now=now,
+        )
         loaded = self.log.load(self.image)
         self.log.lead(now)
         if not self.image.features:
@@ -128,20 +139,20 @@ class MetadataPublisher:
         self.broker.logs.flush(self.log.log, now)
         self.log.apply([record.message for record in records], self.image, delta)
         self._follow(delta, now)
-        if self.log.bytes_since_snapshot >= self.broker.config.metadata_log_max_record_bytes_between_snapshots:
-            self._write_snapshot(now)
+        self.snapshots.on_commit(now)
         return delta
 
-    def _write_snapshot(self, now: int) -> None:
+    def _image_records(self) -> Iterable[ApiMessageAndVersion]:
         from pykafka_broker.cluster.image_records import image_records
 
         controller = self.controller
-        records = image_records(self.image, controller.partition_record_version(), controller.broker_record_version())
-        try:
-            self.log.write_snapshot(records, now)
-        except OSError as error:
-            logger.warning("Could not write a snapshot of the metadata: %s", error)
-            self.log.bytes_since_snapshot = 0  # the next one is tried after as much again
+        return image_records(self.image, controller.partition_record_version(), controller.broker_record_version())
+
+    def next_deadline(self) -> int | None:
+        return self.snapshots.next_deadline()
+
+    def on_deadline(self, now: int) -> None:
+        self.snapshots.on_deadline(now)
 
     def _follow(self, delta: MetadataDelta, now: int) -> None:
         broker = self.broker

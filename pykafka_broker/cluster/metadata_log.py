@@ -6,7 +6,7 @@ new epoch, which begins with a LeaderChange record as in any KRaft quorum, here 
 
 from __future__ import annotations
 
-import struct
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,11 +14,12 @@ from pykafka_broker.cluster import quorum_state
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError, RecordType, decode_record, encode_record
 from pykafka_broker.cluster.snapshot import (
+    NO_VOTERS,
     ControlType,
-    latest_snapshot,
-    remove_older_snapshots,
-    snapshot_name,
-    write_snapshot,
+    Snapshot,
+    control_batch,
+    control_type,
+    list_snapshots,
 )
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.partition_log import Origin, PartitionLog
@@ -28,7 +29,8 @@ from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.header import BatchHeader, iter_batches
 from pykafka_broker.records.record import iter_records
 
-_CONTROL_KEY = struct.Struct(">hh")
+logger = logging.getLogger(__name__)
+
 _READ_BYTES = 1 << 20
 
 
@@ -38,7 +40,7 @@ class Replay:
     def __init__(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.image = image
         self.delta = delta
-        self.kraft_version = 0
+        self.voters = NO_VOTERS
         self._open: list[Any] | None = None
 
     def record(self, record: Any) -> None:
@@ -59,20 +61,21 @@ class Replay:
     def batch(self, header: BatchHeader, batch: memoryview) -> None:
         if header.is_control:
             for record in iter_records(batch, header):
-                self._control(record.key, record.value)
+                self._control(control_type(record), record.value or b"")
             return
         for record in iter_records(batch, header):
             if record.value is None:
                 raise MetadataError("a metadata record without a value")
             self.record(decode_record(record.value))
 
-    def _control(self, key: bytes | None, value: bytes | None) -> None:
-        if key is None or value is None or len(key) < _CONTROL_KEY.size:
-            raise MetadataError("a control record without a type")
-        if _CONTROL_KEY.unpack_from(key)[1] == ControlType.KRAFT_VERSION:
+    def _control(self, kind: int, value: bytes) -> None:
+        if kind == ControlType.KRAFT_VERSION:
             from pykafka_broker.protocol.stored.kraft_version_record import KRaftVersionRecord
 
-            self.kraft_version = KRaftVersionRecord.decode(value, 0).kraft_version
+            version = KRaftVersionRecord.decode(value, 0).kraft_version
+            self.voters = self.voters._replace(kraft_version=version)
+        elif kind == ControlType.KRAFT_VOTERS:
+            self.voters = self.voters._replace(record=bytes(value))
 
 
 class MetadataLog:
@@ -82,8 +85,10 @@ class MetadataLog:
         self.log = log
         self.epoch = 0
         self.bytes_since_snapshot = 0
-        self.kraft_version = 0
-        self._last_timestamp = 0
+        self.snapshots: list[Snapshot] = []  # oldest first; none ends below the log's start
+        self.voters = NO_VOTERS
+        self.last_timestamp = 0
+        self._voters_in_log = False
         self._fs = fs
         self._node_id = node_id
         self._directory_id = directory_id
@@ -94,23 +99,20 @@ class MetadataLog:
         return self.log.log_end_offset - 1
 
     @property
+    def kraft_version(self) -> int:
+        return self.voters.kraft_version
+
+    @property
     def voter_directory_id(self) -> bytes:
         """Voters have directory ids since kraft.version 1 (KIP-853)."""
-        return self._directory_id if self.kraft_version else ZERO_UUID
+        return self._directory_id if self.voters.kraft_version else ZERO_UUID
 
     def load(self, image: MetadataImage) -> MetadataDelta:
         """Bring `image` from nothing to the end of the log: the newest snapshot, and the log from there on."""
         replay = Replay(image, MetadataDelta())
-        start = self.log.log_start_offset
-        snapshot = latest_snapshot(self._fs, self.log.directory)
-        if snapshot is not None and snapshot.end_offset >= start:
-            for header, batch in snapshot.batches():
-                replay.batch(header, batch)
-            start = snapshot.end_offset
-            if start > self.log.log_end_offset:
-                raise MetadataError(f"{snapshot.path} is ahead of its log, which ends at {self.log.log_end_offset}")
-        elif start > 0:
-            raise MetadataError(f"{self.log.directory} begins at offset {start} and has no snapshot of what was before")
+        self.snapshots = self._forget_outlived(list_snapshots(self._fs, self.log.directory))
+        start = self._load_snapshot(replay)
+        at_snapshot = replay.voters
         while start < self.log.log_end_offset:
             read = self.log.read(start, _READ_BYTES, self.log.log_end_offset)
             if read is None:
@@ -119,9 +121,43 @@ class MetadataLog:
                 if header.base_offset >= start:  # snapshots end where a batch ends
                     replay.batch(header, batch)
                     self.bytes_since_snapshot += header.size
+                    self.last_timestamp = header.max_timestamp
                 start = header.next_offset
-        self.kraft_version = replay.kraft_version
+        self.voters = replay.voters
+        self._voters_in_log = self.voters is not at_snapshot or any(each.end_offset for each in self.snapshots)
         return replay.delta
+
+    def _forget_outlived(self, snapshots: list[Snapshot]) -> list[Snapshot]:
+        """A crash may have come after the log's start was moved and before the snapshots below it went."""
+        start = self.log.log_start_offset
+        for snapshot in snapshots:
+            if snapshot.end_offset < start:
+                self._fs.remove(snapshot.path)
+        return [snapshot for snapshot in snapshots if snapshot.end_offset >= start]
+
+    def _load_snapshot(self, replay: Replay) -> int:
+        """Replay the newest snapshot that is whole: the log goes back to the oldest of them. Says where it ends."""
+        log = self.log
+        for snapshot in reversed(self.snapshots):
+            if snapshot.end_offset > log.log_end_offset:
+                raise MetadataError(f"{snapshot.path} is ahead of its log, which ends at {log.log_end_offset}")
+            try:
+                batches = snapshot.whole()
+            except MetadataError as error:
+                if not snapshot.end_offset:
+                    raise  # only this one says how the quorum began
+                logger.error("%s; what came before it is read instead", error)
+                self.snapshots.remove(snapshot)
+                continue
+            for header, batch in batches:
+                replay.batch(header, batch)
+            self.last_timestamp = snapshot.timestamp
+            return snapshot.end_offset
+        if log.log_start_offset > 0:
+            raise MetadataError(
+                f"{log.directory} begins at offset {log.log_start_offset} and has no snapshot of what was before"
+            )
+        return 0
 
     def apply(self, messages: Iterable[Any], image: MetadataImage, delta: MetadataDelta) -> None:
         """Replay what was just appended."""
@@ -133,43 +169,26 @@ class MetadataLog:
         """Begin a new epoch with this node as its leader."""
         known = max(quorum_state.read_epoch(self._fs, self._quorum_state), self.log.epochs.latest or 0)
         self.epoch = known + 1
-        quorum_state.write_leader(self._fs, self._quorum_state, self._node_id, self.epoch, self.kraft_version)
+        quorum_state.write_leader(self._fs, self._quorum_state, self._node_id, self.epoch, self.voters.kraft_version)
         # Version 1 has directory ids, but a 4.3 broker writes and reads version 0 whatever kraft.version is.
         voter = Voter(self._node_id)
         message = LeaderChangeMessage(0, self._node_id, [voter], [voter])
-        builder = BatchBuilder(control=True)
-        builder.append(_CONTROL_KEY.pack(0, ControlType.LEADER_CHANGE), message.encode(0), now)
-        self._append(builder, now)
+        records = [(ControlType.LEADER_CHANGE, message.encode(0))]
+        if not self._voters_in_log:
+            # what `kafka-storage format` left stands in no log yet
+            records += self.voters.control_records()
+            self._voters_in_log = True
+        self._append(control_batch(records, now), now)
 
     def append(self, records: Iterable[ApiMessageAndVersion], now: int) -> int:
         """Write these as one batch; returns the offset of the last one."""
         builder = BatchBuilder()
         for record in records:
             builder.append(None, encode_record(record), now)
-        return self._append(builder, now)
+        return self._append(builder.build(), now)
 
-    def _append(self, builder: BatchBuilder, now: int) -> int:
-        batch = builder.build()
+    def _append(self, batch: bytearray, now: int) -> int:
         info = self.log.append(batch, now, leader_epoch=self.epoch, origin=Origin.RAFT_LEADER)
         self.bytes_since_snapshot += len(batch)
-        self._last_timestamp = now
+        self.last_timestamp = now
         return info.last_offset
-
-    def write_snapshot(self, records: Iterable[ApiMessageAndVersion], now: int) -> None:
-        """Keep what the log says so far as a snapshot, so that the next start reads on from here."""
-        if self.kraft_version:
-            return  # such a snapshot must also name the voters, which stand in the older one and in the log
-        for segment in self.log.segments.starting_from(self.log.recovery_point):
-            segment.log.handle().sync()  # a snapshot must never be ahead of its log
-        end_offset = self.log.log_end_offset
-        path = f"{self.log.directory}/{snapshot_name(end_offset, self.epoch)}"
-        write_snapshot(
-            self._fs,
-            path,
-            records,
-            now=now,
-            epoch=self.epoch,
-            last_contained_log_timestamp=self._last_timestamp,
-        )
-        self.bytes_since_snapshot = 0
-        remove_older_snapshots(self._fs, self.log.directory, end_offset)

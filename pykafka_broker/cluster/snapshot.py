@@ -2,6 +2,7 @@
 
 Rule: a snapshot is written aside and renamed when it is whole, so one that has its name is complete.
 `bootstrap.checkpoint` is a snapshot too: what `kafka-storage format` leaves for the first start.
+With kraft.version 1 the voters of the quorum stand behind the header (KIP-853).
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from pykafka_broker.cluster.records import (
     encode_record,
 )
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
+from pykafka_broker.protocol.stored.kraft_version_record import KRaftVersionRecord
 from pykafka_broker.protocol.stored.snapshot_footer_record import SnapshotFooterRecord
 from pykafka_broker.protocol.stored.snapshot_header_record import SnapshotHeaderRecord
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
-from pykafka_broker.records.record import iter_records
+from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, check_crc, iter_batches, read_header
+from pykafka_broker.records.record import Record, iter_records
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
+CONTROL_KEY = struct.Struct(">hh")
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_CONTROL_KEY = struct.Struct(">hh")
+_LEFTOVERS = (".checkpoint.part", ".checkpoint.deleted", ".checkpoint.tmp")
 _RECORDS_PER_BATCH = 5_000
 
 
@@ -42,13 +45,33 @@ class ControlType(IntEnum):
     KRAFT_VOTERS = 6
 
 
-class Snapshot(NamedTuple):
+class Voters(NamedTuple):
+    """What the control records say of the quorum: the encoded VotersRecord, none with kraft.version 0."""
+
+    kraft_version: int = 0
+    record: bytes | None = None
+
+    def control_records(self) -> list[tuple[ControlType, bytes]]:
+        if not self.kraft_version:
+            return []
+        records = [(ControlType.KRAFT_VERSION, KRaftVersionRecord(0, self.kraft_version).encode(0))]
+        if self.record is not None:
+            records.append((ControlType.KRAFT_VOTERS, self.record))
+        return records
+
+
+NO_VOTERS = Voters()
+
+
+class Snapshot:
     """A snapshot file: it holds what the log says below `end_offset`."""
 
-    fs: FileSystem
-    path: str
-    end_offset: int
-    epoch: int
+    def __init__(self, fs: FileSystem, path: str, end_offset: int, epoch: int, timestamp: int | None = None) -> None:
+        self.fs = fs
+        self.path = path
+        self.end_offset = end_offset
+        self.epoch = epoch
+        self._timestamp = timestamp
 
     def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Every batch, checked."""
@@ -59,6 +82,46 @@ class Snapshot(NamedTuple):
         except CorruptBatch as error:
             raise MetadataError(f"{self.path} is damaged: {error}") from None
 
+    def whole(self) -> list[tuple[BatchHeader, memoryview]]:
+        """Every batch, once it is known that none is missing."""
+        batches = list(self.batches())
+        kinds = [control_type(record) for header, batch in batches[-1:] for record in iter_records(batch, header)]
+        if kinds != [ControlType.SNAPSHOT_FOOTER]:
+            raise MetadataError(f"{self.path} is damaged: it has no footer")
+        return batches
+
+    @property
+    def size(self) -> int:
+        return self.fs.stat(self.path).size
+
+    @property
+    def timestamp(self) -> int:
+        """When the last batch that is in it was written, as its header says; retention goes by that."""
+        if self._timestamp is None:
+            self._timestamp = self._read_timestamp()
+        return self._timestamp
+
+    def _read_timestamp(self) -> int:
+        handle = self.fs.open(self.path, writable=False)
+        try:
+            header = read_header(handle.read_at(HEADER_SIZE, 0))
+            batch = memoryview(handle.read_at(header.size, 0))
+            check_crc(batch, header)
+            record = next(iter_records(batch, header))
+        except CorruptBatch as error:
+            raise MetadataError(f"{self.path} is damaged: {error}") from None
+        if control_type(record) != ControlType.SNAPSHOT_HEADER:
+            raise MetadataError(f"{self.path} is damaged: it has no header")
+        return SnapshotHeaderRecord.decode(record.value or b"", 0).last_contained_log_timestamp
+
+
+def control_type(record: Record) -> int:
+    """Of a control record of the metadata log."""
+    if record.key is None or len(record.key) < CONTROL_KEY.size or record.value is None:
+        raise MetadataError("a control record without a type")
+    kind: int = CONTROL_KEY.unpack_from(record.key)[1]
+    return kind
+
 
 def snapshot_records(fs: FileSystem, path: str) -> Iterator[ApiMessageAndVersion]:
     """The metadata records in one file, with the versions in which they stand there."""
@@ -68,38 +131,38 @@ def snapshot_records(fs: FileSystem, path: str) -> Iterator[ApiMessageAndVersion
                 yield decode_versioned(record.value or b"")
 
 
-def latest_snapshot(fs: FileSystem, directory: str) -> Snapshot | None:
-    """The newest snapshot in the metadata log's folder."""
-    found = [match for name in fs.list_directory(directory) if (match := _NAME.fullmatch(name))]
-    newest = max(found, key=lambda match: match[0], default=None)
-    if newest is None:
-        return None
-    return Snapshot(fs, f"{directory}/{newest[0]}", int(newest[1]), int(newest[2]))
-
-
-def remove_older_snapshots(fs: FileSystem, directory: str, end_offset: int) -> None:
-    for name in fs.list_directory(directory):
+def list_snapshots(fs: FileSystem, directory: str) -> list[Snapshot]:
+    """The snapshots in the metadata log's folder, oldest first. What an interrupted writer left goes."""
+    found = []
+    for name in sorted(fs.list_directory(directory)):
         match = _NAME.fullmatch(name)
-        if match is not None and int(match[1]) < end_offset:
+        if match is not None:
+            found.append(Snapshot(fs, f"{directory}/{name}", int(match[1]), int(match[2])))
+        elif name.endswith(_LEFTOVERS):
             fs.remove(f"{directory}/{name}")
+    return found
 
 
 def snapshot_name(end_offset: int, epoch: int) -> str:
     return f"{end_offset:020d}-{epoch:010d}.checkpoint"
 
 
-def write_snapshot(
-    fs: FileSystem,
-    path: str,
+def write_snapshot(fs: FileSystem, path: str, records: Iterable[ApiMessageAndVersion], *, now: int) -> None:
+    write_file(fs, path, encode_snapshot(records, now=now))
+
+
+def encode_snapshot(
     records: Iterable[ApiMessageAndVersion],
     *,
     now: int,
     epoch: int = 0,
     last_contained_log_timestamp: int = 0,
-) -> None:
-    header = SnapshotHeaderRecord(0, last_contained_log_timestamp)
-    pieces = [_control_batch(0, epoch, ControlType.SNAPSHOT_HEADER, header.encode(0), now)]
-    offset = 1
+    voters: Voters = NO_VOTERS,
+) -> bytes:
+    header = SnapshotHeaderRecord(0, last_contained_log_timestamp).encode(0)
+    first = [(ControlType.SNAPSHOT_HEADER, header), *voters.control_records()]
+    pieces = [control_batch(first, now, offset=0, epoch=epoch)]
+    offset = len(first)
     builder = BatchBuilder(base_offset=offset, partition_leader_epoch=epoch)
     for record in records:
         builder.append(None, encode_record(record), now)
@@ -109,12 +172,15 @@ def write_snapshot(
             builder = BatchBuilder(base_offset=offset, partition_leader_epoch=epoch)
     if builder.count:
         pieces.append(builder.build())
-    footer = SnapshotFooterRecord(0)
-    pieces.append(_control_batch(offset, epoch, ControlType.SNAPSHOT_FOOTER, footer.encode(0), now))
-    write_file(fs, path, b"".join(pieces))
+    footer = SnapshotFooterRecord(0).encode(0)
+    pieces.append(control_batch([(ControlType.SNAPSHOT_FOOTER, footer)], now, offset=offset, epoch=epoch))
+    return b"".join(pieces)
 
 
-def _control_batch(offset: int, epoch: int, kind: ControlType, value: bytes, now: int) -> bytearray:
+def control_batch(
+    records: Iterable[tuple[ControlType, bytes]], now: int, *, offset: int = 0, epoch: int = -1
+) -> bytearray:
     builder = BatchBuilder(base_offset=offset, partition_leader_epoch=epoch, control=True)
-    builder.append(_CONTROL_KEY.pack(0, kind), value, now)
+    for kind, value in records:
+        builder.append(CONTROL_KEY.pack(0, kind), value, now)
     return builder.build()

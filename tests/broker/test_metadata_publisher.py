@@ -204,14 +204,24 @@ def test_producer_ids_go_on_after_a_restart(node: RealBroker) -> None:
 
 
 def test_snapshots_are_written_as_the_log_grows(tmp_path: Path) -> None:
-    node = RealBroker(tmp_path, **{"metadata.log.max.record.bytes.between.snapshots": "2000"})
+    settings = {"metadata.log.max.record.bytes.between.snapshots": "2000", "metadata.max.retention.bytes": "0"}
+    node = RealBroker(tmp_path, **settings)
     for number in range(40):
         create(node, f"t{number}")
     snapshots = list((tmp_path / "__cluster_metadata-0").glob("*.checkpoint"))
     assert len(snapshots) == 1
+    assert node.broker.metadata.log.log.log_start_offset > 50
     node.restart()
     assert len(node.broker.image.topics) == 40
     assert node.broker.image.brokers[1].epoch > 0
+
+
+def test_snapshots_are_written_as_time_goes_by(node: RealBroker) -> None:
+    create(node, "t")
+    due = node.broker.metadata.next_deadline()
+    assert due == node.now + 3_600_000
+    node.broker.on_deadline(due)
+    assert len(list((node.directory / "__cluster_metadata-0").glob("*.checkpoint"))) == 1
 
 
 def test_configs_of_another_release_are_kept_and_ignored(node: RealBroker) -> None:

@@ -15,10 +15,17 @@ from pykafka_broker.cluster.bootstrap import bootstrap_records, first_records, f
 from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS
 from pykafka_broker.cluster.image import MetadataImage
-from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
-from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, latest_snapshot, snapshot_records, write_snapshot
+from pykafka_broker.cluster.snapshot import (
+    BOOTSTRAP_FILE,
+    ControlType,
+    control_batch,
+    encode_snapshot,
+    snapshot_name,
+    snapshot_records,
+    write_snapshot,
+)
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.manager import LogManager
@@ -28,7 +35,6 @@ from pykafka_broker.protocol.stored.begin_transaction_record import BeginTransac
 from pykafka_broker.protocol.stored.end_transaction_record import EndTransactionRecord
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.protocol.stored.kraft_version_record import KRaftVersionRecord
-from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.header import iter_batches
 
 DATA = Path(__file__).with_name("data")
@@ -133,9 +139,7 @@ def test_a_damaged_quorum_state_is_refused(node: Node, text: str) -> None:
 
 def test_dynamic_voters_stand_in_the_log(node: Node) -> None:
     node.log.lead(NOW)
-    builder = BatchBuilder(control=True)
-    builder.append(b"\0\0\0\x05", KRaftVersionRecord(0, 1).encode(0), NOW)
-    node.log._append(builder, NOW)
+    node.log._append(control_batch([(ControlType.KRAFT_VERSION, KRaftVersionRecord(0, 1).encode(0))], NOW), NOW)
     assert node.log.voter_directory_id == ZERO_UUID
     node.reopen()
     assert node.log.kraft_version == 1
@@ -144,8 +148,6 @@ def test_dynamic_voters_stand_in_the_log(node: Node) -> None:
     state = json.loads((node.folder / "quorum-state").read_text())
     assert (state["data_version"], state["leaderEpoch"]) == (1, 2)
     assert quorum_state.read_epoch(FS, str(node.folder / "quorum-state")) == 2
-    node.log.write_snapshot([], NOW)  # it would have to name the voters
-    assert latest_snapshot(FS, str(node.folder)) is None
 
 
 def test_what_stands_between_begin_and_end_waits_for_the_end(node: Node) -> None:
@@ -174,41 +176,37 @@ def test_a_real_directory_is_read(tmp_path: Path) -> None:
     assert node.log.epoch == 3
 
 
-def test_a_snapshot_takes_the_place_of_what_came_before(node: Node) -> None:
-    node.log.lead(NOW)
-    node.append(FeatureLevelRecord("f", 1))
-    node.append(FeatureLevelRecord("f", 2))
-    node.reopen()
-    node.log.lead(NOW)
-    before = node.log.bytes_since_snapshot
-    assert before > 0
-    node.log.write_snapshot(image_records(node.image, 2, 4), NOW)
-    assert node.log.bytes_since_snapshot == 0
-    node.append(FeatureLevelRecord("g", 5))
-    node.reopen()
-    assert node.image.features == {"f": 2, "g": 5}
-    assert 0 < node.log.bytes_since_snapshot < before
-    snapshot = latest_snapshot(FS, str(node.folder))
-    assert snapshot is not None
-    assert (snapshot.end_offset, snapshot.epoch) == (4, 2)
-    node.log.lead(NOW)
-    node.log.write_snapshot(image_records(node.image, 2, 4), NOW)
-    assert len(list(node.folder.glob("*.checkpoint"))) == 1  # the older one is gone
+def put_snapshot(node: Node, end_offset: int, *records: Any) -> Path:
+    path = node.folder / snapshot_name(end_offset, 1)
+    path.write_bytes(encode_snapshot([ApiMessageAndVersion(record, 0) for record in records], now=NOW, epoch=1))
+    return path
 
 
 def test_a_snapshot_ahead_of_its_log_is_refused(node: Node) -> None:
     node.log.lead(NOW)
-    write_snapshot(FS, str(node.folder / "00000000000000000100-0000000001.checkpoint"), [], now=NOW)
+    put_snapshot(node, 100)
     with pytest.raises(MetadataError, match="ahead of its log"):
         node.reopen()
 
 
-def test_a_damaged_snapshot_is_refused(node: Node) -> None:
+@pytest.mark.parametrize("damage", ["a bit", "the footer"])
+def test_a_damaged_snapshot_gives_way_to_what_was_before(
+    node: Node, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     node.log.lead(NOW)
-    path = node.folder / "00000000000000000001-0000000001.checkpoint"
-    write_snapshot(FS, str(path), format_records(), now=NOW)
-    damaged = bytearray(path.read_bytes())
-    damaged[150] ^= 1
-    path.write_bytes(damaged)
+    for level in (1, 2, 3):
+        node.append(FeatureLevelRecord("f", level))
+    put_snapshot(node, 2, FeatureLevelRecord("f", 1), FeatureLevelRecord("only.in.the.snapshot", 1))
+    path = put_snapshot(node, 3, FeatureLevelRecord("f", 2))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:150] + bytes((whole[150] ^ 1,)) + whole[151:] if damage == "a bit" else whole[:-77])
+    node.reopen()
+    assert node.image.features == {"f": 3, "only.in.the.snapshot": 1}
+    assert f"{path} is damaged" in caplog.text
+
+
+def test_without_what_came_before_a_damaged_snapshot_is_refused(node: Node) -> None:
+    node.log.lead(NOW)
+    put_snapshot(node, 0).write_bytes(b"\0" * 100)
     with pytest.raises(MetadataError, match="is damaged"):
         node.reopen()

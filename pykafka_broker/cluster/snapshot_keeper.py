@@ -1,0 +1,175 @@
+"""When a snapshot of the metadata is written, and what goes once there is a newer one (KIP-630).
+
+Rule: the log is synced before a snapshot of it is written, a snapshot is whole and synced before the log's start moves
+up to it, and what lies below goes last. So wherever a crash comes, a snapshot and the log after it are there. The
+newest snapshot always stays.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from pykafka_broker.cluster.metadata_log import MetadataLog
+from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
+from pykafka_broker.cluster.snapshot import Snapshot, encode_snapshot, snapshot_name
+from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.log import trimming
+from pykafka_broker.log.filesystem import FileSystem, write_file
+from pykafka_broker.log.flush import Waiter
+from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.removal import Removal, RemovalJob
+
+logger = logging.getLogger(__name__)
+
+_TRIM_INTERVAL_MS = 60_000  # as Kafka has it, not configurable there either
+_UNLIMITED = -1
+
+
+class _WriteJob:
+    def __init__(self, keeper: SnapshotKeeper, snapshot: Snapshot, data: bytes, now: int) -> None:
+        self._keeper = keeper
+        self._snapshot = snapshot
+        self._data = data
+        self._now = now
+
+    def run(self) -> None:
+        write_file(self._snapshot.fs, self._snapshot.path, self._data)
+
+    def apply(self) -> None:
+        self._keeper.written(self._snapshot, self._now)
+
+    def failed(self, error: OSError) -> None:
+        self._keeper.refused(error)
+
+
+class SnapshotKeeper:
+    """`records` are those of the image as it is; `flush` syncs the log and tells its waiter."""
+
+    def __init__(
+        self,
+        log: MetadataLog,
+        fs: FileSystem,
+        config: BrokerConfig,
+        *,
+        submit: Submit,
+        flush: Callable[[int, Waiter], None],
+        records: Callable[[], Iterable[ApiMessageAndVersion]],
+        now: int,
+    ) -> None:
+        self._log = log
+        self._fs = fs
+        self._submit = submit
+        self._flush = flush
+        self._records = records
+        self._max_bytes = config.metadata_log_max_record_bytes_between_snapshots
+        self._interval_ms = config.metadata_log_max_snapshot_interval_ms  # 0: only the bytes count
+        self._retention_bytes = config.metadata_max_retention_bytes
+        self._retention_ms = config.metadata_max_retention_ms
+        self._last_ms = now
+        self._trim_due_ms = now + _TRIM_INTERVAL_MS
+        self._writing = False
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        due = self._trim_due_ms if len(self._log.snapshots) > 1 else None
+        if self._interval_ms and self._log.bytes_since_snapshot and not self._writing:
+            snapshot_due = self._last_ms + self._interval_ms
+            due = snapshot_due if due is None else min(due, snapshot_due)
+        return due
+
+    def on_deadline(self, now: int) -> None:
+        self.on_commit(now)
+        if now >= self._trim_due_ms:
+            self.trim(now)
+
+    def on_commit(self, now: int) -> None:
+        """The log has grown: perhaps enough."""
+        grown = self._log.bytes_since_snapshot
+        too_late = bool(self._interval_ms) and grown > 0 and now - self._last_ms >= self._interval_ms
+        if grown >= self._max_bytes or too_late:
+            self.begin(now)
+
+    # -- writing
+
+    def begin(self, now: int) -> None:
+        """Keep what the log says so far as a snapshot, so that the next start reads on from here."""
+        if self._writing:
+            return
+        log = self._log
+        end_offset = log.log.log_end_offset
+        data = encode_snapshot(
+            self._records(),
+            now=now,
+            epoch=log.epoch,
+            last_contained_log_timestamp=log.last_timestamp,
+            voters=log.voters,
+        )
+        path = f"{log.log.directory}/{snapshot_name(end_offset, log.epoch)}"
+        snapshot = Snapshot(self._fs, path, end_offset, log.epoch, log.last_timestamp)
+        self._writing = True
+        self._last_ms = now
+        log.bytes_since_snapshot = 0
+
+        def synced(error: OSError | None) -> None:
+            if error is None:
+                self._submit(_WriteJob(self, snapshot, data, now))
+            else:
+                self.refused(error)
+
+        self._flush(now, synced)
+
+    def written(self, snapshot: Snapshot, now: int) -> None:
+        self._writing = False
+        self._log.snapshots.append(snapshot)
+        self.trim(now)
+
+    def refused(self, error: OSError) -> None:
+        """The next one is tried after as much again."""
+        self._writing = False
+        logger.warning("Could not write a snapshot of the metadata: %s", error)
+
+    # -- trimming
+
+    def trim(self, now: int) -> None:
+        """Drop the oldest snapshots that retention lets go, and the log up to the one that is then the oldest."""
+        self._trim_due_ms = now + _TRIM_INTERVAL_MS
+        snapshots = self._log.snapshots
+        dropped = []
+        try:
+            while len(snapshots) > 1 and (self._too_much() or self._too_old(snapshots[0], now)):
+                self._drop_below(snapshots[1].end_offset, now)
+                dropped.append(snapshots.pop(0))
+        except OSError as error:
+            logger.warning("Could not trim the metadata log: %s", error)
+        if dropped:
+            start = self._log.log.log_start_offset
+            logger.info("The metadata log begins at offset %d now, %d snapshots are gone", start, len(dropped))
+            removals: list[Removal] = [partial(self._fs.remove, snapshot.path) for snapshot in dropped]
+            self._submit(RemovalJob(removals, self._not_removed))
+
+    def _too_much(self) -> bool:
+        if self._retention_bytes == _UNLIMITED:
+            return False
+        kept = sum(snapshot.size for snapshot in self._log.snapshots)
+        return self._log.log.size_bytes + kept > self._retention_bytes
+
+    def _too_old(self, snapshot: Snapshot, now: int) -> bool:
+        if self._retention_ms == _UNLIMITED:
+            return False
+        try:
+            return now - snapshot.timestamp > self._retention_ms
+        except MetadataError:
+            return True  # damaged, and there is a newer one
+
+    def _drop_below(self, offset: int, now: int) -> None:
+        log = self._log.log
+        trimming.raise_log_start(log, offset)
+        if log.log_start_offset > log.segments.active.base_offset:
+            log.roll(now)  # or it would keep what is not needed any more until it is full
+        log.retain(now)
+
+    def _not_removed(self, error: OSError) -> None:
+        logger.warning("Could not remove an old snapshot of the metadata, the next start tries again: %s", error)

@@ -1,0 +1,261 @@
+"""Snapshots of the metadata log: when they are written, what is in them, and what goes once there is a newer one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.image_records import image_records
+from pykafka_broker.cluster.metadata_log import MetadataLog
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.snapshot import snapshot_name
+from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
+from pykafka_broker.log.jobs import Job, run_inline
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
+from tests.log.crash.simulator import CrashFileSystem
+
+NOW = 1_700_000_000_000
+HOUR = 3_600_000
+
+
+class Node:
+    """A metadata log with its keeper, and one feature whose level says how many changes there were."""
+
+    def __init__(self, fs: FileSystem, directory: str, submit: Callable[[Job], None] = run_inline, **settings: str):
+        self.fs = fs
+        self.directory = directory
+        self.folder = f"{directory}/__cluster_metadata-0"
+        self.settings = {f"metadata.{key.replace('_', '.')}": value for key, value in settings.items()}
+        self.submit = submit
+        self.now = NOW
+        self.open()
+
+    def open(self) -> None:
+        ids = itertools.count(1000)
+        config = BrokerConfig({"log.dirs": self.directory, "node.id": "1", **self.settings})
+        self.logs = LogManager(
+            self.fs, config, new_uuid=lambda: next(ids).to_bytes(16, "big"), submit=lambda job: self.submit(job)
+        )
+        self.logs.start(self.now)
+        self.image = MetadataImage()
+        log = self.logs.metadata_log(self.now)
+        self.log = MetadataLog(log, self.fs, 1, b"d" * 16)
+        self.log.load(self.image)
+        self.keeper = SnapshotKeeper(
+            self.log,
+            self.fs,
+            config,
+            submit=lambda job: self.submit(job),
+            flush=lambda now, waiter: self.logs.flush(log, now, waiter),
+            records=lambda: image_records(self.image, 2, 4),
+            now=self.now,
+        )
+        self.log.lead(self.now)
+
+    def restart(self) -> None:
+        self.logs.shutdown(self.now)
+        self.open()
+
+    def change(self, times: int = 1) -> None:
+        for _ in range(times):
+            record = FeatureLevelRecord("f", self.image.features.get("f", 0) + 1)
+            self.log.append([ApiMessageAndVersion(record, 0)], self.now)
+            self.log.apply([record], self.image, MetadataDelta())
+            self.keeper.on_commit(self.now)
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Deadlines are kept as they come."""
+        end = self.now + milliseconds
+        while (due := self.keeper.next_deadline()) is not None and due <= end:
+            assert due > self.now
+            self.now = due
+            self.keeper.on_deadline(due)
+        self.now = end
+
+    def names(self, suffix: str) -> list[str]:
+        return sorted(name for name in self.fs.list_directory(self.folder) if name.endswith(suffix))
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Node]:
+    return lambda **settings: Node(OsFileSystem(), str(tmp_path), **settings)
+
+
+def test_a_snapshot_comes_with_so_many_bytes(make: Callable[..., Node]) -> None:
+    node = make(log_max_record_bytes_between_snapshots="1000")
+    node.change(5)
+    assert node.names(".checkpoint") == []
+    node.change(25)
+    assert len(node.names(".checkpoint")) == 2
+    assert node.log.bytes_since_snapshot < 1000
+    node.restart()
+    assert node.image.features == {"f": 30}
+    assert node.log.bytes_since_snapshot < 1000
+
+
+def test_a_snapshot_comes_after_so_much_time_if_anything_has_changed(make: Callable[..., Node]) -> None:
+    node = make()
+    node.change()
+    node.pass_time(HOUR)
+    assert node.names(".checkpoint") == [snapshot_name(2, 1)]
+    node.pass_time(3 * HOUR)
+    assert len(node.names(".checkpoint")) == 1
+    node.change()  # the last one is longer ago than that
+    assert node.names(".checkpoint") == [snapshot_name(2, 1), snapshot_name(3, 1)]
+
+
+def test_without_an_interval_only_the_bytes_count(make: Callable[..., Node]) -> None:
+    node = make(log_max_snapshot_interval_ms="0")
+    node.change()
+    assert node.keeper.next_deadline() is None
+    node.pass_time(100 * HOUR)
+    node.change()
+    assert node.names(".checkpoint") == []
+
+
+def test_the_next_start_reads_the_snapshot_and_the_log_after_it(make: Callable[..., Node]) -> None:
+    node = make()
+    node.change(3)
+    node.keeper.begin(node.now)
+    node.change(2)
+    node.restart()
+    assert node.image.features == {"f": 5}
+    assert [(each.end_offset, each.epoch) for each in node.log.snapshots] == [(4, 1)]
+
+
+def test_retention_by_size_moves_the_start_and_drops_what_lies_below(make: Callable[..., Node]) -> None:
+    node = make(log_max_record_bytes_between_snapshots="1000", max_retention_bytes="3000")
+    node.change(200)
+    kept = node.log.snapshots
+    assert kept[0].end_offset == node.log.log.log_start_offset > 100
+    assert node.names(".checkpoint") == [snapshot_name(each.end_offset, each.epoch) for each in kept]
+    assert node.names(".log")[0] > f"{50:020d}"
+    assert node.log.log.size_bytes < 5000
+    node.restart()
+    assert node.image.features == {"f": 200}
+    assert node.log.snapshots[0].end_offset >= node.log.log.log_start_offset
+
+
+def test_retention_by_time_goes_by_what_the_snapshots_hold(make: Callable[..., Node]) -> None:
+    node = make(max_retention_ms=str(10 * HOUR))
+    for _ in range(5):
+        node.change()
+        node.pass_time(HOUR)
+    assert len(node.log.snapshots) == 5
+    node.restart()
+    node.pass_time(HOUR * 7)
+    assert [each.end_offset for each in node.log.snapshots][-1] == 7  # that of the restart, and it stays
+    assert len(node.log.snapshots) == 4
+    node.pass_time(HOUR * 30)
+    assert [each.end_offset for each in node.log.snapshots] == [7]
+    assert node.log.log.log_start_offset == 7
+
+
+def test_without_limits_everything_stays(make: Callable[..., Node]) -> None:
+    node = make(log_max_record_bytes_between_snapshots="500", max_retention_bytes="-1", max_retention_ms="-1")
+    node.change(60)
+    node.pass_time(1000 * HOUR)
+    assert len(node.log.snapshots) > 5
+    assert node.log.log.log_start_offset == 0
+
+
+def test_the_only_snapshot_stays_however_old_and_large(make: Callable[..., Node]) -> None:
+    node = make(max_retention_bytes="0", max_retention_ms="0")
+    node.change(3)
+    node.keeper.begin(node.now)
+    node.pass_time(HOUR)
+    assert len(node.names(".checkpoint")) == 1
+    node.change(3)
+    node.keeper.begin(node.now)
+    node.restart()
+    assert (node.names(".checkpoint"), node.image.features) == ([snapshot_name(7, 1)], {"f": 6})
+
+
+def test_what_an_interrupted_writer_or_trimmer_left_goes(make: Callable[..., Node]) -> None:
+    node = make(max_retention_bytes="0")
+    node.change(3)
+    node.keeper.begin(node.now)
+    first = Path(node.folder, snapshot_name(4, 1)).read_bytes()
+    node.change(3)
+    node.keeper.begin(node.now)
+    for name in ("x.checkpoint.part", "x.checkpoint.deleted", "x.checkpoint.tmp", snapshot_name(4, 1)):
+        Path(node.folder, name).write_bytes(first)
+    node.restart()
+    assert node.names(".checkpoint") == [snapshot_name(7, 1)]
+    assert not [name for name in node.fs.list_directory(node.folder) if ".checkpoint." in name]
+
+
+def test_what_is_appended_while_a_snapshot_is_written_is_not_in_it(tmp_path: Path) -> None:
+    jobs: list[Job] = []
+    node = Node(OsFileSystem(), str(tmp_path), jobs.append)
+    node.change(3)
+    node.keeper.begin(node.now)
+    node.change(2)
+    node.keeper.begin(node.now)  # one at a time
+    while jobs:
+        run_inline(jobs.pop(0))
+    node.submit = run_inline
+    assert node.names(".checkpoint") == [snapshot_name(4, 1)]
+    node.restart()
+    assert node.image.features == {"f": 5}
+
+
+def test_a_snapshot_that_found_no_room_is_tried_again(
+    make: Callable[..., Node], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = make()
+    node.change(3)
+    with monkeypatch.context() as full:
+        full.setattr("pykafka_broker.cluster.snapshot_keeper.write_file", refuse)
+        node.keeper.begin(node.now)
+    assert "Could not write a snapshot of the metadata" in caplog.text
+    node.keeper.begin(node.now)
+    assert len(node.names(".checkpoint")) == 1
+
+
+def refuse(*arguments: object) -> None:
+    raise OSError("no room")
+
+
+def test_a_crash_after_every_operation() -> None:
+    """Whatever was synced is there, and nothing that never was."""
+    fs = CrashFileSystem()
+    node: Node | None = None
+    checked = 0
+
+    def crash(what: str) -> None:
+        nonlocal checked
+        checked += 1
+        if node is None:
+            return
+        synced = node.log.log.recovery_point
+        for variant in (None, checked, -checked):
+            check(fs.after_crash(variant), synced, node.image.features.get("f", 0) + 1)
+        check(fs.after_crash(keep=True), synced, node.image.features.get("f", 0) + 1)
+
+    fs.on_operation = crash
+    settings = {"log_max_record_bytes_between_snapshots": "1000", "max_retention_bytes": "1500"}
+    node = Node(fs, "/data/logs", **settings)
+    for _ in range(3):
+        node.change(30)
+        node.logs.on_deadline(node.now + 120_000)  # removes what was deleted
+        node.restart()
+    assert node.log.log.log_start_offset > 50
+    assert checked > 200
+
+
+def check(fs: CrashFileSystem, synced: int, most: int) -> None:
+    node = Node(fs, "/data/logs")
+    level = node.image.features.get("f", 0)
+    # each change is one record, and each start one more
+    assert level <= most
+    assert node.log.log.log_end_offset > synced
+    assert all(each.end_offset >= node.log.log.log_start_offset for each in node.log.snapshots)
+    assert level >= synced - node.log.epoch
