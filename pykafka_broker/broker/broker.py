@@ -90,6 +90,7 @@ class Broker:
             thread_pool=self.thread_pool,
         )
         self.logs.on_offline = self._forget_lost
+        self.logs.on_committed = self.purgatory.touch
         self.logs.start(now)
         self._with_deadlines(self.logs)
         self.metadata = MetadataPublisher(self)

@@ -8,11 +8,15 @@ unnoticed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
+
+# The disk is well, there is only no room (or no descriptor) at the moment: appends fail, reads go on.
+PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class FileStat(NamedTuple):

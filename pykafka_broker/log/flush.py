@@ -2,7 +2,8 @@
 
 Rule: what lies below `recovery_point` outlives a power cut: the batches, and for segments that are complete also their
 indexes and the producer snapshot after them. One sync runs at a time for a log; everybody who asks meanwhile shares the
-next one (group commit).
+next one (group commit). A sync that fails is never tried again: the system may have dropped the pages that it could not
+write, and would call the next one a success. Only what failed before any sync, for want of a descriptor, is.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable
+from typing import NamedTuple
 
 from pykafka_broker.log.checkpoints import PARTITION_METADATA
-from pykafka_broker.log.filesystem import FileHandle, FileSystem
+from pykafka_broker.log.filesystem import PASSING, FileHandle, FileSystem
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.partition_log import PartitionLog
@@ -33,17 +35,18 @@ class FlushJob:
         self._offset = log.log_end_offset
         self._truncations = log.truncations
         self._handles, self._paths = _unsynced_files(log, closed)
+        self._segments, log.unsynced_segments = log.unsynced_segments, []
         self._directories = [log.directory, os.path.dirname(log.directory)] if log.directory_dirty else []
         log.directory_dirty = False
 
     def run(self) -> None:
         for handle in self._handles:
-            handle.sync()
+            _sync(handle)
         for path in self._paths:
             with contextlib.suppress(FileNotFoundError):  # replaced by a newer one meanwhile, or never there
-                self._fs.open(path).sync()
+                _sync(self._fs.open(path))
         for path in self._directories:
-            self._fs.sync_directory(path)
+            _sync_directory(self._fs, path)
 
     def apply(self) -> None:
         # what was written again after a truncation is not what this has synced
@@ -51,7 +54,33 @@ class FlushJob:
         self._flusher.done(self._offset if same else 0, self._now)
 
     def failed(self, error: OSError) -> None:
+        log = self._flusher.log
+        log.directory_dirty = True
+        log.unsynced_segments += self._segments
         self._flusher.failed(error)
+
+
+def _sync(handle: FileHandle) -> None:
+    try:
+        handle.sync()
+    except OSError as error:
+        raise _for_good(error) from error
+
+
+def _sync_directory(fs: FileSystem, path: str) -> None:
+    try:
+        fs.sync_directory(path)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise  # it could not even be opened
+        raise _for_good(error) from error
+
+
+def _for_good(error: OSError) -> OSError:
+    """A sync that found no room does not pass as a write that found none does: what was lost can't be known."""
+    if error.errno not in PASSING:
+        return error
+    return OSError(errno.EIO, f"sync failed: {error.strerror}", error.filename)
 
 
 class DirectorySyncJob:
@@ -83,6 +112,11 @@ def _unsynced_files(log: PartitionLog, closed: bool) -> tuple[list[FileHandle], 
             handles.append(segment.transactions.file.handle())
         if segment.base_offset > log.recovery_point:
             paths.append(f"{log.directory}/{snapshot_name(segment.base_offset)}")
+    for segment in log.unsynced_segments:
+        if segment.base_offset < log.segments.floor(log.recovery_point).base_offset and segment in log.segments:
+            # its batches were synced while it was the active one
+            handles += [file.handle() for file in segment.files()[1:] if file.exists()]
+            paths.append(f"{log.directory}/{snapshot_name(log.segments.after(segment).base_offset)}")
     if closed:
         paths.append(f"{log.directory}/{snapshot_name(log.log_end_offset)}")
     if log.directory_dirty:
@@ -101,26 +135,54 @@ def close_log(log: PartitionLog, now: int) -> None:
     log.close()
 
 
-class Flusher:
-    """The syncs of one log."""
+class _Waiting(NamedTuple):
+    offset: int  # where the log ended
+    waiter: Waiter
 
-    __slots__ = ("_running", "_submit", "_waiting", "log")
+
+class Flusher:
+    """The syncs of one log, and who waits for them."""
+
+    __slots__ = ("_again", "_committing", "_running", "_submit", "_syncing", "log")
 
     def __init__(self, log: PartitionLog, submit: Submit) -> None:
         self.log = log
         self._submit = submit
         self._running = False
-        self._waiting: list[tuple[int, Waiter]] = []
+        self._again = False  # something was asked for that the running sync may not have in it
+        self._syncing: list[_Waiting] = []
+        self._committing: list[_Waiting] = []  # for the high watermark
 
     def request(self, now: int, waiter: Waiter | None = None) -> None:
         """Sync what is in the log by now; `waiter` hears when that is done, or that it failed."""
         if waiter is not None:
-            self._waiting.append((self.log.log_end_offset, waiter))
+            self._syncing.append(_Waiting(self.log.log_end_offset, waiter))
+        if self._running:
+            self._again = True
+        else:
+            self._start(now)
+
+    def hold(self, now: int) -> None:
+        """More is unsynced than may be: see to it that it is synced."""
+        if not self._running:
+            self._start(now)
+
+    def truncated(self, offset: int) -> None:
+        """The log ends at `offset` now: whoever waits for what was behind it waits in vain."""
+        cut = [one for one in self._committing + self._syncing if one.offset > offset]
+        self._committing = [one for one in self._committing if one.offset <= offset]
+        self._syncing = [one for one in self._syncing if one.offset <= offset]
+        for one in cut:
+            one.waiter(OSError(errno.EIO, f"{self.log.topic}-{self.log.partition} was truncated to {offset}"))
+
+    def when_committed(self, offset: int, now: int, waiter: Waiter) -> None:
+        """`waiter` hears when the high watermark, which a sync holds up, gets there; or that the sync failed."""
+        self._committing.append(_Waiting(offset, waiter))
         if not self._running:
             self._start(now)
 
     def _start(self, now: int) -> None:
-        self._running = True
+        self._running, self._again = True, False
         try:
             job = FlushJob(self, now)
         except OSError as error:
@@ -131,22 +193,22 @@ class Flusher:
     def done(self, offset: int, now: int) -> None:
         self._running = False
         log = self.log
-        log.recovery_point = max(log.recovery_point, min(offset, log.log_end_offset))
-        log.last_flush_ms = now
-        ready = [waiter for wanted, waiter in self._waiting if wanted <= offset]
-        self._waiting = [(wanted, waiter) for wanted, waiter in self._waiting if wanted > offset]
-        if self._waiting:
+        log.synced_to(offset, now)
+        ready = [one.waiter for one in self._committing if one.offset <= log.high_watermark]
+        ready += [one.waiter for one in self._syncing if one.offset <= log.recovery_point]
+        self._committing = [one for one in self._committing if one.offset > log.high_watermark]
+        self._syncing = [one for one in self._syncing if one.offset > log.recovery_point]
+        if self._again or self._syncing or log.overdue:
             self._start(now)
         for waiter in ready:
             waiter(None)
 
     def failed(self, error: OSError) -> None:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            # written pages found no room and may be dropped: unlike at a write, what is lost can't be known
-            error = OSError(errno.EIO, f"sync failed: {error.strerror}", error.filename)
-        self._running = False
-        self.log.directory_dirty = True
-        waiting, self._waiting = self._waiting, []
-        self.log.listener.storage_failed(self.log, error)
-        for _, waiter in waiting:
-            waiter(error)
+        self._running = self._again = False
+        log = self.log
+        waiting = self._committing + self._syncing
+        self._committing, self._syncing = [], []
+        log.listener.storage_failed(log, error)
+        for one in waiting:
+            # a partition that has moved to another directory was synced there
+            one.waiter(error if one.offset > log.recovery_point else None)

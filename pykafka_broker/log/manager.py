@@ -20,7 +20,7 @@ from pykafka_broker.log.checkpoint_writer import CheckpointWriter
 from pykafka_broker.log.checkpoints import PARTITION_METADATA, RECOVERY_POINTS, id_text, write_partition_metadata
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.filesystem import PASSING, FileSystem
 from pykafka_broker.log.flush import DirectorySyncJob, Flusher, Waiter, close_log
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.loading import ZERO_ID, create_log, load_log
@@ -50,8 +50,7 @@ _CLOSING_THREADS = 16  # they wait for the disk, which syncs many files in littl
 METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
 _RESERVED_IDS = (99).to_bytes(16, "big")  # up to here an id means "not assigned", "lost" and the like (KIP-858)
 _OPEN_FILES = 4096
-# The disk is well, there is only no room (or no descriptor) at the moment: appends fail, reads go on.
-_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_RETRY_MS = 1000
 
 
 def _open_files() -> int:
@@ -83,6 +82,7 @@ class LogManager:
         self.directories: list[LogDirectory] = []
         self.cluster_id = ""
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] | None = None
+        self.on_committed: Callable[[PartitionLog], None] | None = None  # a sync has moved the high watermark
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self._where: dict[TopicPartition, LogDirectory] = {}
         self._flushers: dict[TopicPartition, Flusher] = {}
@@ -90,13 +90,14 @@ class LogManager:
         self._upkeep = Upkeep(self)
         self.cleaner = Cleaner(self)
         self.moves = Moves(self)
-        self._now = 0
+        self.now = 0
+        self._retry_at: int | None = None  # then what was held up by a passing trouble is synced
 
     # -- life
 
     def start(self, now: int) -> None:
         """Take the directories and put what is in them in order; `LogDirectoryError` if none of them can be used."""
-        self._now = now
+        self.now = now
         for path in self.config.data_dirs:
             directory = LogDirectory(self.fs, path)
             self.directories.append(directory)
@@ -201,13 +202,15 @@ class LogManager:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path} is offline: {directory.error}")
         path, offsets = directory.partition_path(key), directory.offsets(key)
         try:
-            log = load_log(self.files, path, topic, partition, self._config_of(topic), offsets, self._now, self)
+            log = load_log(self.files, path, topic, partition, self._config_of(topic), offsets, self.now, self)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
         except DamagedLog as damage:
             logger.error("%s-%d can't be loaded: %s", topic, partition, damage)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         self.loaded[key] = log
+        if log.overdue:  # a crash has left it in the system's memory
+            self.must_sync(log)
         return log
 
     def exists(self, topic: str, partition: int) -> bool:
@@ -326,7 +329,7 @@ class LogManager:
         """The partition is about to be in `target`: its old folder goes, for certain before the new one comes."""
         directory = self._where[key]
         self._upkeep.disown(target, key)
-        self._rename_away(key, directory, self.loaded[key], self._now)
+        self._rename_away(key, directory, self.loaded[key], self.now)
         self.fs.sync_directory(directory.path)
         directory.forget(key)
         self._where[key] = target
@@ -340,31 +343,61 @@ class LogManager:
         if isinstance(error, FileNotFoundError) and not str(error.filename).startswith(log.directory):
             return  # moved meanwhile
         self.directory_failed(self._where[key], error)
+        if error.errno in PASSING:
+            self._retry_at = self.now + _RETRY_MS
 
     def rolled(self, log: PartitionLog) -> None:
-        self.flush(log, self._now)
+        self.flush(log, self.now)
 
-    def truncating(self, log: PartitionLog) -> None:
-        directory = self._where[log.topic, log.partition]
-        self.checkpoints.now(directory.file(RECOVERY_POINTS), self._upkeep.recovery_points(directory))
+    def must_sync(self, log: PartitionLog) -> None:
+        self._flusher(log).hold(self.now)
+
+    def committed(self, log: PartitionLog) -> None:
+        if self.on_committed is not None:
+            self.on_committed(log)
+
+    def truncating(self, log: PartitionLog, offset: int) -> None:
+        self._flusher(log).truncated(offset)
+        if offset <= log.recovery_point:
+            directory = self._where[log.topic, log.partition]
+            self.checkpoints.now(directory.file(RECOVERY_POINTS), self._upkeep.recovery_points(directory))
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
-        due = self._now + log.config.file_delete_delay_ms
+        due = self.now + log.config.file_delete_delay_ms
         for segment in segments:
             self._remover.later(due, segment.remove)
 
     def flush(self, log: PartitionLog, now: int, waiter: Waiter | None = None) -> None:
         """Sync what is in the log by now, off the event loop; `waiter` hears of the end."""
+        self._flusher(log).request(now, waiter)
+
+    def when_committed(self, log: PartitionLog, offset: int, now: int, waiter: Waiter) -> None:
+        """`waiter` hears when the high watermark is at `offset`, at once if it is; or that it will not get there."""
+        if log.high_watermark >= offset:
+            waiter(None)
+        elif self.loaded.get((log.topic, log.partition)) is log:
+            self._flusher(log).when_committed(offset, now, waiter)
+        else:
+            waiter(OSError(errno.EIO, f"{log.topic}-{log.partition} is not served here any more"))
+
+    def _flusher(self, log: PartitionLog) -> Flusher:
         key = log.topic, log.partition
         flusher = self._flushers.get(key)
-        if flusher is None:
+        if flusher is None or flusher.log is not log:
             flusher = self._flushers[key] = Flusher(log, self.submit)
-        flusher.request(now, waiter)
+        return flusher
+
+    def _sync_held(self) -> None:
+        """What `flush.messages` holds up and nobody syncs, because it had failed."""
+        self._retry_at = None
+        for log in list(self.loaded.values()):
+            if log.overdue:
+                self.must_sync(log)
 
     # -- failure
 
     def directory_failed(self, directory: LogDirectory, error: OSError) -> ApiError:
-        if error.errno not in _PASSING:
+        if error.errno not in PASSING:
             self.take_offline(directory, error)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}")
 
@@ -393,11 +426,14 @@ class LogManager:
     # -- time
 
     def next_deadline(self) -> int | None:
-        deadlines = (self._upkeep.next_deadline(), self._remover.next_deadline(), self.cleaner.next_deadline())
-        return min((due for due in deadlines if due is not None), default=None)
+        cleaner = self.cleaner.next_deadline()
+        deadlines = (self._upkeep.next_deadline(), self._remover.next_deadline(), cleaner, self._retry_at)
+        return min([due for due in deadlines if due is not None], default=None)
 
     def on_deadline(self, now: int) -> None:
-        self._now = now
+        self.now = now
+        if self._retry_at is not None and self._retry_at <= now:
+            self._sync_held()
         self._upkeep.on_deadline(now)
         self._remover.on_deadline(now)
         self.cleaner.on_deadline(now)

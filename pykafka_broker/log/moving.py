@@ -248,7 +248,7 @@ class Moves:
         self.forget(move)
         final = target.partition_path(key)
         move.fs.rename(move.folder, final)
-        log.relocate(final)
+        log.relocate(final, manager.now)
         manager.submit(_SettleJob(manager, target, final))
         logger.info("%s-%d has moved to %s", *key, target.path)
 

@@ -2,7 +2,8 @@
 
 Rule: an append checks everything first, then writes once, then changes what is known. If the write fails nothing has
 happened. Readers never see past the offset they name, which the caller takes from `high_watermark` or
-`last_stable_offset`.
+`last_stable_offset`. Where `flush.messages` asks for a sync the high watermark waits for it, so that nobody sees what a
+power cut could take back.
 """
 
 from __future__ import annotations
@@ -66,8 +67,14 @@ class LogListener(Protocol):
     def rolled(self, log: PartitionLog) -> None:
         """A segment is complete and can be synced."""
 
-    def truncating(self, log: PartitionLog) -> None:
-        """Less of the log will be there than was promised: `recovery_point` says how much, and must on disk as well."""
+    def must_sync(self, log: PartitionLog) -> None:
+        """There is more unsynced than `flush.messages` allows: the high watermark stands still until it is synced."""
+
+    def committed(self, log: PartitionLog) -> None:
+        """The high watermark has moved after all."""
+
+    def truncating(self, log: PartitionLog, offset: int) -> None:
+        """The log will end at `offset`. If that is its `recovery_point` now, it must be so on disk as well."""
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
         """These segments are renamed; their files are to be removed later."""
@@ -98,6 +105,7 @@ class PartitionLog:
         "topic",
         "topic_id",
         "truncations",
+        "unsynced_segments",
     )
 
     def __init__(
@@ -128,8 +136,11 @@ class PartitionLog:
         self.producers = producers
         self.epochs = epochs
         self.log_start_offset = log_start_offset
-        self.log_end_offset = self.high_watermark = log_end_offset
+        self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point  # what lies below is synced
+        self.high_watermark = max(log_start_offset, recovery_point) if self.overdue else log_end_offset
+        producers.on_high_watermark(self.high_watermark)
+        self.unsynced_segments: list[LogSegment] = []  # complete, but their indexes are not on disk for certain
         self.truncations = 0
         self.sole_replica = True  # then what is appended is committed; replication moves the high watermark itself
         self.last_flush_ms = now
@@ -143,6 +154,11 @@ class PartitionLog:
     @property
     def size_bytes(self) -> int:
         return self.segments.size_bytes
+
+    @property
+    def overdue(self) -> bool:
+        """Whether more is unsynced than `flush.messages` allows."""
+        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     @property
     def last_stable_offset(self) -> int:
@@ -240,9 +256,11 @@ class PartitionLog:
             self.producers.apply_marker(marker)
         elif header.producer_id >= 0:
             self.producers.apply(header, base_offset)
-        self.log_end_offset = last_offset + 1
-        if self.sole_replica:
-            self.advance_high_watermark(last_offset + 1)
+        self.log_end_offset = end = last_offset + 1
+        if end - self.recovery_point >= self.config.flush_messages:
+            self.listener.must_sync(self)
+        elif self.sole_replica:
+            self.advance_high_watermark(end)
         return AppendInfo(base_offset, last_offset, timestamp, self.log_start_offset)
 
     def _append_marker(self, segment: LogSegment, batch: bytearray | memoryview, marker: EndTransactionMarker) -> None:
@@ -273,6 +291,7 @@ class PartitionLog:
             with contextlib.suppress(OSError):
                 segment.preallocate(self.config.segment_bytes)
         self.directory_dirty = True
+        self.unsynced_segments.append(active)
         self.segments.add(segment)
         self.listener.rolled(self)
         return segment
@@ -312,6 +331,15 @@ class PartitionLog:
         assert self.log_start_offset <= offset <= self.log_end_offset
         self.high_watermark = offset
         self.producers.on_high_watermark(offset)
+
+    def synced_to(self, offset: int, now: int) -> None:
+        """What lies below outlives a power cut from now on, so it may be read."""
+        self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
+        self.last_flush_ms = now
+        committed = self.recovery_point if self.overdue else self.log_end_offset
+        if self.sole_replica and committed > self.high_watermark:
+            self.advance_high_watermark(committed)
+            self.listener.committed(self)
 
     def storage_error(self, error: OSError) -> ApiError:
         """What a request is told when the disk failed it."""
@@ -405,7 +433,7 @@ class PartitionLog:
         for segment in self.segments:
             segment.move_to(directory)
 
-    def relocate(self, directory: str) -> None:
+    def relocate(self, directory: str, now: int) -> None:
         """Go on with a synced copy in another folder; whoever reads from the old files keeps them."""
         self.directory = directory
         self.epochs.rename(f"{directory}/{EPOCHS_FILE}")
@@ -415,7 +443,8 @@ class PartitionLog:
                 for each in self.segments
             ]
         )
-        self.recovery_point = self.log_end_offset
+        self.unsynced_segments.clear()
+        self.synced_to(self.log_end_offset, now)
 
     def seal(self) -> None:
         """Complete the files that say what is in the log."""

@@ -52,6 +52,10 @@ class Segments:
         """The segment that holds `offset` and all after it."""
         return self._all[max(0, self.number_of(offset)) :]
 
+    def after(self, segment: LogSegment) -> LogSegment:
+        """The one that follows it."""
+        return self._all[self.number_of(segment.base_offset) + 1]
+
     def upper_offset(self, number: int, log_end_offset: int) -> int:
         """Where the range of that segment ends."""
         return self._bases[number + 1] if number + 1 < len(self._bases) else log_end_offset

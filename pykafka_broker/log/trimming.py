@@ -80,9 +80,8 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     if offset >= log.log_end_offset:
         return
     log.truncations += 1
-    if offset < log.recovery_point:
-        log.recovery_point = offset
-        log.listener.truncating(log)
+    log.recovery_point = min(log.recovery_point, offset)
+    log.listener.truncating(log, offset)
     later = [segment for segment in log.segments if segment.base_offset >= offset]
     if len(later) == len(log.segments):
         later.pop(0)

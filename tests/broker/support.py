@@ -32,6 +32,7 @@ class LightBroker:
             OsFileSystem(), self.config, new_uuid=lambda: next(ids).to_bytes(16, "big"), topic_config=self.topic_config
         )
         self.purgatory = Purgatory()
+        self.logs.on_committed = self.purgatory.touch
         sessions = itertools.count(100)
         self.fetch_sessions = FetchSessionCache(10, 120_000, lambda: next(sessions))
         self.overrides: dict[str, dict[str, str]] = {}

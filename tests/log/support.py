@@ -10,6 +10,7 @@ from pathlib import Path
 from pykafka_broker.config import BrokerConfig, TopicConfig
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import Buffer, DiskUsage, FileHandle, FileLock, FileStat, FileSystem, OsFileSystem
+from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.loading import Offsets, create_log, load_log
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
@@ -68,8 +69,9 @@ class Listener:
 
     def __init__(self) -> None:
         self.errors: list[OSError] = []
-        self.rolls = self.truncations = 0
+        self.rolls = self.truncations = self.must_syncs = 0
         self.deleted: list[LogSegment] = []
+        self.commits: list[int] = []
 
     def storage_failed(self, log: PartitionLog, error: OSError) -> None:
         self.errors.append(error)
@@ -77,7 +79,13 @@ class Listener:
     def rolled(self, log: PartitionLog) -> None:
         self.rolls += 1
 
-    def truncating(self, log: PartitionLog) -> None:
+    def must_sync(self, log: PartitionLog) -> None:
+        self.must_syncs += 1
+
+    def committed(self, log: PartitionLog) -> None:
+        self.commits.append(log.high_watermark)
+
+    def truncating(self, log: PartitionLog, offset: int) -> None:
         self.truncations += 1
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
@@ -109,6 +117,22 @@ def kafka_data(path: Path) -> Path:
     with tarfile.open(DATA / "kafka-4.3.1.tar.gz") as archive:
         archive.extractall(path, filter="data")
     return path
+
+
+class Deferred:
+    """Keeps jobs until told to run them."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def submit(self, job: Job) -> None:
+        self.jobs.append(job)
+
+    def run(self) -> int:
+        jobs, self.jobs = self.jobs, []
+        for job in jobs:
+            run_inline(job)
+        return len(jobs)
 
 
 Rule = Callable[[str, str], OSError | None]

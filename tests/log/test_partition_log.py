@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import check_crc, iter_batches, read_header
-from tests.log.support import NOW, FailingFileSystem, batch, marker, new_log, reopen
+from tests.log.support import NOW, FailingFileSystem, Listener, batch, marker, new_log, reopen
 
 
 def read_all(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20) -> list[tuple[int, int]]:
@@ -438,3 +440,15 @@ def test_leader_epochs_are_rebuilt_at_load(tmp_path: Path, content: bytes | None
     log = reopen(log)
     assert log.epochs.entries == expected
     assert file.read_bytes() == b"0\n3\n0 0\n1 17\n2 34\n"
+
+
+def test_a_transaction_that_ended_before_the_log_was_loaded_is_stable(tmp_path: Path) -> None:
+    """Also where no snapshot says so and the batches are read again."""
+    log = new_log(tmp_path)
+    log.append(batch(2, producer_id=1, epoch=0, transactional=True), NOW, origin=Origin.COORDINATOR)
+    log.append(marker(1, 0, commit=True), NOW, origin=Origin.COORDINATOR)
+    log.close()
+    (tmp_path / "t-0" / f"{3:020d}.snapshot").unlink()
+    offsets = Offsets(0, 3)
+    again = load_log(FileCache(log.files.fs), log.directory, "t", 0, log.config, offsets, NOW, Listener())
+    assert again.last_stable_offset == again.high_watermark == 3

@@ -1,8 +1,8 @@
 """Produce v0-v13.
 
 Behaviour: partitions are served one by one, each with its own error. `acks` 0 has no answer, and an error closes the
-connection, which is how such a client learns of it; 1 and -1 (all) are answered when the records are committed, or on
-disk where the topic flushes every message.
+connection, which is how such a client learns of it; 1 and -1 (all) are answered when the records are committed, which
+they are after the sync where `flush.messages` asks for one; a duplicate of a batch that is not yet committed waits too.
 Versions: 0-2 carry message sets of format v0 and v1, 3 record batches v2 and transactional ids, 5 answers the log start
 offset, 7 allows zstd (KIP-110), 8 names bad records (KIP-467), 10 the current leader, 12 lets a transactional producer
 add partitions by producing (KIP-890), 13 topic ids (KIP-516).
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM = 13
 INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themselves when they write internal topics
+Uncommitted = tuple[PartitionLog, int, PartitionProduceResponse]  # with the offset that makes it an answer
 _ATTRIBUTES_LOW_BYTE = 22
 _REFUSALS_OF_A_LOG = frozenset(
     {
@@ -50,7 +51,7 @@ _REFUSALS_OF_A_LOG = frozenset(
 def produce(broker: Broker, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Parked | None:
     refused = _refused(request)
     uses_ids = context.api_version >= TOPIC_IDS_FROM
-    unflushed: list[tuple[PartitionLog, PartitionProduceResponse]] = []
+    uncommitted: list[Uncommitted] = []
     responses = []
     for topic in request.topic_data:
         name, unknown = topic.name, None
@@ -64,7 +65,7 @@ def produce(broker: Broker, context: RequestContext, request: ProduceRequest) ->
             try:
                 if refused or unknown:
                     raise refused or unknown  # type: ignore[misc]
-                answer = _append(broker, context, request, name, one.index, one.records, unflushed)
+                answer = _append(broker, context, request, name, one.index, one.records, uncommitted)
             except ApiError as error:
                 answer = _failure(broker, name, one.index, error)
             except OSError as error:
@@ -75,7 +76,7 @@ def produce(broker: Broker, context: RequestContext, request: ProduceRequest) ->
         _close_on_failure(responses)
         return None
     response = ProduceResponse(responses=responses)
-    return _answered_when_flushed(broker, context, response, unflushed) if unflushed else response
+    return _answered_when_committed(broker, context, response, uncommitted) if uncommitted else response
 
 
 def _append(
@@ -85,7 +86,7 @@ def _append(
     topic: str,
     partition: int,
     records: Buffer | None,
-    unflushed: list[tuple[PartitionLog, PartitionProduceResponse]],
+    uncommitted: list[Uncommitted],
 ) -> PartitionProduceResponse:
     log = broker.partition_log(topic, partition)
     if broker.is_internal(topic) and context.client_id != INTERNAL_TOPICS_CLIENT:
@@ -99,7 +100,6 @@ def _append(
         appended = log.append(batch, context.now, header=header, verified=verified)
     else:
         appended = log.append(batch, context.now, header=header)
-    broker.purgatory.touch(log)
     answer = PartitionProduceResponse(
         index=partition,
         base_offset=appended.base_offset,
@@ -107,22 +107,21 @@ def _append(
         log_append_time_ms=appended.max_timestamp if appended.duplicate else log_append_time,
         log_start_offset=appended.log_start_offset,
     )
-    if log.log_end_offset - log.recovery_point >= config.flush_messages:
-        unflushed.append((log, answer))
+    if log.high_watermark > appended.last_offset:
+        broker.purgatory.touch(log)
+    else:
+        uncommitted.append((log, appended.last_offset + 1, answer))
     return answer
 
 
-def _answered_when_flushed(
-    broker: Broker,
-    context: RequestContext,
-    response: ProduceResponse,
-    unflushed: list[tuple[PartitionLog, PartitionProduceResponse]],
+def _answered_when_committed(
+    broker: Broker, context: RequestContext, response: ProduceResponse, uncommitted: list[Uncommitted]
 ) -> Parked:
     """The answer waits until these logs are synced; producers that ask meanwhile share the next sync."""
     parked = Parked(None)
-    waiting = len(unflushed)
+    waiting = len(uncommitted)
 
-    def flushed(answer: PartitionProduceResponse, error: OSError | None) -> None:
+    def committed(answer: PartitionProduceResponse, error: OSError | None) -> None:
         nonlocal waiting
         if error is not None:
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -132,8 +131,8 @@ def _answered_when_flushed(
         if not waiting:
             parked.complete(response)
 
-    for log, answer in unflushed:
-        broker.logs.flush(log, context.now, partial(flushed, answer))
+    for log, end, answer in uncommitted:
+        broker.logs.when_committed(log, end, context.now, partial(committed, answer))
     return parked
 
 

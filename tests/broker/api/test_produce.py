@@ -10,7 +10,7 @@ import pytest
 from pykafka_broker.broker.api.produce import produce
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.errors import FrameError
-from pykafka_broker.log.jobs import Job
+from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -189,6 +189,40 @@ class TestFlush:
         jobs[0].failed(OSError(5, "Input/output error"))
         answer = parked.reply.responses[0].partition_responses[0]
         assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+    def test_readers_see_it_after_the_sync_whatever_acks_says(self, broker: LightBroker) -> None:
+        broker.add("t", flush_messages="1")
+        jobs: list[Job] = []
+        broker.logs.submit = jobs.append
+        log = broker.partition_log("t", 0)
+        seen: list[int] = []
+        broker.purgatory.park(Parked(None, keys=(log,), poll=lambda now: seen.append(log.high_watermark)))
+        for acks in (0, 1, -1):
+            produce(broker, broker.context(ApiKey.PRODUCE, 9), asked({0: batch(b"x")}, acks=acks))  # type: ignore[arg-type]
+        broker.purgatory.settle(5)
+        assert (seen, log.high_watermark) == ([], 0)
+        while jobs:
+            run_inline(jobs.pop(0))
+        broker.purgatory.settle(6)
+        assert (seen, log.high_watermark) == ([3], 3)
+
+    def test_a_duplicate_is_not_acknowledged_before_its_sync(self, broker: LightBroker) -> None:
+        broker.add("t", flush_messages="1")
+        jobs: list[Job] = []
+        broker.logs.submit = jobs.append
+        first, again = (
+            produce(
+                broker,  # type: ignore[arg-type]
+                broker.context(ApiKey.PRODUCE, 9),
+                asked({0: batch(b"x", producer_id=9, producer_epoch=0, base_sequence=0)}),
+            )
+            for _ in range(2)
+        )
+        assert isinstance(first, Parked)
+        assert isinstance(again, Parked)
+        assert (first.done, again.done, len(jobs)) == (False, False, 1)
+        run_inline(jobs[0])
+        assert [one.reply.responses[0].partition_responses[0].base_offset for one in (first, again)] == [0, 0]
 
 
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1)])

@@ -1,0 +1,229 @@
+"""`flush.messages`: nobody sees what a power cut could take back, and a sync that failed is never called a success."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.protocol.errors import ErrorCode
+from tests.log.support import NOW, TOPIC_ID, Deferred, FailingFileSystem, batch, manager, marker, topic_config
+
+Heard = list[OSError | None]
+
+
+class Disk:
+    """A log whose syncs take place when the test says so."""
+
+    def __init__(self, path: Path, **overrides: object) -> None:
+        self.path = path
+        self.fs = FailingFileSystem()
+        self.jobs = Deferred()
+        self.config = topic_config(**{"flush_messages": 1, **overrides})
+        self.committed: list[int] = []
+        self.logs = self.open()
+        self.log = self.logs.create("t", 0, TOPIC_ID, NOW)
+
+    def open(self) -> LogManager:
+        logs = manager(self.path, self.fs)
+        logs.topic_config = lambda topic: self.config
+        logs.submit = self.jobs.submit
+        logs.on_committed = lambda log: self.committed.append(log.high_watermark)
+        logs.start(NOW)
+        return logs
+
+    def append(self, count: int = 1, **options: int) -> Heard:
+        appended = self.log.append(batch(count, **options), NOW)
+        return self.wait(appended.last_offset + 1)
+
+    def wait(self, offset: int) -> Heard:
+        heard: Heard = []
+        self.logs.when_committed(self.log, offset, NOW, heard.append)
+        return heard
+
+
+def ends(log: PartitionLog) -> tuple[int, int, int]:
+    return log.high_watermark, log.recovery_point, log.log_end_offset
+
+
+def test_nothing_is_seen_before_its_sync(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    first, second = disk.append(), disk.append(2)
+    assert ends(disk.log) == (0, 0, 3)
+    assert disk.log.read(0, 1 << 20, disk.log.high_watermark) is None
+    disk.jobs.run()  # began when the first batch came
+    assert (ends(disk.log), first, second) == ((1, 1, 3), [None], [])
+    disk.jobs.run()
+    assert (ends(disk.log), second) == ((3, 3, 3), [None])
+    assert disk.committed == [1, 3]
+    assert disk.wait(3) == [None]
+    assert disk.jobs.run() == 0
+
+
+def test_between_two_syncs_records_are_seen_at_once(tmp_path: Path) -> None:
+    """As with Kafka, which syncs in the append that makes it so many, and not in the others."""
+    disk = Disk(tmp_path, flush_messages=3)
+    assert (disk.append(), disk.append()) == ([None], [None])
+    assert ends(disk.log) == (2, 0, 2)
+    third, fourth = disk.append(), disk.append()
+    assert (ends(disk.log), third, fourth) == ((2, 0, 4), [], [])
+    assert disk.jobs.run() == 1
+    assert (ends(disk.log), third, fourth) == ((4, 3, 4), [None], [None])
+    assert disk.jobs.run() == 0
+
+
+def test_a_duplicate_waits_for_the_sync_of_its_first_append(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    options = {"producer_id": 1, "epoch": 0, "sequence": 0}
+    first, again = disk.append(**options), disk.append(**options)
+    assert (disk.log.log_end_offset, first, again) == (1, [], [])
+    disk.jobs.run()
+    assert (first, again, disk.append(**options)) == ([None], [None], [None])
+
+
+def test_a_transaction_ends_for_readers_when_its_marker_is_synced(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    log = disk.log
+    log.append(batch(2, producer_id=1, epoch=0, transactional=True), NOW, origin=Origin.COORDINATOR)
+    disk.jobs.run()
+    assert (log.high_watermark, log.last_stable_offset) == (2, 0)
+    log.append(marker(1, 0, commit=True), NOW, origin=Origin.COORDINATOR)
+    assert (log.high_watermark, log.last_stable_offset) == (2, 0)
+    disk.jobs.run()
+    assert (log.high_watermark, log.last_stable_offset) == (3, 3)
+
+
+def test_records_are_deleted_up_to_the_high_watermark_only(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, retention_ms=1, segment_bytes=200)
+    disk.append()
+    disk.jobs.run()
+    disk.append(5)
+    with pytest.raises(ApiError) as caught:
+        disk.log.delete_records_before(2)
+    assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    disk.log.retain(NOW + 1_000_000)
+    assert disk.log.log_start_offset <= disk.log.high_watermark == 1
+    disk.log.delete_records_before(1)
+    while disk.jobs.run():
+        pass
+    disk.log.delete_records_before(6)
+    assert disk.log.log_start_offset == 6
+
+
+def test_a_failed_sync_acknowledges_nothing_ever(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    heard = disk.append()
+    disk.fs.failures = {"sync .log": errno.EIO}
+    disk.jobs.run()
+    (error,) = heard
+    assert error is not None
+    assert error.errno == errno.EIO
+    disk.fs.failures = {}  # the system has dropped the pages: the next sync would succeed
+    disk.fs.calls.clear()
+    assert not disk.logs.directories[0].online
+    assert disk.wait(1) != [None]
+    disk.logs.on_deadline(NOW + 100_000)
+    disk.logs.shutdown(NOW)
+    assert disk.jobs.run() == 0
+    assert [call for call in disk.fs.calls if call.startswith("sync")] == []
+    assert not (tmp_path / "logs/.kafka_cleanshutdown").exists()
+    assert disk.log.high_watermark == 0
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.ENOMEM])
+@pytest.mark.parametrize("what", ["sync .log", "sync_directory"])
+def test_a_sync_without_room_is_as_bad(tmp_path: Path, number: int, what: str) -> None:
+    disk = Disk(tmp_path)
+    heard = disk.append()
+    disk.fs.failures = {what: number}
+    disk.jobs.run()
+    assert heard != [None]
+    assert not disk.logs.directories[0].online
+
+
+def test_a_sync_that_found_no_descriptor_is_tried_again(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    heard = disk.append()
+    disk.fs.failures = {"open partition.metadata": errno.EMFILE}
+    disk.jobs.run()
+    assert heard != [None]
+    assert disk.logs.directories[0].online
+    assert ends(disk.log) == (0, 0, 1)
+    disk.fs.failures = {}
+    disk.logs.on_deadline(disk.logs.next_deadline() or 0)
+    disk.jobs.run()
+    assert ends(disk.log) == (1, 1, 1)
+    assert disk.committed == [1]
+
+
+def test_whoever_waits_for_what_is_truncated_is_told(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    kept, cut = disk.append(), disk.append()
+    disk.log.truncate_to(1)
+    again = disk.append()
+    assert (kept, [error is not None for error in cut], again) == ([], [True], [])
+    while disk.jobs.run():
+        pass
+    assert (kept, len(cut), again, ends(disk.log)) == ([None], 1, [None], (2, 2, 2))
+
+
+def test_after_a_crash_nothing_is_seen_before_its_sync_either(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    disk.append()
+    disk.append()
+    disk.logs.directories[0].release()
+    disk.jobs = Deferred()
+    log = disk.open().get("t", 0)
+    assert ends(log) == (0, 0, 2)
+    disk.jobs.run()
+    assert ends(log) == (2, 2, 2)
+
+
+def test_what_comes_during_a_sync_is_in_the_next(tmp_path: Path) -> None:
+    """Also if nobody waits for it: the metadata log and complete segments are synced like that."""
+    disk = Disk(tmp_path, flush_messages=1 << 40)
+    disk.append()
+    disk.logs.flush(disk.log, NOW)
+    disk.append()
+    disk.logs.flush(disk.log, NOW)
+    disk.jobs.run()
+    disk.jobs.run()
+    assert ends(disk.log) == (2, 2, 2)
+
+
+def test_the_indexes_of_a_complete_segment_are_synced(tmp_path: Path) -> None:
+    """Its batches may all have been synced while it was the active one."""
+    disk = Disk(tmp_path, segment_bytes=400, index_interval_bytes=0)
+    for _ in range(4):
+        disk.append(1, size=20)
+        disk.jobs.run()
+    disk.log.roll(NOW)
+    disk.fs.calls.clear()
+    while disk.jobs.run():
+        pass
+    synced = {call.rpartition("/")[2] for call in disk.fs.calls if call.startswith("sync ")}
+    base = f"{disk.log.segments[len(disk.log.segments) - 2].base_offset:020d}"
+    assert {f"{base}.index", f"{base}.timeindex", f"{4:020d}.snapshot"} <= synced
+
+
+def test_a_moved_log_is_committed(tmp_path: Path) -> None:
+    fs, jobs = FailingFileSystem(), Deferred()
+    logs = manager(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
+    logs.topic_config = lambda topic: topic_config(flush_messages=1)
+    logs.submit = jobs.submit
+    logs.start(NOW)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(), NOW)
+    heard: Heard = []
+    logs.when_committed(log, 1, NOW, heard.append)
+    other = next(each for each in logs.directories if each is not logs.directory_of(("t", 0)))
+    logs.moves.start(("t", 0), other)
+    assert (log.high_watermark, logs.directory_of(("t", 0))) == (1, other)
+    while jobs.run():
+        pass
+    assert heard == [None]
+    assert all(each.online for each in logs.directories)
