@@ -1,0 +1,36 @@
+"""Makes sequences. Rule: an area knows the requests of its field and how they go wrong; most are right, since an error
+early in a sequence hides what comes after it. Areas are mixed, since brokers differ where fields meet.
+"""
+
+from __future__ import annotations
+
+import random
+
+from interop.differential.making import admin, configs, groups, log, offsets, topics, transactions
+from interop.differential.making.maker import Area, Maker, Versions
+from interop.differential.steps import Step
+
+AREAS: dict[str, Area] = {
+    "topics": topics.AREA,
+    "configs": configs.AREA,
+    "log": log.AREA,
+    "transactions": transactions.AREA,
+    "groups": groups.AREA,
+    "consumers": groups.CONSUMERS,
+    "offsets": offsets.AREA,
+    "admin": admin.AREA,
+}
+LENGTH = 40
+
+
+def sequence(seed: int, versions: Versions, only: list[str] | None = None, length: int = LENGTH) -> list[Step]:
+    """The first steps make what the others need."""
+    rng = random.Random(seed)
+    maker = Maker(rng, versions)
+    chosen = rng.sample(only or list(AREAS), min(len(only or AREAS), rng.choice((1, 1, 2, 3))))
+    steps = [step for name in chosen for step in AREAS[name].start(maker)]
+    while len(steps) < length:
+        area = AREAS[rng.choice(chosen)]
+        kinds, weights = zip(*area.kinds, strict=True)
+        steps += rng.choices(kinds, weights)[0](maker)
+    return steps

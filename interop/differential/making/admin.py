@@ -1,0 +1,183 @@
+"""What administrators ask: cluster, quotas, ACLs, tokens, credentials, features, coordinators, what is unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interop.differential.making import topics
+from interop.differential.making.maker import Area, Maker
+from interop.differential.steps import BY_NAME, Step
+
+QUOTAS = (
+    "producer_byte_rate",
+    "consumer_byte_rate",
+    "request_percentage",
+    "controller_mutation_rate",
+    "connection_creation_rate",
+)
+
+
+def cluster(maker: Maker) -> list[Step]:
+    version = maker.version("DescribeCluster")
+    fields: dict[str, Any] = {"include_cluster_authorized_operations": maker.often(0.5)}
+    if version >= 1:
+        fields["endpoint_type"] = maker.mostly(1, 2, 0, 3)
+    if version >= 2:
+        fields["include_fenced_brokers"] = maker.often(0.5)
+    return maker.step("DescribeCluster", fields, version=version)
+
+
+def entity(maker: Maker) -> list[dict[str, Any]]:
+    user = {"entity_type": "user", "entity_name": maker.mostly("§u", None, "", share=0.8)}
+    client = {"entity_type": "client-id", "entity_name": maker.mostly("§c", None, "", share=0.8)}
+    ip = {"entity_type": "ip", "entity_name": maker.mostly("127.0.0.9", None, "not an address", share=0.8)}
+    bad = {"entity_type": maker.one("nonsense", ""), "entity_name": "x"}
+    return maker.mostly(maker.one([user], [client], [user, client], [ip]), [bad], [], [user, ip], [user, user])
+
+
+def alter_quotas(maker: Maker) -> list[Step]:
+    op = {
+        "key": maker.mostly(maker.one(*QUOTAS), "nonsense", ""),
+        "value": maker.mostly(maker.one(1000.0, 5.5, 100.0), 0.0, -1.0, 1e30),
+        "remove": maker.often(0.25),
+    }
+    entries = [{"entity": entity(maker), "ops": [op]} for _ in range(maker.one(1, 1, 2))]
+    return maker.step("AlterClientQuotas", {"entries": entries, "validate_only": maker.often(0.2)})
+
+
+def describe_quotas(maker: Maker) -> list[Step]:
+    components = [
+        {"entity_type": kind, "match_type": 0, "match": name}
+        for kind, name in maker.some([("user", "§u"), ("client-id", "§c"), ("ip", "127.0.0.9")], 2)
+    ]
+    if maker.often(0.2):
+        components = [
+            {"entity_type": maker.mostly("user", "nonsense", ""), "match_type": maker.one(1, 3, 0), "match": None}
+        ]
+    return maker.step("DescribeClientQuotas", {"components": components, "strict": maker.often(0.4)})
+
+
+def acls(maker: Maker) -> list[Step]:
+    api = maker.one("DescribeAcls", "CreateAcls", "DeleteAcls")
+    looked_for = {
+        "resource_type_filter": maker.one(1, 2, 3, 0, 99),
+        "resource_name_filter": maker.one("§a", None),
+        "principal_filter": maker.one("User:x", None),
+        "host_filter": maker.one("*", None),
+        "operation": maker.one(1, 2, 3, 0),
+        "permission_type": maker.one(1, 2, 3, 0),
+    }
+    version = maker.version(api)
+    if api == "DescribeAcls":
+        return maker.step(api, looked_for, version=version)
+    if api == "DeleteAcls":
+        return maker.step(api, {"filters": [looked_for] * maker.one(1, 2)}, version=version)
+    made = {
+        "resource_type": maker.one(2, 3, 99),
+        "resource_name": maker.one("§a", "", "kafka-cluster"),
+        "principal": maker.one("User:x", "nonsense"),
+        "host": "*",
+        "operation": maker.one(2, 3, 0),
+        "permission_type": maker.one(3, 2, 0),
+    }
+    return maker.step(api, {"creations": [made] * maker.one(1, 2)}, version=version)
+
+
+def tokens(maker: Maker) -> list[Step]:
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("CreateDelegationToken", {"max_lifetime_ms": 1000}),
+        ("RenewDelegationToken", {"hmac": {"hex": "00"}, "renew_period_ms": 5}),
+        ("ExpireDelegationToken", {"hmac": {"hex": "00"}, "expiry_time_period_ms": 5}),
+        ("DescribeDelegationToken", {"owners": maker.one(None, [])}),
+    ]
+    return maker.step(*maker.one(*asked))
+
+
+def scram(maker: Maker) -> list[Step]:
+    if maker.often(0.4):
+        users = maker.one([{"name": "§u"}], [{"name": "§u"}, {"name": "§u"}], [{"name": ""}], [{"name": "§none"}])
+        return maker.step("DescribeUserScramCredentials", {"users": users})
+    mechanism = maker.mostly(maker.one(1, 2), 0, 3, 99)
+    name = maker.mostly("§u", "", share=0.9)
+    gone = {"name": name, "mechanism": mechanism}
+    made = gone | {
+        "iterations": maker.mostly(maker.one(4096, 8192), 0, 4095, 16385, -1),
+        "salt": {"hex": "0102"},
+        "salted_password": {"hex": maker.mostly("01" * 32, "", share=0.95)},
+    }
+    fields = maker.one(
+        {"upsertions": [made]},
+        {"upsertions": [made]},
+        {"deletions": [gone]},
+        {"deletions": [gone], "upsertions": [made]},
+    )
+    return maker.step("AlterUserScramCredentials", fields)
+
+
+def features(maker: Maker) -> list[Step]:
+    version = maker.version("UpdateFeatures")
+    update: dict[str, Any] = {
+        "feature": maker.mostly(maker.one("group.version", "transaction.version", "metadata.version"), "nonsense", ""),
+        "max_version_level": maker.one(0, 1, 2, 99, -1, 20),
+    }
+    if version == 0:
+        update["allow_downgrade"] = maker.often(0.5)
+    else:
+        update["upgrade_type"] = maker.one(1, 2, 3, 0, 9)
+    fields: dict[str, Any] = {"feature_updates": [update] * maker.mostly(1, 2), "timeout_ms": 10_000}
+    if version >= 1:
+        fields["validate_only"] = True  # a feature changed would hold for all later sequences
+    return maker.step("UpdateFeatures", fields, version=version) if version else []
+
+
+def coordinator(maker: Maker) -> list[Step]:
+    version = maker.version("FindCoordinator")
+    kind = maker.mostly(maker.one(0, 1), 2, 3, -1)
+    if version < 4:
+        fields: dict[str, Any] = {"key": maker.mostly("§g", "")}
+    else:
+        fields = {"coordinator_keys": maker.mostly(["§g"], ["§g", "§x"], [], [""], ["§g", "§g"])}
+    return maker.step("FindCoordinator", fields | ({"key_type": kind} if version else {}), version=version)
+
+
+def versions(maker: Maker) -> list[Step]:
+    version = maker.mostly(maker.version("ApiVersions"), 99)
+    name = maker.mostly("differential", "", "-bad", "a b")
+    fields = (
+        {"client_software_name": name, "client_software_version": maker.mostly("1.0", "", "!")} if version >= 3 else {}
+    )
+    return maker.step("ApiVersions", fields, on="versions", version=version)
+
+
+def unknown_version(maker: Maker) -> list[Step]:
+    """A version above all that are known; the connection ends."""
+    api = maker.one("Metadata", "Fetch", "FindCoordinator", "ListGroups", "DescribeCluster", "OffsetFetch")
+    return maker.step(api, {}, on="gone", version=BY_NAME[api].max_version + maker.one(1, 50))
+
+
+def quorum(maker: Maker) -> list[Step]:
+    """The quorum's own partition is left out: what it answers about moves all the time."""
+    partition = {"partition_index": maker.mostly(0, 1, share=0.7)}
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("UnregisterBroker", {"broker_id": maker.one(77, -1)}),
+        ("AddRaftVoter", {"cluster_id": "nonsense", "voter_id": 7, "timeout_ms": 1000}),
+        ("RemoveRaftVoter", {"cluster_id": "nonsense", "voter_id": 7}),
+        ("DescribeQuorum", {"topics": [{"topic_name": maker.one("§a", ""), "partitions": [partition]}]}),
+        ("DescribeQuorum", {"topics": []}),
+    ]
+    return maker.step(*maker.one(*asked))
+
+
+def sasl(maker: Maker) -> list[Step]:
+    """On a listener that has none."""
+    handshake = Step("SaslHandshake", maker.one(0, 1), {"mechanism": maker.one("PLAIN", "")}, "sasl")
+    return [maker.one(handshake, Step("SaslAuthenticate", maker.one(0, 2), {"auth_bytes": {"hex": "00"}}, "sasl"))]
+
+
+AREA = Area(
+    topics.start,
+    [
+        (cluster, 3), (alter_quotas, 6), (describe_quotas, 5), (acls, 4), (tokens, 2), (scram, 4), (features, 3),
+        (coordinator, 4), (versions, 2), (unknown_version, 1), (quorum, 2), (sasl, 1),
+    ],
+)  # fmt: skip

@@ -1,0 +1,109 @@
+"""The two brokers and what a sequence shows of them. Rule: a difference counts only if a second run with more time
+between the steps shows it again; then steps are left out for as long as it stays.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from interop.differential.cleaning import clean
+from interop.differential.compare import class_of, found
+from interop.differential.play import Outcome, Side, lockstep
+from interop.differential.steps import Step
+
+SETTLE_S, CAREFUL_SETTLE_S = 0.04, 0.3
+CONFIG = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "share.coordinator.state.topic.num.partitions": "3",
+    # What works in the background would come at its own time.
+    "log.retention.check.interval.ms": "3600000",
+    "log.cleaner.enable": "false",
+}
+
+
+@dataclass
+class Difference:
+    """The first step whose outcomes differ."""
+
+    steps: list[Step]
+    lines: list[str]
+
+    @property
+    def kind(self) -> str:
+        return class_of(self.lines[0])
+
+    def script(self) -> str:
+        return "\n".join([*(f"  {step}" for step in self.steps), *(f"    -> {line}" for line in self.lines[:6])])
+
+
+@dataclass
+class Run:
+    """What the real Kafka said, and where this broker said something else."""
+
+    theirs: list[Outcome]
+    difference: Difference | None
+
+
+class Pair:
+    """Our broker and theirs, by address."""
+
+    def __init__(self, ours: str, theirs: str) -> None:
+        self._addresses = (ours, theirs)
+        self._numbers = itertools.count(1)
+        self.steps_played = 0
+
+    def run(self, steps: Sequence[Step], settle_s: float = SETTLE_S, to_the_end: bool = False) -> Run:
+        """Up to the first difference, unless Kafka's answers to all are wanted."""
+        prefix = f"d{next(self._numbers):05d}-"
+        sides = [Side(self._addresses[0], prefix), Side(self._addresses[1], prefix, settle_s)]
+        theirs: list[Outcome] = []
+        try:
+            for at, step in enumerate(steps):
+                self.steps_played += 1
+                answered = dict(sides[0].waiting) | {step.on: step}
+                outcomes = lockstep(sides, step)
+                theirs.append(outcomes[1])
+                lines = list(found(answered, *outcomes))
+                if lines and not to_the_end:
+                    return Run(theirs, Difference(list(steps[: at + 1]), lines))
+            return Run(theirs, None)
+        finally:
+            for side in sides:
+                side.close()
+            for address in self._addresses:
+                clean(address, prefix, steps)
+
+    def examined(self, steps: Sequence[Step]) -> Difference | None:
+        """A difference that stays, made small."""
+        first = self.run(steps).difference
+        return None if first is None else self.confirmed(first)
+
+    def confirmed(self, first: Difference) -> Difference | None:
+        again = self.run(first.steps, CAREFUL_SETTLE_S).difference
+        return self.shrunk(again) if again is not None and again.kind == first.kind else None
+
+    def shrunk(self, difference: Difference) -> Difference:
+        smallest = difference
+        size = len(smallest.steps) // 2
+        while size:
+            for candidate in without(smallest.steps, size):
+                shown = self.run(candidate, 0.1).difference
+                if shown is not None and shown.kind == difference.kind and len(shown.steps) < len(smallest.steps):
+                    smallest = shown
+                    break
+            else:
+                size //= 2
+                continue
+            size = min(size, len(smallest.steps) // 2)
+        return smallest
+
+
+def without(steps: Sequence[Step], size: int) -> Iterator[list[Step]]:
+    """The steps without so many in a row; the last one stays, since it shows the difference."""
+    for end in range(len(steps) - 1, 0, -size):
+        yield [*steps[: max(end - size, 0)], *steps[end:]]

@@ -1,0 +1,182 @@
+"""Plays sequences. Rule: both brokers get a step before either gets the next one, and an answer of one is waited for as
+soon as the other has it; a request that neither answers is parked, and its connection rests until it is answered.
+
+What a step brought is a dict: connection -> answer, since one request (a SyncGroup) can release the answers to others.
+"""
+
+from __future__ import annotations
+
+import select
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from interop.differential.steps import BY_NAME, PREFIX, Step, to_message
+from interop.differential.world import World
+from interop.raw import Closed, RawClient, framed
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from pykafka_broker.protocol.messages.request_header import RequestHeader
+from pykafka_broker.protocol.messages.response_header import ResponseHeader
+from pykafka_broker.protocol.runtime import EncodeError
+
+PARKED_AFTER_S = 0.3  # with no answer from either broker until then
+UNANSWERED_S = 0.1  # for a connection to be closed instead of an answer
+PATIENCE_S = 3.0  # for the second broker, once the first has answered
+RETRIED = {14, 15, 16, 51}  # loading, not there yet, moved, and a transaction whose markers are on their way
+RETRY_EVERY_S, RETRY_FOR_S = 0.03, 1.5
+# After these a real Kafka's broker needs a moment until it has caught up with its controller.
+CHANGES_METADATA = {
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    ApiKey.ELECT_LEADERS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+}
+CLOSED = "closed"
+PARKED = "parked"
+Outcome = dict[str, Any]
+
+
+class Side:
+    """One broker in one run of one sequence."""
+
+    def __init__(self, bootstrap_servers: str, prefix: str, settle_s: float = 0.0) -> None:
+        self.world = World(prefix)
+        self._bootstrap, self._prefix, self._settle_s = bootstrap_servers, prefix, settle_s
+        self._clients: dict[str, RawClient] = {}
+        self.waiting: dict[str, Step] = {}
+
+    def encoded(self, step: Step) -> bytes | None:
+        """The whole request; None if the version can't carry the fields. A version that nobody knows is sent with the
+        body of the nearest one."""
+        kind = BY_NAME[step.api].request_class()
+        version = max(kind.MIN_VERSION, min(step.version, kind.MAX_VERSION))
+        try:
+            body: bytes = to_message(step, self._prefix, self.world.resolve).encode(version)
+        except (EncodeError, struct.error):
+            return None
+        flexible = BY_NAME[step.api].request_header_version(version)
+        return RequestHeader(step.key, step.version, 1, "differential").encode(flexible) + body
+
+    def send(self, step: Step, request: bytes) -> None:
+        if step.on not in self._clients:
+            self._clients[step.on] = RawClient(self._bootstrap)
+        self._clients[step.on].send_bytes(framed(request))
+        if step.key != ApiKey.PRODUCE or step.fields.get("acks") != 0:
+            self.waiting[step.on] = step
+
+    def hung_up(self, on: str) -> bool:
+        """What can come of a request that has no answer: the other end closes, after an error."""
+        closed = bool(select.select([self._clients[on].socket], [], [], UNANSWERED_S)[0])
+        if closed:
+            self._clients.pop(on).close()
+        return closed
+
+    def has_answer(self, on: str, within_s: float = 0.0) -> bool:
+        return bool(select.select([self._clients[on].socket], [], [], within_s)[0])
+
+    def take(self, on: str) -> Any:
+        """The answer as plain data; asked again while it says that it is too early to ask."""
+        step, client = self.waiting.pop(on), self._clients[on]
+        request = self.encoded(step)
+        assert request is not None
+        until = time.monotonic() + RETRY_FOR_S
+        while True:
+            try:
+                answer = decoded(step, client.receive_frame())
+            except (Closed, ConnectionError):
+                self._clients.pop(on).close()
+                return CLOSED
+            if time.monotonic() > until or not _too_early(answer):
+                break
+            time.sleep(RETRY_EVERY_S)
+            client.send_bytes(framed(request))
+        self.world.learn(step, answer)
+        self._settle(step, client)
+        return self.world.plain(answer)
+
+    def _settle(self, step: Step, client: RawClient) -> None:
+        if step.key in CHANGES_METADATA:
+            time.sleep(self._settle_s)
+        elif step.key in (ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID):
+            name = (step.fields.get("transactional_id") or "").replace(PREFIX, self._prefix)
+            until = time.monotonic() + RETRY_FOR_S
+            while name and time.monotonic() < until:
+                state = client.call(DescribeTransactionsRequest([name]), 0).transaction_states[0].transaction_state
+                if not state.startswith("Prepare"):
+                    break
+                time.sleep(RETRY_EVERY_S)
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+
+def _too_early(answer: Any) -> bool:
+    codes = [getattr(answer, "error_code", 0)]
+    for name in ("groups", "coordinators", "topics", "results_by_transaction", "transaction_states", "responses"):
+        for item in getattr(answer, name, None) or ():
+            codes.append(getattr(item, "error_code", 0))
+            for partition in getattr(item, "partitions", None) or ():
+                codes.append(getattr(partition, "error_code", 0))
+    for topic in getattr(answer, "results_by_topic_v3_and_below", None) or ():
+        codes += [result.partition_error_code for result in topic.results_by_partition]
+    return any(code in RETRIED for code in codes)
+
+
+def decoded(step: Step, frame: bytes) -> Any:
+    """The answer's object. ApiVersions answers a version that it does not know in version 0."""
+    spec = BY_NAME[step.api]
+    kind = spec.response_class()
+    version = max(kind.MIN_VERSION, min(step.version, kind.MAX_VERSION))
+    if version != step.version and step.key == ApiKey.API_VERSIONS:
+        version = 0
+    _, at = ResponseHeader.read(frame, 0, spec.response_header_version(version))
+    return kind.decode(memoryview(frame)[at:], version)
+
+
+def lockstep(sides: Sequence[Side], step: Step) -> list[Outcome]:
+    """Sends to all and gathers what all have."""
+    outcomes: list[Outcome] = [{} for _ in sides]
+    requests = [side.encoded(step) for side in sides]
+    if any(step.on in side.waiting for side in sides) or None in requests:
+        return outcomes
+    for side, request in zip(sides, requests, strict=True):
+        side.send(step, request or b"")
+    if step.on not in sides[0].waiting:
+        return [{step.on: CLOSED} if side.hung_up(step.on) else {} for side in sides]
+    _gather(sides, step.on, outcomes, PARKED_AFTER_S)
+    for on in sorted({name for side in sides for name in side.waiting}):
+        if on != step.on:
+            _gather(sides, on, outcomes, 0.0)
+    return outcomes
+
+
+def _gather(sides: Sequence[Side], on: str, outcomes: list[Outcome], wait_s: float) -> None:
+    until = time.monotonic() + wait_s
+    while not any(side.has_answer(on, 0.001) for side in sides):
+        if time.monotonic() >= until:
+            return
+    for side, outcome in zip(sides, outcomes, strict=True):
+        outcome[on] = side.take(on) if side.has_answer(on, PATIENCE_S) else PARKED
+
+
+def replay(side: Side, step: Step, expected: Outcome) -> Outcome:
+    """What one broker answers where the other has answered as recorded."""
+    request = side.encoded(step)
+    if step.on in side.waiting or request is None:
+        return {}
+    side.send(step, request)
+    if step.on not in side.waiting:
+        return {step.on: CLOSED} if side.hung_up(step.on) else {}
+    found = {}
+    for on in sorted(expected):
+        found[on] = side.take(on) if on in side.waiting and side.has_answer(on, PATIENCE_S) else PARKED
+    return found

@@ -1,0 +1,57 @@
+"""Sequences with Kafka's answers, as JSON. Rule: a recording is read without the makers of sequences, so it stays
+what it is when they change; a difference that was found stays as the short sequence that showed it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from interop.differential.compare import found
+from interop.differential.play import Outcome, Side, replay
+from interop.differential.steps import Step, step_of
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was asked and what Kafka said."""
+
+    name: str
+    steps: list[Step]
+    answers: list[Outcome]
+
+
+def read(path: Path) -> list[Recording]:
+    table = json.loads(path.read_text())
+    return [
+        Recording(name, [step_of(line["ask"]) for line in lines], [line["kafka"] for line in lines])
+        for name, lines in table.items()
+    ]
+
+
+def write(path: Path, recordings: Sequence[Recording]) -> None:
+    """One line for each step, so that a difference is a line too."""
+    parts = []
+    for one in recordings:
+        pairs = zip(one.steps, one.answers, strict=True)
+        lines = [json.dumps({"ask": step.to_json(), "kafka": said}, ensure_ascii=False) for step, said in pairs]
+        parts.append(f"  {json.dumps(one.name)}: [\n    " + ",\n    ".join(lines) + "\n  ]")
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def differences(recording: Recording, bootstrap_servers: str, prefix: str) -> Iterator[str]:
+    """Where the broker answers otherwise than Kafka did, up to the first step that does."""
+    side = Side(bootstrap_servers, prefix)
+    try:
+        for at, (step, expected) in enumerate(zip(recording.steps, recording.answers, strict=True)):
+            answered = dict(side.waiting) | {step.on: step}
+            lines = list(found(answered, replay(side, step, expected), expected))
+            if lines:
+                yield from (f"step {at}, {step}\n    {line}" for line in lines)
+                return
+    finally:
+        side.close()

@@ -1,0 +1,136 @@
+"""What one broker has said so far. Rule: an id that an answer gave has the same name on both brokers, so identity is
+compared although values are not; everything else is compared as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+from interop.differential.records import plain_batches
+from interop.differential.steps import PREFIX, Step
+from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
+
+KEPT = ("producer_id", "producer_epoch", "member_id", "generation_id", "member_epoch", "session_id")
+MEMBER_ID_REQUIRED = 79
+NOW_FROM = 1_700_000_000_000  # steps write earlier times, so anything later came from a clock
+LEFT_OUT = {"throttle_time_ms"}
+UNSTEADY = {"port", "usable_bytes", "total_bytes", "finalized_features_epoch", "log_dir", "cluster_id", "directory_id"}
+UUID_TEXT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# What is given out for a reference to something that no answer has given: no broker has made it.
+NEVER = {
+    "producer_id": 987_654_321,
+    "producer_epoch": 0,
+    "member_id": "nobody",
+    "generation_id": 77,
+    "member_epoch": 77,
+    "session_id": 987_654_321,
+}
+# The answers that list all that there is, and the field that says which sequence an item belongs to.
+LISTED = {
+    "list_groups_response": "group_id",
+    "list_transactions_response": "transactional_id",
+    "list_config_resources_response": "resource_name",
+}
+OF_A_SEQUENCE = re.compile(r"d\d{5}-")
+SETS = {"configs", "synonyms", "groups", "transaction_states", "api_keys", "supported_features", "finalized_features"}
+
+
+class World:
+    """One broker, one run of one sequence."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self._given: dict[str, Any] = {}
+        self._names: dict[tuple[str, Any], str] = {}
+        self._lives: dict[str, int] = {}
+
+    def resolve(self, what: str) -> Any:
+        kind, name = what.split(" ", 1)
+        if kind == "topic_id":
+            return self._given.get(what, name.encode().ljust(16, b"\1")[:16])
+        return self._given.get(what, NEVER[kind])
+
+    def learn(self, step: Step, answer: Any) -> None:
+        named = [*(getattr(answer, "topics", None) or ()), *(getattr(answer, "responses", None) or ())]
+        for topic in named:
+            if getattr(topic, "topic_id", ZERO_UUID) != ZERO_UUID and getattr(topic, "name", None):
+                self._learn_topic(topic.name.replace(self.prefix, ""), bytes(topic.topic_id))
+        if step.keep and getattr(answer, "error_code", 0) in (0, MEMBER_ID_REQUIRED):
+            for kind in KEPT:
+                value = getattr(answer, kind, None)
+                if value not in (None, "", -1) or (kind == "member_epoch" and value == -1):
+                    self._given[f"{kind} {step.keep}"] = value
+                    if not kind.endswith(("epoch", "generation_id")):
+                        self._names.setdefault((kind, value), f"<{kind} {step.keep}>")
+
+    def _learn_topic(self, name: str, topic_id: bytes) -> None:
+        if ("topic_id", topic_id) not in self._names:
+            self._lives[name] = self._lives.get(name, 0) + 1
+            self._names["topic_id", topic_id] = f"<topic_id {name} {self._lives[name]}>"
+        self._given[f"topic_id {name}"] = topic_id
+
+    def plain(self, value: Any, field: str = "") -> Any:
+        """An answer as JSON can hold it, without what may differ and without what other sequences have made."""
+        if field == "records" and value is not None:
+            return plain_batches(value, self)
+        if isinstance(value, Fields):
+            return {s: self.plain(getattr(value, s), s) for s in type(value).__match_args__ if s not in LEFT_OUT}
+        if isinstance(value, list | tuple):
+            items = [self.plain(item, field) for item in value if not self._is_others(item)]
+            return sorted(items, key=repr) if field in SETS or _is_set(items) else items
+        return self._scalar(value, field)
+
+    def _is_others(self, item: Any) -> bool:
+        name = getattr(item, LISTED.get(type(item).__module__.rpartition(".")[2], ""), "")
+        return bool(OF_A_SEQUENCE.match(name)) and not name.startswith(self.prefix)
+
+    def _scalar(self, value: Any, field: str) -> Any:
+        if field.endswith("error_message"):  # each broker has its own words; that there are some is compared
+            return "<text>" if value else value
+        if field in UNSTEADY:
+            return f"<{field}>"
+        if field in ("member_id", "leader") and isinstance(value, str) and value:
+            return self._member(value)
+        if field == "producer_id":
+            return self._names.get((field, value), value)
+        if field == "session_id" and value != 0:
+            return "<session_id>"
+        if isinstance(value, bytes | memoryview):
+            return self._bytes(bytes(value), field)
+        if isinstance(value, str):
+            return "<path>" if field == "value" and value.startswith("/") else self._text(value)
+        if isinstance(value, int) and value >= NOW_FROM and not isinstance(value, bool) and value < 1 << 62:
+            return "<now>"
+        return value
+
+    def _member(self, value: str) -> str:
+        known = self._names.get(("member_id", value))
+        if known is None and not UUID_TEXT.search(value):
+            return self._text(value)
+        return known or self._names.setdefault(("member_id", value), f"<member {len(self._names)}>")
+
+    def _bytes(self, value: bytes, field: str) -> str:
+        if field == "topic_id" or (len(value) == 16 and ("topic_id", value) in self._names):
+            return "" if value == ZERO_UUID else self._names.get(("topic_id", value), self._unknown_id(value))
+        return value.replace(self.prefix.encode(), PREFIX.encode()).hex()
+
+    def _unknown_id(self, value: bytes) -> str:
+        """One that a step made up, or that of a topic which no answer has named yet."""
+        return value.hex() if value.endswith(b"\1") else "<topic_id>"
+
+    def _text(self, value: str) -> str:
+        text = value.replace(self.prefix, PREFIX)
+        for (kind, known), name in self._names.items():
+            if kind == "topic_id":
+                text = text.replace(base64.urlsafe_b64encode(known).decode().rstrip("="), name)
+        return text
+
+
+def _is_set(items: list[Any]) -> bool:
+    """The sizes of partitions and the parts of an assignment come from hash tables."""
+    first = items[0] if items else None
+    return isinstance(first, dict) and (
+        "partition_size" in first or first.keys() <= {"topic_id", "topic_name", "partitions"}
+    )
