@@ -19,7 +19,6 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     MemberState,
     Owned,
 )
-from pykafka_broker.coordinators.groups.consumer_target import metadata_hash
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable
 from pykafka_broker.coordinators.groups.member_clocks import MemberClocks
@@ -202,7 +201,7 @@ class ConsumerProtocol:
         for pattern in group.regexes:
             if pattern not in wanted:
                 effects.records.append(consumer_stored.regex(group_id, pattern, None))
-        new_hash = metadata_hash(self._table.topics, group.subscribed_names(left))
+        new_hash = self._table.hashes.of_group(group.subscribed_names(left))
         effects.records.append(consumer_stored.group_epoch(group_id, group.epoch + 1, new_hash))
 
     # Time

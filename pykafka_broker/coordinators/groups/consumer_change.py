@@ -15,10 +15,11 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     Target,
     topics_read,
 )
-from pykafka_broker.coordinators.groups.consumer_target import metadata_hash, next_target, topic_ids
+from pykafka_broker.coordinators.groups.consumer_target import next_target
 from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.coordinators.groups.reconciliation import OwnedTopics, Reconciliation
+from pykafka_broker.coordinators.groups.topics import topic_ids
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -59,7 +60,7 @@ class MemberChange:
     def _update_metadata(self, bump: bool) -> None:
         group = self._group
         names = self._subscribed_names()
-        new_hash = metadata_hash(self._table.topics, names)
+        new_hash = self._table.hashes.of_group(names)
         if bump or new_hash != group.metadata_hash:
             self.group_epoch += 1
             self.records.append(consumer_stored.group_epoch(group.group_id, self.group_epoch, new_hash))

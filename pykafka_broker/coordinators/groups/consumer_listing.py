@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, ConsumerMember
-from pykafka_broker.coordinators.groups.group import Topics
+from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.protocol.messages.consumer_group_describe_response import (
     Assignment,
     DescribedGroup,

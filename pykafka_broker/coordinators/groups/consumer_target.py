@@ -5,8 +5,7 @@ Rule: it is computed for one group epoch, and only what changes for a member is 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.coordinators.groups import consumer_stored
@@ -19,25 +18,8 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     frozen_target,
     topics_read,
 )
-from pykafka_broker.coordinators.groups.group import GroupTable, Topics
-
-
-def topic_ids(topics: Topics, names: Iterable[str]) -> frozenset[bytes]:
-    """The ids of those that exist."""
-    return frozenset(topic.id for name in names if (topic := topics.topics.get(name)) is not None)
-
-
-def metadata_hash(topics: Topics, names: Iterable[str]) -> int:
-    """A number that changes when a subscribed topic comes, goes or grows (KIP-1101). It is only ever compared with
-    itself, so it need not be the number that Kafka computes; 0 stands for no topics."""
-    digest = hashlib.blake2b(digest_size=8)
-    empty = True
-    for name in sorted(names):
-        topic = topics.topics.get(name)
-        if topic is not None:
-            empty = False
-            digest.update(topic.id + len(topic.partitions).to_bytes(4, "big") + name.encode())
-    return 0 if empty else int.from_bytes(digest.digest(), "big", signed=True)
+from pykafka_broker.coordinators.groups.group import GroupTable
+from pykafka_broker.coordinators.groups.topics import topic_ids
 
 
 def next_target(

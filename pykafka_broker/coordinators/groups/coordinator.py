@@ -18,12 +18,13 @@ from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
 from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
 from pykafka_broker.coordinators.groups.consumer_requests import ConsumerRequests
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, Topics
+from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
 from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.offset_requests import OffsetRequests
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
 from pykafka_broker.coordinators.groups.records import GroupReplay, group_tombstones
 from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.share import listing as share_listing
 from pykafka_broker.coordinators.share.membership import ShareMembership
 from pykafka_broker.coordinators.share.share_group import ShareGroup

@@ -7,11 +7,13 @@ answered as if the group were missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.groups.timers import Timers
+from pykafka_broker.coordinators.groups.topic_hash import TopicHashes
+from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -64,29 +66,6 @@ class Group(Protocol):
         """Raise if the group may not be deleted."""
 
 
-class Partitions(Protocol):
-    """A topic as the group coordinator sees it."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def id(self) -> bytes: ...
-
-    @property
-    def partitions(self) -> Mapping[int, Any]: ...
-
-
-class Topics(Protocol):
-    """The part of the metadata image that groups look at."""
-
-    @property
-    def topics(self) -> Mapping[str, Partitions]: ...
-
-    @property
-    def topics_by_id(self) -> Mapping[bytes, Partitions]: ...
-
-
 class GroupTable:
     """The groups and what their rules share: deadlines, settings, topics, and a source of unique ids."""
 
@@ -103,6 +82,7 @@ class GroupTable:
         self.group_config = group_config  # the overrides of a GROUP config resource
         self.groups: dict[str, Group] = {}
         self.timers = Timers()
+        self.hashes = TopicHashes(topics)
         self.metadata_version = 0  # grows with every change of the cluster's metadata
         self.newest_topic_version = 0  # the one at which the last topic was created
         self._settings: dict[frozenset[tuple[str, str]], GroupConfig] = {}

@@ -20,8 +20,8 @@ from pykafka_broker.coordinators.groups.consumer_protocol import (
     subscription_version,
     write_assignment,
 )
-from pykafka_broker.coordinators.groups.consumer_target import metadata_hash
-from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, GroupTable, Topics
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, GroupTable
+from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
@@ -104,7 +104,7 @@ class Migration:
             }
             upgraded.targets[member.member_id] = target
             upgraded.set_member(member)
-        upgraded.metadata_hash = metadata_hash(self._table.topics, upgraded.subscribed_names(upgraded.members.values()))
+        upgraded.metadata_hash = self._table.hashes.of_group(upgraded.subscribed_names(upgraded.members.values()))
         return upgraded
 
     def _target_of(self, group: ClassicGroup, member: ClassicMember) -> Target:

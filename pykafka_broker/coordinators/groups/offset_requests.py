@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pykafka_broker.coordinators.effects import Effects, KeyValue
 from pykafka_broker.coordinators.groups import stored
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, Partitions
+from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
 from pykafka_broker.coordinators.groups.offsets import CommittedOffset, OffsetStore
+from pykafka_broker.coordinators.groups.topics import Partitions
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (

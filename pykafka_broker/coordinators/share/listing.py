@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykafka_broker.coordinators.groups.group import Topics
+from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMember
 from pykafka_broker.protocol.messages.share_group_describe_response import (
     Assignment,

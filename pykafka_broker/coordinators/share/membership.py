@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.assignors import GroupSpec, MemberSpec
-from pykafka_broker.coordinators.groups.consumer_target import metadata_hash, topic_ids
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
 from pykafka_broker.coordinators.groups.member_clocks import MemberClocks
 from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.topics import topic_ids
 from pykafka_broker.coordinators.share import group_records
 from pykafka_broker.coordinators.share.assignor import assign_simple
 from pykafka_broker.coordinators.share.share_group import (
@@ -126,7 +126,7 @@ class ShareMembership:
         if epoch == target_epoch:
             bump = bump or self._assignable(group, members) != self._assigned(group)
         if bump or group.metadata_stale:
-            new_hash = metadata_hash(self._table.topics, subscribed_names(members))
+            new_hash = self._table.hashes.of_group(subscribed_names(members))
             if bump or new_hash != group.metadata_hash:
                 epoch += 1
                 effects.records.append(group_records.group_epoch(group.group_id, epoch, new_hash))
@@ -211,7 +211,7 @@ class ShareMembership:
         """Take a member out; the others share what it had from the next epoch on."""
         effects.records += group_records.member_tombstones(group.group_id, member.member_id)
         left = [one for one in group.members.values() if one is not member]
-        new_hash = metadata_hash(self._table.topics, subscribed_names(left))
+        new_hash = self._table.hashes.of_group(subscribed_names(left))
         effects.records.append(group_records.group_epoch(group.group_id, group.epoch + 1, new_hash))
         self._clocks.stop(group, member.member_id)
 

@@ -8,7 +8,6 @@ can be worked out again at any time, is kept in the group at once.
 from __future__ import annotations
 
 from pykafka_broker.coordinators.effects import Effects, KeyValue
-from pykafka_broker.coordinators.groups.consumer_target import metadata_hash
 from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.streams import stored
 from pykafka_broker.coordinators.streams.assignor import MemberSpec, assign
@@ -105,7 +104,7 @@ class MemberChange:
         ):
             return configured
         topics = self._table.topics
-        self.metadata_hash = metadata_hash(topics, required_topics(self.topology))
+        self.metadata_hash = self._table.hashes.of_group(required_topics(self.topology))
         self._bump |= self.metadata_hash != group.metadata_hash
         if configured is None or configured.metadata_hash != self.metadata_hash:
             configured = group.configured = configure(self.topology, topics, self.metadata_hash)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.groups.group import Topics
+from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.streams.topology import copartition_groups, required_topics, source_topics
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode

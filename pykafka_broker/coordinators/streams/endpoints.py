@@ -6,7 +6,7 @@ else's business.
 
 from __future__ import annotations
 
-from pykafka_broker.coordinators.groups.group import Topics
+from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.streams.group import StreamsGroup, StreamsMember
 from pykafka_broker.coordinators.streams.tasks import Tasks
 from pykafka_broker.coordinators.streams.topology import source_topics

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from pykafka_broker.coordinators.groups.epoch_group import ReconciledGroup, ReconciledMember, Since
-from pykafka_broker.coordinators.groups.group import Topics
+from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.streams.configured import ConfiguredTopology
 from pykafka_broker.coordinators.streams.tasks import NONE_OWNED, NOTHING, Owned, Target
 from pykafka_broker.coordinators.streams.topology import required_topics, topics_read

@@ -1,95 +1,12 @@
-"""A group coordinator with a log and a hand-moved clock: what the host does, in a few lines."""
+"""Machines for the tests of groups."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
-from typing import Any
 
 import pytest
 
-from pykafka_broker.config import BrokerConfig
-from pykafka_broker.coordinators.effects import Effects, KeyValue
-from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
-from pykafka_broker.coordinators.groups.group import Caller
-
-START = 1_000_000
-
-
-class Topic:
-    """A topic of so many partitions."""
-
-    def __init__(self, name: str, partitions: int) -> None:
-        self.name = name
-        self.id = name.encode().ljust(16, b".")
-        self.partitions = dict.fromkeys(range(partitions))
-
-
-class TopicTable:
-    """The part of the metadata that groups look at."""
-
-    def __init__(self) -> None:
-        self.topics: dict[str, Topic] = {}
-        self.topics_by_id: dict[bytes, Topic] = {}
-
-    def add(self, name: str, partitions: int = 1) -> bytes:
-        topic = self.topics[name] = Topic(name, partitions)
-        self.topics_by_id[topic.id] = topic
-        return topic.id
-
-
-class Machine:
-    """Appends and replays at once, and keeps what was answered."""
-
-    def __init__(self, **config: str) -> None:
-        settings = {"group.initial.rebalance.delay.ms": "0", "group.consumer.assignment.interval.ms": "0"}
-        settings |= {key.replace("_", "."): value for key, value in config.items()}
-        self.config = BrokerConfig(settings)
-        self.topics = TopicTable()
-        self.now = START
-        self.log: list[tuple[KeyValue, int]] = []  # with the producer id of a transaction's records
-        self.answers: dict[Any, Any] = {}  # to requests that waited, by token
-        self._ids = count(1)
-        self.versions = count(1)
-        self.coordinator = self._new()
-
-    def _new(self) -> GroupCoordinator:
-        return GroupCoordinator(self.config, self.topics, lambda: f"id-{next(self._ids)}")
-
-    def topic(self, name: str, partitions: int = 1) -> bytes:
-        """Create a topic, or let it grow."""
-        topic_id = self.topics.add(name, partitions)
-        self.coordinator.on_topics_changed([name], True, next(self.versions))
-        return topic_id
-
-    def run(self, effects: Effects, producer_id: int = -1) -> Any:
-        """Append, replay, answer; returns the reply."""
-        for key_value in effects.records:
-            self.coordinator.replay(*key_value, self.now, len(self.log), producer_id)
-            self.log.append((key_value, producer_id))
-        for token, reply in effects.completions:
-            assert token not in self.answers, "a request is answered once"
-            self.answers[token] = reply
-        return effects.reply
-
-    def wait(self, ms: int) -> None:
-        """Let the time pass, deadline by deadline."""
-        end = self.now + ms
-        while (due := self.coordinator.next_deadline()) is not None and due <= end:
-            self.now = max(self.now, due)
-            self.run(self.coordinator.on_deadline(self.now))
-        self.now = end
-
-    def restart(self) -> None:
-        """As after a crash: what is in the log is all that is left."""
-        self.coordinator = self._new()
-        for offset, (key_value, producer_id) in enumerate(self.log):
-            self.coordinator.replay(*key_value, self.now, offset, producer_id)
-        for effects in self.coordinator.on_loaded(list(self.coordinator.groups), self.now):
-            self.run(effects)
-
-    def caller(self, version: int) -> Caller:
-        return Caller(version, "client", "/127.0.0.1")
+from tests.coordinators.machine import Machine
 
 
 @pytest.fixture

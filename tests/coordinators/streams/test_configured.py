@@ -21,7 +21,8 @@ from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
     TopicInfo,
     Topology,
 )
-from tests.coordinators.streams.support import TopicTable, word_count
+from tests.coordinators.machine import TopicTable
+from tests.coordinators.streams.support import word_count
 
 
 def configured(topics: TopicTable, *subtopologies: Subtopology) -> ConfiguredTopology:

@@ -242,6 +242,27 @@ class ClassicMember(Actor):
         return self.ask(LeaveGroupRequest(self.group, members=identities), version)
 
 
+def joined_pair(stage: Stage, **fields: Any) -> tuple[ClassicMember, ClassicMember]:
+    """Two members that have joined; the first one leads."""
+    one, two = ClassicMember(stage, "one", **fields), ClassicMember(stage, "two", **fields)
+    one.enter()
+    one.joined()
+    two.enter()
+    one.send_join()
+    one.joined()
+    two.joined()
+    return one, two
+
+
+def stable_pair(stage: Stage, **fields: Any) -> tuple[ClassicMember, ClassicMember]:
+    """Two members with their shares; the first one leads."""
+    one, two = joined_pair(stage, **fields)
+    two.send_sync()
+    one.sync({one.member_id: b"half", two.member_id: b"other"})
+    two.receive()
+    return one, two
+
+
 class ConsumerMember(Actor):
     """A member of the consumer protocol (KIP-848)."""
 

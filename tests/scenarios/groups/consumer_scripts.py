@@ -6,14 +6,10 @@ Rule: each function is one scenario with a group of its own; read it from top to
 from __future__ import annotations
 
 from tests.scenarios.groups.actors import Actor, ClassicMember, ConsumerMember, assignment, subscription
-from tests.scenarios.groups.stage import Scenario, Stage
+from tests.scenarios.groups.stage import Stage
+from tests.scenarios.scripts import Scripts
 
-SCENARIOS: dict[str, Scenario] = {}
-
-
-def scenario(run: Scenario) -> Scenario:
-    SCENARIOS[run.__name__.replace("_", "-")] = run
-    return run
+SCENARIOS = scenario = Scripts[Stage]()
 
 
 def owned(member: ConsumerMember, topic: str, *partitions: int) -> None:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.scenarios.groups.actors import Actor, ClassicMember
-from tests.scenarios.groups.stage import Scenario, Stage
+from tests.scenarios.groups.stage import Stage
+from tests.scenarios.scripts import Scripts
 
-SCENARIOS: dict[str, Scenario] = {}
-
-
-def scenario(run: Scenario) -> Scenario:
-    SCENARIOS[run.__name__.replace("_", "-")] = run
-    return run
+SCENARIOS = scenario = Scripts[Stage]()
 
 
 @scenario

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from pykafka_broker.protocol.api_keys import SPECS
@@ -172,6 +171,3 @@ class Client:
         self.stage.lines.append(
             f"{self.name}: {self._asked[0]} " + ("waits" if self.wire.is_quiet() else "is answered")
         )
-
-
-Scenario = Callable[[Stage], None]

@@ -170,3 +170,9 @@ def _tasks(tasks: Tasks) -> list[TaskIds]:
 
 def _in_order(topics: re.Match[str]) -> str:
     return ", ".join(sorted(topics[0].split(", ")))
+
+
+def inner(s: Stage, suffix: str, partitions: int = 0, **configs: str) -> TopicInfo:
+    """An internal topic."""
+    pairs = [KeyValue(name.replace("_", "."), value) for name, value in configs.items()]
+    return TopicInfo(f"{s.world.name}-{suffix}", partitions, 0, pairs)

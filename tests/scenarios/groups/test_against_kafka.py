@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3]))
-
-from tests.scenarios.groups.local import LocalWorld
 from tests.scenarios.groups.scripts import SCENARIOS
 from tests.scenarios.groups.settings import CONFIG
 from tests.scenarios.groups.stage import Stage
+from tests.scenarios.recording import check
 
 ANSWERS = Path(__file__).with_name("answers")
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_answers_what_kafka_answers(name: str, tmp_path: Path) -> None:
-    stage = Stage(LocalWorld(tmp_path, f"{name}-000000", CONFIG))  # as long as the names at the recording
-    stage.ready()
-    SCENARIOS[name](stage)
-    assert stage.lines == json.loads((ANSWERS / f"{name}.json").read_text())
+    check(SCENARIOS, Stage, ANSWERS, name, tmp_path, CONFIG)
 
 
 def test_every_recorded_scenario_is_played() -> None:

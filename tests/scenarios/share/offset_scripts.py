@@ -16,16 +16,12 @@ from pykafka_broker.protocol.messages import (
 )
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.runtime import uuid_text
-from tests.scenarios.groups.stage import Scenario, Stage
+from tests.scenarios.groups.stage import Stage
+from tests.scenarios.scripts import Scripts
 from tests.scenarios.share.actors import ACCEPT, RELEASE, ShareAdmin
 from tests.scenarios.share.session_scripts import earliest
 
-SCENARIOS: dict[str, Scenario] = {}
-
-
-def scenario(run: Scenario) -> Scenario:
-    SCENARIOS[run.__name__.replace("_", "-")] = run
-    return run
+SCENARIOS = scenario = Scripts[Stage]()
 
 
 @scenario

@@ -5,16 +5,12 @@ Rule: each function is one scenario with a group of its own; read it from top to
 
 from __future__ import annotations
 
-from tests.scenarios.groups.stage import Scenario, Stage
+from tests.scenarios.groups.stage import Stage
+from tests.scenarios.scripts import Scripts
 from tests.scenarios.share.actors import ACCEPT, GAP, REJECT, RELEASE, RENEW
 from tests.scenarios.share.session_scripts import earliest
 
-SCENARIOS: dict[str, Scenario] = {}
-
-
-def scenario(run: Scenario) -> Scenario:
-    SCENARIOS[run.__name__.replace("_", "-")] = run
-    return run
+SCENARIOS = scenario = Scripts[Stage]()
 
 
 @scenario

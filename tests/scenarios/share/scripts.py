@@ -1,11 +1,9 @@
 """All share group scenarios, by name."""
 
-from tests.scenarios.groups.stage import Scenario
+from tests.scenarios.scripts import Scripts
 from tests.scenarios.share import group_scripts, offset_scripts, record_scripts, session_scripts
+from tests.scenarios.share.stage import ShareStage
 
-SCENARIOS: dict[str, Scenario] = {
-    **group_scripts.SCENARIOS,
-    **session_scripts.SCENARIOS,
-    **record_scripts.SCENARIOS,
-    **offset_scripts.SCENARIOS,
-}
+SCENARIOS = Scripts[ShareStage](
+    group_scripts.SCENARIOS | session_scripts.SCENARIOS | record_scripts.SCENARIOS | offset_scripts.SCENARIOS
+)

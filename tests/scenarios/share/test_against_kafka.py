@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3]))
-
-from tests.scenarios.groups.local import LocalWorld
+from tests.scenarios.recording import check
 from tests.scenarios.share.scripts import SCENARIOS
 from tests.scenarios.share.settings import CONFIG
 from tests.scenarios.share.stage import ShareStage
@@ -20,10 +16,7 @@ ANSWERS = Path(__file__).with_name("answers")
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_answers_what_kafka_answers(name: str, tmp_path: Path) -> None:
-    stage = ShareStage(LocalWorld(tmp_path, f"{name}-000000", CONFIG))  # as long as the names at the recording
-    stage.ready()
-    SCENARIOS[name](stage)
-    assert stage.lines == json.loads((ANSWERS / f"{name}.json").read_text())
+    check(SCENARIOS, ShareStage, ANSWERS, name, tmp_path, CONFIG)
 
 
 def test_every_recorded_scenario_is_played() -> None:

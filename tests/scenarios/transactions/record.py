@@ -12,7 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from tests.scenarios.transactions.script import SCENARIOS, Client
+from tests.scenarios.transactions.client import Client
+from tests.scenarios.transactions.scripts import SCENARIOS
 from tests.scenarios.transactions.talk import SocketWire
 
 ANSWERS = Path(__file__).with_name("answers.json")

@@ -15,8 +15,8 @@ from pykafka_broker.coordinators.transactions.transaction import record
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import AppendInfo, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
+from tests.scenarios.transactions.client import A0, A1, Client
 from tests.scenarios.transactions.in_process import InProcess
-from tests.scenarios.transactions.script import A0, A1, Client
 
 
 class Play(Client):
