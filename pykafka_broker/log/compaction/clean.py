@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from pykafka_broker.log.compaction.filter import BatchFilter
-from pykafka_broker.log.compaction.offset_map import OffsetMap
+from pykafka_broker.log.compaction.latest import LatestRecords
 from pykafka_broker.log.compaction.request import CleanedSegment, CleanRequest, CleanResult
-from pykafka_broker.log.compaction.spans import iter_spans, records_bytes
+from pykafka_broker.log.compaction.spans import LEAST_RECORD_BYTES, iter_spans, records_bytes
 from pykafka_broker.log.compaction.transactions import CleanedTransactions
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import Buffer, FileSystem
@@ -37,31 +37,31 @@ class PartitionCleaner:
             LogSegment(self._files, request.directory, base, size=size, now=request.now, fresh=False)
             for base, size in request.segments
         ]
-        self._offsets = OffsetMap(request.map_bytes)
+        self._latest = LatestRecords(request.map_bytes, request.first_dirty_offset, request.upper_offset)
         self._read_bytes = self._written_bytes = 0
 
     def run(self) -> CleanResult:
         request = self._request
         self._learn_keys()
-        end_offset = self._offsets.latest_offset + 1
+        end_offset = self._latest.latest_offset + 1
         transactions = CleanedTransactions()
         transactions.add_aborted(self._aborted_after(-1))
         filter_ = BatchFilter(
-            self._offsets, transactions, request.producers, end_offset, request.now, request.delete_retention_ms
+            self._latest, transactions, request.producers, end_offset, request.now, request.delete_retention_ms
         )
         cleaned = [self._clean_group(group, filter_, transactions) for group in self._groups(end_offset)]
+        dropped_keyless = self._latest.dropped_keyless + filter_.dropped_keyless
         return CleanResult(
-            cleaned, end_offset, self._read_bytes, self._written_bytes, len(self._offsets), filter_.dropped_keyless
+            cleaned, end_offset, self._read_bytes, self._written_bytes, len(self._latest), dropped_keyless
         )
 
     # -- the keys of the dirty part
 
     def _learn_keys(self) -> None:
-        """Fill the offset map from the first dirty offset on, as far as it has room."""
+        """From the first dirty offset on, as far as there is room for them."""
         start = self._request.first_dirty_offset
         transactions = CleanedTransactions()
-        offsets = self._offsets
-        offsets.latest_offset = start - 1
+        latest = self._latest
         learning = False
         for number, segment in enumerate(self._segments):
             if self._end_of(number) <= start:
@@ -72,23 +72,19 @@ class PartitionCleaner:
             for batch in self._batches(segment):
                 if batch.header.last_offset >= start and not self._learn_batch(batch, transactions):
                     return
-            offsets.latest_offset = max(offsets.latest_offset, self._end_of(number) - 1)
+            latest.latest_offset = max(latest.latest_offset, self._end_of(number) - 1)
 
     def _learn_batch(self, batch: ScannedBatch, transactions: CleanedTransactions) -> bool:
         """False if there is no room for the rest."""
-        header, offsets = batch.header, self._offsets
+        header, latest = batch.header, self._latest
         if header.is_control:
             transactions.ends_nothing(header, batch.data)
         elif not transactions.is_aborted(header):
-            base_offset, start = header.base_offset, self._request.first_dirty_offset
-            spans = iter_spans(records_bytes(batch.data, header), header.count)
-            for _, _, _, offset_delta, _, key, _ in spans:
-                offset = base_offset + offset_delta
-                if offset >= start:
-                    if key is not None and not offsets.put(key, offset):
-                        return False
-                    offsets.latest_offset = offset
-        offsets.latest_offset = header.last_offset
+            data = records_bytes(batch.data, header)
+            if not latest.has_room(min(header.count, len(data) // LEAST_RECORD_BYTES)):
+                return False
+            latest.learn(header.base_offset, iter_spans(data, header.count))
+        latest.latest_offset = header.last_offset
         return True
 
     def _aborted_after(self, offset: int) -> Iterator[AbortedTransaction]:

@@ -2,15 +2,17 @@
 
 Rule: offsets stay. A batch of which every record stays is copied as it is; one that loses some keeps its header's
 offsets and sequence numbers; one that loses all goes, unless it is the last of its producer or of this round, which
-leave an empty batch behind. Tombstones and markers get a delete horizon when they are first met and go when it has
-passed (KIP-534).
+leave an empty batch behind. Where the marks of its records tell, a batch is not read again. Tombstones and markers get
+a delete horizon when they are first met and go when it has passed (KIP-534).
 """
 
 from __future__ import annotations
 
-from pykafka_broker.log.compaction.offset_map import OffsetMap
+from collections.abc import Iterable
+
+from pykafka_broker.log.compaction.latest import GONE, TOMBSTONE, UNKNOWN, VALUE, LatestRecords
 from pykafka_broker.log.compaction.request import LastRecord
-from pykafka_broker.log.compaction.spans import Span, iter_spans, records_bytes
+from pykafka_broker.log.compaction.spans import Place, Span, iter_spans, marked_places, records_bytes
 from pykafka_broker.log.compaction.transactions import CleanedTransactions
 from pykafka_broker.log.filesystem import Buffer
 from pykafka_broker.records.builder import varint
@@ -27,13 +29,15 @@ from pykafka_broker.records.header import (
 )
 from pykafka_broker.records.record import wrap_int64
 
+_ONE_BYTE = [varint(delta) for delta in range(-64, 64)]
+
 
 class BatchFilter:
     """Decides batch by batch, in the order of the log; `round_end` is where this round of cleaning ends."""
 
     def __init__(
         self,
-        offsets: OffsetMap,
+        latest: LatestRecords,
         transactions: CleanedTransactions,
         producers: dict[int, LastRecord],
         round_end: int,
@@ -41,7 +45,7 @@ class BatchFilter:
         delete_retention_ms: int,
     ) -> None:
         self.dropped_keyless = 0
-        self._offsets = offsets
+        self._latest = latest
         self._transactions = transactions
         self._producers = producers
         self._round_end = round_end
@@ -54,15 +58,26 @@ class BatchFilter:
             return self._keep_control(header, batch)
         if self._transactions.is_aborted(header):
             return self._emptied(header)
+        marks = self._latest.marks_of(header.base_offset)
+        if marks is None or TOMBSTONE in marks or UNKNOWN in marks:
+            return self._keep_spans(header, batch, marks)
+        if VALUE not in marks:
+            return self._emptied(header)
+        if GONE not in marks:
+            return batch
+        data = records_bytes(batch, header)
+        return rewrite(header, data, marked_places(data, marks), header.delete_horizon_ms)
+
+    def _keep_spans(self, header: BatchHeader, batch: memoryview, marks: bytearray | None) -> Buffer | None:
         data = records_bytes(batch, header)
         spans = list(iter_spans(data, header.count))
-        kept = self._kept(header, spans)
+        kept = self._kept(header, spans, marks)
         if not kept:
             return self._emptied(header)
         needs_horizon = not header.has_delete_horizon and not all(has_value for *_, has_value in kept)
         if len(kept) == len(spans) and not needs_horizon:
             return batch
-        return rewrite(header, data, kept, self._new_horizon if needs_horizon else header.delete_horizon_ms)
+        return rewrite(header, data, _places(kept), self._new_horizon if needs_horizon else header.delete_horizon_ms)
 
     def _keep_control(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         ends_nothing = self._transactions.ends_nothing(header, batch)
@@ -72,22 +87,21 @@ class BatchFilter:
         if not ends_nothing or horizon is not None:
             return batch
         data = records_bytes(batch, header)
-        return rewrite(header, data, list(iter_spans(data, header.count)), self._new_horizon)
+        return rewrite(header, data, _places(iter_spans(data, header.count)), self._new_horizon)
 
-    def _kept(self, header: BatchHeader, spans: list[Span]) -> list[Span]:
-        base_offset, latest = header.base_offset, self._offsets.latest_offset
-        last_of = self._offsets.get
+    def _kept(self, header: BatchHeader, spans: list[Span], marks: bytearray | None) -> list[Span]:
+        """Of a batch that was not learned, or not all of it, those whose key does not come again."""
+        latest = self._latest
         horizon = header.delete_horizon_ms
         tombstones_stay = horizon is None or self._now < horizon
+        if marks is None and header.last_offset >= latest.first_offset:
+            return spans  # after the end of this round
         kept = []
-        for span in spans:
-            _, _, _, offset_delta, _, key, has_value = span
-            offset = base_offset + offset_delta
-            if offset > latest:
-                kept.append(span)
-            elif key is None:
-                self.dropped_keyless += 1
-            elif offset >= last_of(key) and (tombstones_stay or has_value):
+        for span, mark in zip(spans, marks or bytes([UNKNOWN]) * len(spans), strict=True):
+            key, has_value = span[5:]
+            if key is None:
+                self.dropped_keyless += marks is None  # else they were counted already
+            elif (key not in latest if mark == UNKNOWN else mark != GONE) and (tombstones_stay or has_value):
                 kept.append(span)
         return kept
 
@@ -106,22 +120,27 @@ class BatchFilter:
         return header.is_control and header.producer_epoch == last.epoch
 
 
-def rewrite(header: BatchHeader, data: bytes, kept: list[Span], horizon: int | None) -> bytearray:
+def rewrite(header: BatchHeader, data: bytes, kept: list[Place], horizon: int | None) -> bytearray:
     """The batch with only these records; a delete horizon takes the place of the base timestamp."""
     stamp = header.max_timestamp if header.log_append_time else None
-    stamps = [header.base_timestamp + delta if stamp is None else stamp for _, _, _, _, delta, _, _ in kept]
+    stamps = [header.base_timestamp + delta if stamp is None else stamp for _, _, _, delta in kept]
     base_timestamp = stamps[0] if horizon is None else horizon
     if base_timestamp == header.base_timestamp and not header.log_append_time:
-        records = b"".join([data[start:end] for start, _, end, *_ in kept])
+        records = b"".join([data[start:end] for start, _, end, _ in kept])
     else:
-        records = b"".join(
-            [_restamped(data, span, each - base_timestamp) for span, each in zip(kept, stamps, strict=True)]
-        )
+        pieces: list[bytes] = []
+        for place, each in zip(kept, stamps, strict=True):
+            pieces += _restamped(data, place, each - base_timestamp)
+        records = b"".join(pieces)
     if header.codec != NONE:
         records = compress(header.codec, records)
     attributes = header.attributes | (DELETE_HORIZON_BIT if horizon is not None else 0)
     max_timestamp = header.max_timestamp if header.log_append_time else max(stamps)
     return _batch(header, attributes, base_timestamp, max_timestamp, len(kept), records)
+
+
+def _places(spans: Iterable[Span]) -> list[Place]:
+    return [(start, body, end, timestamp_delta) for start, body, end, _, timestamp_delta, _, _ in spans]
 
 
 def empty_batch(header: BatchHeader) -> bytearray:
@@ -130,10 +149,13 @@ def empty_batch(header: BatchHeader) -> bytearray:
     return _batch(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
 
 
-def _restamped(data: bytes, span: Span, timestamp_delta: int) -> bytes:
-    _, start, end, *_ = span
-    body = b"\0" + varint(wrap_int64(timestamp_delta)) + data[start:end]
-    return varint(len(body)) + body
+def _restamped(data: bytes, place: Place, timestamp_delta: int) -> tuple[bytes, ...]:
+    start, body, end, _ = place
+    if -64 <= timestamp_delta < 64 and not data[body - 2]:
+        # after attributes of 0 the delta has one byte; it gets another such, and the length stays
+        return data[start : body - 1], _ONE_BYTE[timestamp_delta + 64], data[body:end]
+    stamp = b"\0" + varint(wrap_int64(timestamp_delta))
+    return varint(len(stamp) + end - body), stamp, data[body:end]
 
 
 def _batch(

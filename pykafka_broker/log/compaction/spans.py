@@ -16,6 +16,9 @@ from pykafka_broker.records.record import read_varint
 
 # start of the length, end of the timestamp delta, end, offset delta, timestamp delta, key, whether there is a value
 Span = tuple[int, int, int, int, int, bytes | None, bool]
+# of these, what it takes to copy a record: start of the length, end of the timestamp delta, end, timestamp delta
+Place = tuple[int, int, int, int]
+LEAST_RECORD_BYTES = 7  # a byte for each field, and nothing in them
 
 
 def records_bytes(batch: Buffer, header: BatchHeader) -> bytes:
@@ -68,6 +71,28 @@ def iter_spans(data: bytes, count: int) -> Iterator[Span]:
             position = end
     except IndexError:
         raise InvalidRecord("the records end too early") from None
+
+
+def marked_places(data: bytes, marks: bytes | bytearray) -> list[Place]:
+    """The records with a mark other than 0. All of them were read once before, so the data is what it claims."""
+    places = []
+    position = 0
+    for mark in marks.rstrip(b"\0"):
+        start = position
+        value = data[position]
+        position += 1
+        if value > 127:
+            value, position = _long(data, position, value)
+        end = position + (value >> 1)
+        if mark:
+            value = data[position + 1]
+            if value < 128:
+                places.append((start, position + 2, end, value >> 1 ^ -(value & 1)))
+            else:
+                timestamp_delta, body = read_varint(data, position + 1, 64)
+                places.append((start, body, end, timestamp_delta))
+        position = end
+    return places
 
 
 def _long(data: bytes, position: int, first: int) -> tuple[int, int]:

@@ -229,13 +229,46 @@ def test_a_full_map_cleans_as_far_as_it_got(tmp_path: Path) -> None:
     for number in range(40):
         put(log, (f"k{number % 20}", "v" * 100))
     log.roll(NOW)
-    first = clean(log, map_bytes=7 * 200)
-    assert first.end_offset == 7
-    assert [key for _, key, _ in records(log)][:7] == [f"k{number}" for number in range(7)]
+    first = clean(log, map_bytes=400)  # a slot takes 20 bytes, a batch 12 and a record one
+    assert first.end_offset == 8
+    assert [key for _, key, _ in records(log)][:8] == [f"k{number}" for number in range(8)]
     dirty = first.end_offset
     while dirty < 40:
-        dirty = clean(log, dirty, map_bytes=7 * 200).end_offset
+        dirty = clean(log, dirty, map_bytes=400).end_offset
     assert [offset for offset, _, _ in records(log)] == list(range(20, 40))
+
+
+def test_a_batch_that_is_larger_than_the_map_is_cleaned_all_the_same(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    for _ in range(3):
+        put(log, *((f"k{number}", "v") for number in range(100)))
+    log.roll(NOW)
+    dirty = 0
+    for round_ in range(3):
+        dirty = clean(log, dirty, map_bytes=400).end_offset
+        assert dirty == 100 * (round_ + 1)
+    assert [offset for offset, _, _ in records(log)] == list(range(200, 300))
+
+
+def test_a_round_that_begins_in_the_middle_of_a_batch_asks_for_the_keys_before_it(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    put(log, ("a", "1"), ("b", "1"), ("c", "1"), ("d", "1"))
+    put(log, ("a", "2"), ("c", "2"), ("e", "1"))
+    log.roll(NOW)
+    clean(log, first_dirty=2)
+    assert [(offset, key) for offset, key, _ in records(log)] == [(1, "b"), (3, "d"), (4, "a"), (5, "c"), (6, "e")]
+
+
+def test_what_was_cleaned_before_loses_the_keys_that_came_again(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    put(log, ("a", "1"), ("b", "1"))
+    put(log, ("c", "1"))
+    log.roll(NOW)
+    first = clean(log)
+    put(log, ("b", "2"), ("c", "2"))
+    log.roll(NOW)
+    clean(log, first.end_offset)
+    assert [(offset, key) for offset, key, _ in records(log)] == [(0, "a"), (3, "b"), (4, "c")]
 
 
 def test_a_log_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from pykafka_broker.log.compaction.filter import empty_batch, rewrite
-from pykafka_broker.log.compaction.spans import iter_spans, records_bytes
+from pykafka_broker.log.compaction.spans import iter_spans, marked_places, records_bytes
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import GZIP, NONE
 from pykafka_broker.records.errors import InvalidRecord
@@ -41,7 +41,9 @@ def test_spans_are_the_records(seed: int, codec: int) -> None:
         (record.offset, record.timestamp, record.key, record.value is not None) for record in records
     ]
     assert [start for start, *_ in spans][1:] == [end for _, _, end, *_ in spans][:-1]
-    kept = spans[:: 1 + seed % 3]
+    marks = bytes(number % (1 + seed % 3) == 0 for number in range(len(spans)))
+    kept = marked_places(data, marks)
+    assert kept == [(start, body, end, stamp) for start, body, end, _, stamp, _, _ in spans[:: 1 + seed % 3]]
     for horizon in (None, 5_000_000):
         again = rewrite(header, data, kept, horizon)
         new = read_header(again)
@@ -57,7 +59,8 @@ def test_records_of_a_batch_stamped_by_the_broker_keep_its_time() -> None:
     batch = build_batch(some_records(1), base_offset=0, log_append_time=7_000_000)
     header = read_header(batch)
     data = records_bytes(batch, header)
-    again = rewrite(header, data, list(iter_spans(data, header.count))[1:], None)
+    marks = bytes(number > 0 for number in range(header.count))
+    again = rewrite(header, data, marked_places(data, marks), None)
     assert {record.timestamp for record in iter_records(again)} == {7_000_000}
     assert read_header(again).log_append_time
 
@@ -69,3 +72,14 @@ def test_every_cut_is_refused() -> None:
     for length in range(0, len(data), 1 + len(data) // 500):
         with pytest.raises(InvalidRecord):
             list(iter_spans(data[:length], header.count))
+
+
+def test_a_timestamp_in_more_bytes_than_it_needs_is_written_anew() -> None:
+    batch = build_batch([Record(number, 1000 + number, b"k", b"v") for number in range(3)], base_offset=0)
+    header = read_header(batch)
+    data = records_bytes(batch, header)
+    assert data[9:12] == bytes([data[0], 0, 2])  # length, attributes, timestamp delta
+    twisted = data[:9] + bytes([data[9] + 2, 0, 0x82, 0]) + data[12:]  # the same delta in two bytes
+    again = rewrite(header, twisted, marked_places(twisted, b"\0\1\1"), None)
+    assert [(record.offset, record.timestamp) for record in iter_records(again)] == [(1, 1001), (2, 1002)]
+    assert bytes(again)[61:] == bytes(build_batch(list(iter_records(batch))[1:], base_offset=0))[61:]
