@@ -43,6 +43,7 @@ class Upkeep:
         self.checkpoints = CheckpointWriter(manager.fs, manager.submit, manager.path_failed)
         self._to_retain: list[TopicPartition] = []
         self._retention = _Task(config.log_retention_check_interval_ms, self._retain)
+        self._due = _NEVER  # the earliest of the tasks' times, which is asked for after every request
         self._tasks = [
             _Task(config.log_flush_scheduler_interval_ms, self._flush_due),
             _Task(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
@@ -59,16 +60,17 @@ class Upkeep:
                     self.checkpoints.note(directory.file(name), dict(offsets))
         for task in self._tasks:
             task.due = min(now + task.interval_ms, _NEVER)
+        self._due = min(task.due for task in self._tasks)
 
     def next_deadline(self) -> int | None:
-        due = min(task.due for task in self._tasks)
-        return due if due < _NEVER else None
+        return self._due if self._due < _NEVER else None
 
     def on_deadline(self, now: int) -> None:
         for task in self._tasks:
             if task.due <= now:
                 task.due = min(now + task.interval_ms, _NEVER)
                 task.run(now)
+        self._due = min(task.due for task in self._tasks)
 
     # -- tasks
 

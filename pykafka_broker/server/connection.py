@@ -175,23 +175,40 @@ class Connection:
 
     def send(self, pieces: Pieces) -> None:
         """Send a response, now as far as the socket takes it, the rest when it is writable again."""
-        self._out.extend(pieces)
-        if not self._writing:
+        if self._out:
+            self._out.extend(pieces)
+            return
+        try:
+            answer = b"".join(pieces)
+        except TypeError:  # there are slices of files among them
+            self._out.extend(pieces)
             self._flush()
+            return
+        try:
+            if not self._send_bytes(answer):
+                self._write_on()
+        except OSError:
+            self.close()
 
     def _flush(self) -> None:
         try:
-            while self._out:
-                if not self._send_some():
-                    break
-        except (BlockingIOError, InterruptedError):
-            pass
+            while self._out and self._send_some():
+                pass
         except OSError:
             self.close()
             return
-        if self._out and not self._writing:
+        if self._out:
+            self._write_on()
+
+    def _write_on(self) -> None:
+        if not self._writing:
             self._writing = True
             self._loop.add_writer(self._fd, self._on_writable)
+
+    def _write_off(self) -> None:
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._fd)
 
     def _send_some(self) -> bool:
         """One system call's worth; False when the socket has taken less than it was given."""
@@ -199,30 +216,34 @@ class Connection:
         if hasattr(out[0], "fileno"):
             return self._send_file(out[0])
         gathered: list[Any] = []
-        more = 0
+        flags = 0
         while out and len(gathered) < _MOST_PIECES:
             piece = out[0]
             if hasattr(piece, "fileno"):
                 if len(piece) > SMALL_SLICE_BYTES:
-                    more = socket.MSG_MORE
+                    flags = socket.MSG_MORE
                     break
                 piece = piece.read()
             gathered.append(piece)
             out.popleft()
-        data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+        return self._send_bytes(gathered[0] if len(gathered) == 1 else b"".join(gathered), flags)
+
+    def _send_bytes(self, data: Any, flags: int = 0) -> bool:
         try:
-            sent = self._sock.send(data, more)
+            sent = self._sock.send(data, flags)
         except (BlockingIOError, InterruptedError):
-            out.appendleft(data)
-            raise
-        if sent < len(data):
-            out.appendleft(memoryview(data)[sent:])
-            return False
-        return True
+            sent = 0
+        if sent == len(data):
+            return True
+        self._out.appendleft(memoryview(data)[sent:])
+        return False
 
     def _send_file(self, piece: Any) -> bool:
         size = len(piece)
-        sent = os.sendfile(self._fd, piece.fileno(), piece.position, size) if size else 0
+        try:
+            sent = os.sendfile(self._fd, piece.fileno(), piece.position, size) if size else 0
+        except (BlockingIOError, InterruptedError):
+            return False
         if sent == size:
             self._out.popleft()
             return True
@@ -235,8 +256,7 @@ class Connection:
         self.last_active = int(time.time() * 1000)
         self._flush()
         if not self._out and not self.closed:
-            self._writing = False
-            self._loop.remove_writer(self._fd)
+            self._write_off()
             self._go_on()
 
     # -- the end
@@ -256,9 +276,7 @@ class Connection:
             return
         self.closed = True
         self._read_off()
-        if self._writing:
-            self._writing = False
-            self._loop.remove_writer(self._fd)
+        self._write_off()
         self._sock.close()
         self._out.clear()
         self._reader.close()
