@@ -5,6 +5,7 @@ compaction what is left with what should be, and everything that is compared is 
 """
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -12,7 +13,7 @@ import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -226,7 +227,7 @@ def compaction(run: Running, records: int, idle_records: int) -> Figures:
         while checkpoint(run.data / "cleaner-offset-checkpoint").get(("compacted", 0), 0) < active:
             if time.perf_counter() - begun > CLEAN_WITHIN_S:
                 raise RuntimeError("the cleaner did not come to the end of the log")
-            time.sleep(0.01)
+            time.sleep(0.02)
         spent = time.perf_counter() - begun
     after = _latency(run, idle_records)
     dirty_bytes = sum(size for base, size in dirty.items() if base != active)
@@ -264,17 +265,7 @@ def _latency_command(run: Running, count: int) -> list[str]:
 def _latency(run: Running, count: int) -> float:
     """p99 in milliseconds."""
     done = subprocess.run(_latency_command(run, count), capture_output=True, timeout=300, check=True)
-    return _p99(done.stdout)
-
-
-def _p99(output: bytes) -> float:
-    return float(_json(output)["p99_ms"])
-
-
-def _json(output: bytes) -> Any:
-    import json
-
-    return json.loads(output)
+    return float(json.loads(done.stdout)["p99_ms"])
 
 
 @contextlib.contextmanager
@@ -287,7 +278,7 @@ def _latency_beside(run: Running) -> Iterator[list[float]]:
         yield found
         worker.send_signal(signal.SIGTERM)
         output, _ = worker.communicate(timeout=30)
-        found.append(_p99(output))
+        found.append(float(json.loads(output)["p99_ms"]))
     finally:
         worker.kill()
         worker.wait()
@@ -295,12 +286,12 @@ def _latency_beside(run: Running) -> Iterator[list[float]]:
 
 @contextlib.contextmanager
 def _watched(run: Running) -> Iterator[list[float]]:
-    """Memory of the whole process tree, looked at twenty times a second."""
+    """Memory of the whole process tree, looked at five times a second."""
     over = threading.Event()
     found = [run.memory_mb()]
 
     def watch() -> None:
-        while not over.wait(0.05):
+        while not over.wait(0.2):
             with contextlib.suppress(psutil.Error):  # a process that has just ended
                 found.append(run.memory_mb())
 
@@ -320,16 +311,16 @@ def group_commit(run: Running, commits: int) -> Figures:
     """flush.messages=1 and fifty connections with one record in flight each: all to one partition, then one each."""
     create(run, "together", flush_messages=1)
     create(run, "apart", COMMITTERS, flush_messages=1)
-    data = batch(b"x" * 100)
-    together = [produce("together", data)] * COMMITTERS
-    apart = [produce("apart", data, partition=number) for number in range(COMMITTERS)]
     return {
-        "group_commit_per_s": _commits_per_s(run, together, commits),
-        "group_commit_apart_per_s": _commits_per_s(run, apart, commits),
+        "group_commit_per_s": commits_per_s(run, "together", 1, commits),
+        "group_commit_apart_per_s": commits_per_s(run, "apart", COMMITTERS, commits),
     }
 
 
-def _commits_per_s(run: Running, requests: Sequence[Any], commits: int) -> float:
+def commits_per_s(run: Running, topic: str, partitions: int, commits: int) -> float:
+    """One record in flight on each of fifty connections."""
+    data = batch(b"x" * 100)
+    requests = [produce(topic, data, partition=number % partitions) for number in range(COMMITTERS)]
     frames = [framed(request_bytes(request, PRODUCE_VERSION)) for request in requests]
     clients = [RawClient(run.bootstrap, timeout_s=60) for _ in frames]
     answers = []

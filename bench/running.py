@@ -39,6 +39,11 @@ class Running:
             self.close()
             raise
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         begun = time.perf_counter()
         with self._log.open("ab") as log:
@@ -80,8 +85,7 @@ class Running:
         return float(sum(p.memory_info().rss for p in self._tree())) / 2**20
 
     def _tree(self) -> list[psutil.Process]:
-        assert self._process is not None
-        top = psutil.Process(self._process.pid)
+        top = psutil.Process(self.pid)
         return [top, *top.children(recursive=True)]
 
     def __enter__(self) -> Self:
