@@ -1,5 +1,6 @@
 """Random requests, and answers as Kafka gives them: as recorded, and where its jars are, as it gives them now."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from interop.differential.making import sequence
 from interop.differential.pair import CONFIG, Pair
 from interop.differential.recording import RECORDED, Recording, differences, read
+from interop.differential.steps import Step, prefix_of, step_of
 from interop.differential.warm import offered, warm_up
 from interop.targets import Target, start
+from pykafka_broker.protocol.api_keys import SPECS
 
 ALL = [one for path in sorted(RECORDED.glob("*.json")) for one in read(path)]
 SEED, STEPS, MANY_STEPS = 20_261_121, 400, 10_000
@@ -23,10 +26,32 @@ def usual_broker(target_name: str) -> Iterator[Target]:
 
 
 @pytest.mark.ours_only
-@pytest.mark.parametrize(("number", "recording"), enumerate(ALL), ids=[one.name for one in ALL])
+@pytest.mark.parametrize(("number", "recording"), [*enumerate(ALL)], ids=[one.name for one in ALL])
 def test_answers_are_those_that_kafka_gave(number: int, recording: Recording, usual_broker: Target) -> None:
-    found = list(differences(recording, usual_broker.bootstrap_servers, f"d{number:05d}-"))
+    found = list(differences(recording, usual_broker.bootstrap_servers, prefix_of(number)))
     assert not found, "\n".join(found)
+
+
+@pytest.mark.ours_only
+def test_a_difference_is_found_and_made_small(usual_broker: Target) -> None:
+    """Between two brokers of which one makes two partitions where it is not told how many."""
+    with start("pykafka", CONFIG | {"num.partitions": "2"}) as other:
+        pair = Pair(usual_broker.bootstrap_servers, other.bootstrap_servers)
+        versions = offered(other.bootstrap_servers)
+        created = [{"name": "§d", "num_partitions": -1, "replication_factor": -1}]
+        shows = Step("CreateTopics", 7, {"topics": created, "timeout_ms": 10_000})
+        found = pair.examined([*sequence(1, versions, ["log"], 12), shows, *sequence(2, versions, ["log"], 12)])
+    assert found is not None
+    assert found.kind == "CreateTopics.topics.num_partitions: Kafka 2, found 1"
+    assert found.steps == [shows]
+
+
+def test_a_seed_is_a_sequence_and_a_sequence_is_json() -> None:
+    versions = {spec.name: (spec.min_version, spec.max_version) for spec in SPECS.values()}
+    for seed in range(20):
+        steps = sequence(seed, versions)
+        assert steps == sequence(seed, versions)
+        assert [step_of(json.loads(json.dumps(step.to_json()))) for step in steps] == steps
 
 
 @pytest.mark.java

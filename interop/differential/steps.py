@@ -22,7 +22,7 @@ from typing import Any
 from kafka.record import MemoryRecordsBuilder
 
 from interop.batches import CODECS, patched
-from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.runtime import Fields
 
 PREFIX = "§"
@@ -53,6 +53,10 @@ class Step:
         where = "" if self.on == "main" else f" on {self.on}"
         kept = f"{self.keep} = " if self.keep else ""
         return f"{kept}{self.api} v{self.version}{where}: " + ", ".join(f"{k}={v!r}" for k, v in self.fields.items())
+
+
+def prefix_of(number: int) -> str:
+    return f"d{number:07d}-"
 
 
 def step_of(data: dict[str, Any]) -> Step:
@@ -148,6 +152,3 @@ def assignment(topics: dict[str, list[int]]) -> bytes:
 def of(what: str, plus: int | None = None) -> dict[str, Any]:
     """A reference: `of("topic_id a")`, `of("producer_epoch p", 1)`."""
     return {"of": what} if plus is None else {"of": what, "plus": plus}
-
-
-__all__ = ["PREFIX", "STAMP", "ApiKey", "Step", "of", "step_of", "to_message"]

@@ -33,7 +33,7 @@ LISTED = {
     "list_transactions_response": "transactional_id",
     "list_config_resources_response": "resource_name",
 }
-OF_A_SEQUENCE = re.compile(r"d\d{5}-")
+OF_A_SEQUENCE = re.compile(r"d\d{7}-")
 SETS = {"configs", "synonyms", "groups", "transaction_states", "api_keys", "supported_features", "finalized_features"}
 
 

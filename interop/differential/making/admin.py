@@ -15,6 +15,11 @@ QUOTAS = (
     "controller_mutation_rate",
     "connection_creation_rate",
 )
+NOT_FOR_CLIENTS = (
+    "GetTelemetrySubscriptions", "PushTelemetry", "Vote", "BeginQuorumEpoch", "FetchSnapshot", "Envelope",
+    "AlterPartition", "BrokerHeartbeat", "BrokerRegistration", "AllocateProducerIds", "AssignReplicasToDirs",
+    "ControllerRegistration", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown",
+)  # fmt: skip
 
 
 def cluster(maker: Maker) -> list[Step]:
@@ -155,6 +160,13 @@ def unknown_version(maker: Maker) -> list[Step]:
     return maker.step(api, {}, on="gone", version=BY_NAME[api].max_version + maker.one(1, 50))
 
 
+def not_for_clients(maker: Maker) -> list[Step]:
+    """What a broker leaves to controllers, to its configuration, or to the past."""
+    api = maker.one(*NOT_FOR_CLIENTS)
+    spec = BY_NAME[api]
+    return [Step(api, maker.one(spec.min_version, spec.max_version), {}, "gone")]
+
+
 def quorum(maker: Maker) -> list[Step]:
     """The quorum's own partition is left out: what it answers about moves all the time."""
     partition = {"partition_index": maker.mostly(0, 1, share=0.7)}
@@ -178,6 +190,6 @@ AREA = Area(
     topics.start,
     [
         (cluster, 3), (alter_quotas, 6), (describe_quotas, 5), (acls, 4), (tokens, 2), (scram, 4), (features, 3),
-        (coordinator, 4), (versions, 2), (unknown_version, 1), (quorum, 2), (sasl, 1),
+        (coordinator, 4), (versions, 2), (unknown_version, 1), (quorum, 2), (sasl, 1), (not_for_clients, 1),
     ],
 )  # fmt: skip

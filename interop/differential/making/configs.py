@@ -105,7 +105,7 @@ def incremental(maker: Maker) -> list[Step]:
     changes = []
     for _ in range(maker.one(1, 1, 1, 2)):
         key = maker.one(*configs)
-        value = maker.mostly(maker.one(*configs[key]), None, "x,y", share=0.93)
+        value = maker.mostly(maker.value(configs[key]), None, "x,y", share=0.93)
         operation = maker.mostly(SET, DELETE, APPEND, SUBTRACT, 9, -1, share=0.6)
         if operation == DELETE and maker.often():
             value = None
@@ -119,7 +119,7 @@ def replace(maker: Maker) -> list[Step]:
     kind, name, configs = resource(maker)
     changes = []
     for key in maker.some([*configs], 2):
-        changes.append({"name": key, "value": maker.mostly(maker.one(*configs[key]), None, share=0.93)})
+        changes.append({"name": key, "value": maker.mostly(maker.value(configs[key]), None, share=0.93)})
     asked = {"resource_type": kind, "resource_name": name, "configs": changes}
     fields = {"resources": [asked] * maker.mostly(1, 2, share=0.95), "validate_only": maker.often(0.3)}
     return maker.step("AlterConfigs", fields)

@@ -35,7 +35,9 @@ def generation(maker: Maker, name: str) -> Any:
 
 
 def protocols(maker: Maker) -> list[dict[str, Any]]:
-    names = maker.mostly(["range"], ["range", "roundrobin"], ["sticky"], [], share=0.6)
+    names = maker.mostly(
+        maker.one(["range"], ["range", "roundrobin"], ["roundrobin", "range"]), ["sticky"], [], share=0.94
+    )
     metadata = maker.mostly({"subscription": maker.some(maker.subscribed, 2)}, {"hex": "0001"}, {"hex": ""}, share=0.95)
     return [{"name": name, "metadata": metadata} for name in names]
 
@@ -77,6 +79,43 @@ def sync(maker: Maker) -> list[Step]:
         fields["protocol_type"] = maker.mostly("consumer", None, "connect", share=0.95)
         fields["protocol_name"] = maker.mostly("range", None, "sticky", share=0.95)
     return maker.step("SyncGroup", fields, on=name, version=version)
+
+
+def rebalance(maker: Maker) -> list[Step]:
+    """All members that there may be join rightly, and the first hands out."""
+    version, steps = maker.one(2, 4, 5, 7, 9), []
+    names = maker.some(MEMBERS)
+    for name in names:
+        fields: dict[str, Any] = {
+            "group_id": GROUP,
+            "session_timeout_ms": 30_000,
+            "rebalance_timeout_ms": 60_000,
+            "member_id": of("member_id " + name) if maker.often(0.5) else "",
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": {"subscription": ["§a"]}}],
+        }
+        if name == "o" and version >= 5:
+            fields["group_instance_id"] = "§o"
+        steps += maker.step("JoinGroup", fields, on=name, keep=name, version=version)
+        if version >= 4 and "group_instance_id" not in fields:
+            again = fields | {"member_id": of("member_id " + name)}
+            steps += maker.step("JoinGroup", again, on=name, keep=name, version=version)
+    handed = [{"member_id": of("member_id " + n), "assignment": {"assignment": {"§a": [0]}}} for n in names]
+    for name in names:
+        steps += sync_rightly(maker, name, handed if name == names[0] else [])
+    return steps
+
+
+def sync_rightly(maker: Maker, name: str, handed: list[dict[str, Any]]) -> list[Step]:
+    fields = {
+        "group_id": GROUP,
+        "generation_id": of("generation_id " + name),
+        "member_id": of("member_id " + name),
+        "assignments": handed,
+    }
+    if name == "o":
+        fields["group_instance_id"] = "§o"
+    return maker.step("SyncGroup", fields, on=name, version=3 if name == "o" else maker.one(1, 3, 4))
 
 
 def heartbeat(maker: Maker) -> list[Step]:
@@ -186,8 +225,18 @@ def consumer_describe(maker: Maker) -> list[Step]:
 SHARED = [
     (offsets.commit, 4), (offsets.fetch, 3), (offsets.delete, 1), (listing, 2), (describe, 3), (delete, 1),
 ]  # fmt: skip
-AREA = Area(topics.start, [(join, 14), (sync, 12), (heartbeat, 6), (leave, 4), (consumer_describe, 1), *SHARED])
+AREA = Area(
+    topics.start, [(rebalance, 4), (join, 8), (sync, 9), (heartbeat, 6), (leave, 4), (consumer_describe, 1), *SHARED]
+)
 CONSUMERS = Area(
     topics.start,
-    [(consumer_heartbeat, 26), (consumer_describe, 4), (join, 1), (topics.grow, 1), (heartbeat, 1), *SHARED],
+    [
+        (consumer_heartbeat, 26),
+        (consumer_describe, 4),
+        (join, 1),
+        (rebalance, 1),
+        (topics.grow, 1),
+        (heartbeat, 1),
+        *SHARED,
+    ],
 )

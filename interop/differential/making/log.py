@@ -39,6 +39,10 @@ def start(maker: Maker) -> list[Step]:
     for producer in IDEMPOTENT:
         fields = {"transactional_id": None, "transaction_timeout_ms": 60_000}
         steps += maker.step("InitProducerId", fields, keep=producer, version=4)
+    for name in ("§a", "§a", "§b", "§s", "§s"):
+        batch = {"records": [["k", maker.text()] for _ in range(maker.one(1, 2, 3))], "codec": maker.one(*CODECS)}
+        fields = produce_fields(maker, name, 0, [batch]) | {"acks": -1}
+        steps += maker.step("Produce", fields, version=maker.one(9, 13))
     return steps
 
 
@@ -120,8 +124,8 @@ def offset(maker: Maker) -> int:
 
 def asked_partition(maker: Maker, version: int) -> dict[str, Any]:
     asked: dict[str, Any] = {
-        "partition": maker.partition(),
-        "fetch_offset": offset(maker),
+        "partition": maker.mostly(0, maker.partition(), share=0.75),
+        "fetch_offset": maker.mostly(maker.one(0, 0, 1), offset(maker), share=0.6),
         "partition_max_bytes": maker.mostly(1_000_000, 1, 100, 250, 0, -1),
     }
     if version >= 9:
@@ -147,7 +151,7 @@ def fetch(maker: Maker, on: str = "main", keep: str = "") -> list[Step]:
 
 def fetched_topics(maker: Maker, version: int) -> list[dict[str, Any]]:
     found = []
-    for name in {topic(maker) for _ in range(maker.one(1, 1, 2))}:
+    for name in {maker.mostly(maker.one("§a", "§s"), topic(maker), share=0.7) for _ in range(maker.one(1, 1, 2))}:
         partitions = [asked_partition(maker, version) for _ in range(maker.mostly(1, 2, share=0.9))]
         found.append({"topic": name, "topic_id": of("topic_id " + name.removeprefix("§")), "partitions": partitions})
     return sorted(found, key=lambda t: t["topic"])  # a set's order is not the seed's

@@ -50,6 +50,10 @@ class Maker:
     def some(self, choices: Sequence[T], at_most: int = 3) -> list[T]:
         return self.rng.sample(list(choices), self.rng.randint(1, min(at_most, len(choices))))
 
+    def value(self, values: Sequence[T]) -> T:
+        """The first one is good, and stands for half of the draws."""
+        return values[0] if self.rng.random() < 0.5 else self.rng.choice(values)
+
     def topic(self) -> str:
         return self.mostly(self.one("§a", "§a", "§b", "§c"), "§none", "a b", "", share=0.93)
 

@@ -63,7 +63,7 @@ BAD_NAMES = ["", ".", "..", "a b", "§/", "é§", "§" + "x" * 250, "__cluster_m
 
 def config_value(maker: Maker) -> tuple[str, str | None]:
     name = maker.one(*CONFIGS)
-    return name, maker.mostly(maker.one(*CONFIGS[name]), None, share=0.95)
+    return name, maker.mostly(maker.value(CONFIGS[name]), None, share=0.95)
 
 
 def start(maker: Maker) -> list[Step]:
