@@ -1,13 +1,14 @@
 """The logs behind coordinators: `__consumer_offsets`, `__transaction_state` and their kind.
 
 Rule: a key's partition is Java's hash of it modulo the number of partitions, as every Kafka client and tool works it
-out. The records of one decision are one batch, and a load replays batch after batch in the order of the log.
+out. The records of one decision are one batch, and a load replays batch after batch in the order of the log. A decision
+is replayed at once, but where the log is to be synced (`flush.messages`) nobody is told of it before it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
@@ -20,6 +21,7 @@ from pykafka_broker.records.record import Record
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
+    from pykafka_broker.broker.purgatory import Commit
     from pykafka_broker.coordinators.effects import KeyValue
 
 _READ_BYTES = 1 << 20
@@ -78,7 +80,39 @@ def append_records(
     except ApiError as error:
         raise ApiError(_REFUSALS.get(error.code, error.code), error.message) from error
     broker.purgatory.touch(log)
+    hold_answer(broker, log, now)
     return appended
+
+
+def commit_of(broker: Broker, log: PartitionLog, now: int) -> Commit | None:
+    """How to wait until all that is in the log by now is committed, if there is anything to wait for."""
+    end = log.log_end_offset
+    return None if log.high_watermark >= end else partial(broker.logs.when_committed, log, end, now)
+
+
+def hold_answer(broker: Broker, log: PartitionLog, now: int) -> None:
+    """The request that is being served is answered when all that is in the log by now is committed."""
+    commit = commit_of(broker, log, now)
+    if commit is not None:
+        broker.purgatory.commits.append(commit)
+
+
+def when_all(commits: Iterable[Commit], then: Callable[[OSError | None], None]) -> None:
+    """Call `then` after all of them, with the first error; at once if there are none."""
+    waiting = 1
+    first: OSError | None = None
+
+    def committed(error: OSError | None) -> None:
+        nonlocal waiting, first
+        first = first or error
+        waiting -= 1
+        if not waiting:
+            then(first)
+
+    for commit in commits:
+        waiting += 1
+        commit(committed)
+    committed(None)
 
 
 def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -1,19 +1,26 @@
 """The group coordinator's host: its logs, and what handlers ask.
 
 Rule: what the coordinator decides is appended to the group's partition of `__consumer_offsets` as one batch, replayed
-into it, and only then answered. At a start the logs are read a slice at a time beside the requests; a group whose log
-is still being read answers COORDINATOR_LOAD_IN_PROGRESS.
+into it, and answered when it is committed. At a start the logs are read a slice at a time beside the requests; a group
+whose log is still being read answers COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.coordinator_log import append_records, partition_for, read_batches
-from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.coordinator_log import (
+    append_records,
+    commit_of,
+    partition_for,
+    read_batches,
+    when_all,
+)
+from pykafka_broker.broker.purgatory import Commit, Parked
 from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.coordinators.effects import Effects
@@ -39,6 +46,8 @@ log = logging.getLogger(__name__)
 FIRST_SLICE_BYTES = 1 << 18
 SLICE_BYTES = 1 << 17
 
+Completions = list[tuple[Any, Any]]
+
 
 class GroupHost:
     """All partitions of `__consumer_offsets` that this node leads, behind one coordinator."""
@@ -48,6 +57,7 @@ class GroupHost:
         self.coordinator = GroupCoordinator(broker.config, broker.image, self._new_id, self._group_config)
         self._ready: set[int] = set()  # partitions whose log has been read
         self._loading: dict[int, Iterator[int]] = {}
+        self._unsynced: dict[int, PartitionLog] = {}  # those that may hold decisions which are not committed
         self.coordinator.on_topics_changed((), True, broker.metadata.applied_offset)
         broker.metadata.subscribe(self._on_metadata)
 
@@ -71,6 +81,8 @@ class GroupHost:
 
     def refusal(self, group_id: str, now: int) -> ErrorCode:
         """Why this node can't speak for the group; NONE if it can."""
+        if self._unsynced:
+            self._broker.purgatory.commits.extend(self._commits(group_id, now))
         if group_id in self.coordinator.groups:
             return ErrorCode.NONE if not self._loading else self._refusal(group_id, now)
         return self._refusal(group_id, now)
@@ -132,6 +144,7 @@ class GroupHost:
 
     def _loaded(self, partition: int, now: int) -> None:
         self._ready.add(partition)
+        self._note(partition)
         groups = [group_id for group_id in self.coordinator.groups if self._partition(group_id) == partition]
         self._apply_unasked(self.coordinator.on_loaded(groups, now), now)
 
@@ -155,11 +168,10 @@ class GroupHost:
             try:
                 self._append(effects, now)
             except ApiError as error:
-                for parked, reply in effects.completions:
-                    parked.complete(type(reply)(error_code=error.code))
+                _refuse(effects.completions, error.code)
                 raise
-        for parked, reply in effects.completions:
-            parked.complete(reply)
+        if effects.completions:
+            when_all(self._commits(effects.key, now), partial(_complete, effects.completions))
 
     def _append(
         self, effects: Effects, now: int, producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1
@@ -175,12 +187,34 @@ class GroupHost:
         )
         for offset, record in enumerate(effects.records, appended.base_offset):
             self.coordinator.replay(record.key, record.value, now, offset, producer_id)
+        self._note(self._partition(effects.key))
         return appended
+
+    def _note(self, partition: int) -> None:
+        offsets_log = self._broker.partition_log(CONSUMER_OFFSETS, partition)
+        if offsets_log.high_watermark < offsets_log.log_end_offset:
+            self._unsynced[partition] = offsets_log
+
+    def _commits(self, group_id: str, now: int) -> list[Commit]:
+        """What must be committed before anybody is told of this group; of all groups, if none is named."""
+        if not self._unsynced:
+            return []
+        asked = [self._partition(group_id)] if group_id else list(self._unsynced)
+        commits = []
+        for partition in asked:
+            if partition in self._unsynced:
+                commit = commit_of(self._broker, self._unsynced[partition], now)
+                if commit is None:
+                    del self._unsynced[partition]
+                else:
+                    commits.append(commit)
+        return commits
 
     def listed(self, now: int) -> GroupCoordinator:
         """The coordinator, once all of its logs have been read."""
         if self._loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self._broker.purgatory.commits.extend(self._commits("", now))
         return self.coordinator
 
     # -- transactions
@@ -196,6 +230,7 @@ class GroupHost:
 
     def end_transaction(self, partition: int, producer_id: int, committed: bool, now: int) -> None:
         """A marker has been written to this partition of `__consumer_offsets`."""
+        self._note(partition)
         if partition in self._ready:  # if not, the marker is still to be read
             self._replay_marker(partition, producer_id, committed)
 
@@ -207,6 +242,7 @@ class GroupHost:
         if CONSUMER_OFFSETS in deleted:
             self._ready.clear()
             self._loading.clear()
+            self._unsynced.clear()
             self._apply_unasked(self.coordinator.unload(list(self.coordinator.groups)), now)
             return
         created = {topic.name for topic in delta.created}
@@ -234,3 +270,16 @@ class GroupHost:
         self._read_on(SLICE_BYTES, now)
         while (due := self.coordinator.next_deadline()) is not None and due <= now:
             self._apply_unasked([self.coordinator.on_deadline(now)], now)
+
+
+def _complete(completions: Completions, error: OSError | None) -> None:
+    if error is not None:
+        _refuse(completions, ErrorCode.NOT_COORDINATOR)
+        return
+    for parked, reply in completions:
+        parked.complete(reply)
+
+
+def _refuse(completions: Completions, code: ErrorCode) -> None:
+    for parked, reply in completions:
+        parked.complete(type(reply)(error_code=code))

@@ -25,7 +25,7 @@ from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.failure import whole_request_failure
-from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.purgatory import Parked, Uncommitted
 from pykafka_broker.broker.routes import ROUTES
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -148,7 +148,11 @@ class Router:
             raise FrameError(f"{endpoint.api_key.name} v{version} does not decode: {error}") from None
         if end > len(frame):
             raise FrameError(f"{endpoint.api_key.name} v{version} is cut short")
-        return self._call(endpoint, context, request)
+        try:
+            return self._call(endpoint, context, request)
+        except Uncommitted as uncommitted:
+            request = endpoint.read(memoryview(bytearray(frame)), body, version)[0]  # the frame itself is soon another
+            return self._call_again(endpoint, context, request, uncommitted)
 
     def _load(self, api_key: int) -> Endpoint:
         if api_key not in SPECS:
@@ -157,21 +161,70 @@ class Router:
         return endpoint
 
     def _call(self, endpoint: Endpoint, context: RequestContext, request: Any) -> Pieces | PendingReply | None:
-        try:
-            reply = endpoint.handler(self.broker, context, request)
-        except FrameError:
-            raise
-        except Exception as error:
-            reply = _failure(endpoint, context, request, error)
+        reply = self._serve(endpoint, context, request)
         if reply is None:
             return None
         if isinstance(reply, Parked):
-            if reply.done:
+            if reply.answered:
                 return encode_response(endpoint, context, reply.reply)
-            _guard(reply, endpoint, context, request)
-            self.broker.purgatory.park(reply)
             return PendingReply(reply, endpoint, context)
         return encode_response(endpoint, context, reply)
+
+    def _serve(self, endpoint: Endpoint, context: RequestContext, request: Any) -> Any:
+        """What the handler says; a `Parked` is in the purgatory unless it has its answer."""
+        purgatory = self.broker.purgatory
+        purgatory.commits.clear()
+        try:
+            reply = endpoint.handler(self.broker, context, request)
+        except (FrameError, Uncommitted):
+            raise
+        except Exception as error:
+            reply = _failure(endpoint, context, request, error)
+        if purgatory.commits and reply is not None:
+            reply = self._when_committed(endpoint, context, request, reply)
+        if isinstance(reply, Parked) and not reply.done:
+            _guard(reply, endpoint, context, request)
+            purgatory.park(reply)
+        return reply
+
+    def _when_committed(self, endpoint: Endpoint, context: RequestContext, request: Any, reply: Any) -> Parked:
+        """The answer goes when the records that it rests on are on disk, or says that they are not."""
+        parked = reply if isinstance(reply, Parked) else Parked(None)
+        commits = list(self.broker.purgatory.commits)
+        parked.hold(len(commits))
+        if parked is not reply:
+            parked.complete(reply)
+
+        def committed(error: OSError | None) -> None:
+            parked.let_go(None if error is None else _refused_by_disk(endpoint, context, request))
+
+        for commit in commits:
+            commit(committed)
+        return parked
+
+    def _call_again(
+        self, endpoint: Endpoint, context: RequestContext, request: Any, uncommitted: Uncommitted
+    ) -> PendingReply:
+        parked = Parked(None)
+
+        def again(error: OSError | None) -> None:
+            try:
+                if error is not None:
+                    reply = _refused_by_disk(endpoint, context, request)
+                else:
+                    reply = self._serve(endpoint, context, request)
+            except FrameError as refused:
+                reply = _NoAnswer(refused)
+            except Uncommitted as still:
+                still.commit(again)
+                return
+            if isinstance(reply, Parked) and not reply.answered:
+                reply.on_reply = parked.complete
+            else:
+                parked.complete(reply.reply if isinstance(reply, Parked) else reply)
+
+        uncommitted.commit(again)
+        return PendingReply(parked, endpoint, context)
 
 
 def _failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Exception) -> Any:
@@ -182,6 +235,16 @@ def _failure(endpoint: Endpoint, context: RequestContext, request: Any, error: E
         log.error("a defect while serving %s: %r", endpoint.api_key.name, context, exc_info=error)
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
     return whole_request_failure(endpoint.response_type, code, message, request, context.api_version)
+
+
+def _refused_by_disk(endpoint: Endpoint, context: RequestContext, request: Any) -> Any:
+    """The answer where a coordinator's log, or the partition's own, could not be synced."""
+    produces = endpoint.api_key is ApiKey.PRODUCE
+    code = ErrorCode.KAFKA_STORAGE_ERROR if produces else ErrorCode.NOT_COORDINATOR
+    try:
+        return _failure(endpoint, context, request, ApiError(code))
+    except FrameError as refused:
+        return _NoAnswer(refused)
 
 
 class _NoAnswer:
@@ -230,10 +293,7 @@ def encode_response(endpoint: Endpoint, context: RequestContext, reply: Any) -> 
     except EncodeError:
         log.exception("a defect: the answer to %s can't be written: %r", endpoint.api_key.name, context)
         raise FrameError(f"no answer to {endpoint.api_key.name}") from None
-    size = 4
-    for piece in pieces:
-        size += len(piece)
-    pieces[0] = _SIZE_AND_CORRELATION.pack(size, context.correlation_id)
+    pieces[0] = _SIZE_AND_CORRELATION.pack(4 + sum(map(len, pieces)), context.correlation_id)
     return pieces
 
 

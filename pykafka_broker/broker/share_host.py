@@ -1,8 +1,8 @@
 """The share coordinator's host, and the share partitions of this node.
 
 Rule: what the share coordinator decides is appended to the share partition's log in `__share_group_state`, replayed
-into it, and only then answered. A start reads the logs a slice at a time beside the requests; a request that needs one
-before has it read to its end.
+into it, and answered when it is committed. A start reads the logs a slice at a time beside the requests; a request that
+needs one before has it read to its end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.broker.coordinator_log import append_records, partition_for, read_batches
+from pykafka_broker.broker.coordinator_log import append_records, hold_answer, partition_for, read_batches
 from pykafka_broker.broker.share_partitions import SharePartitions
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.coordinators.effects import Effects
@@ -119,7 +119,8 @@ class ShareHost:
 
     def loaded(self, key: ShareKey, now: int) -> ShareCoordinator:
         """The coordinator, once it knows all of this share partition."""
-        self._log_of(key.coordinator_key(), now)
+        number = self._log_of(key.coordinator_key(), now)
+        hold_answer(self._broker, self._broker.partition_log(SHARE_GROUP_STATE, number), now)
         return self.coordinator
 
     # -- states

@@ -1,18 +1,22 @@
 """The transaction coordinator's host: its log, the markers in other logs, and what handlers ask.
 
-Rule: a decision is appended to `__transaction_state`, replayed, and then answered. Right after a transaction's outcome
-is on disk its markers are written and its end is recorded; a crash in between is made good when the log is loaded
-again. A producer that was fenced in a partition behind the coordinator's back leaves its transaction undecided there,
-as with Kafka, until the next load.
+Rule: a decision is appended to `__transaction_state`, replayed, and answered when it is committed. Right after a
+transaction's outcome is committed its markers are written, and when these are its end is recorded: each step waits for
+the one before it, or a power cut could leave a transaction committed in one partition and not in another. A crash in
+between is made good when the log is loaded again. Nor is anything written for a producer before it is committed that
+the partition takes part. A producer that was fenced in a partition behind the coordinator's back leaves its transaction
+undecided there, as with Kafka, until the next load.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.broker.coordinator_log import append_records
+from pykafka_broker.broker.coordinator_log import append_records, commit_of, when_all
+from pykafka_broker.broker.purgatory import Uncommitted
 from pykafka_broker.broker.transaction_markers import write_marker
 from pykafka_broker.broker.transaction_shards import TransactionShards
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
@@ -24,11 +28,13 @@ from pykafka_broker.coordinators.transactions import (
     Transaction,
     TransactionCoordinator,
 )
+from pykafka_broker.coordinators.transactions.transaction import decode_key
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
+    from pykafka_broker.log.partition_log import PartitionLog
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +66,10 @@ def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> Api
     return ApiError(error)
 
 
+def _call_with(error: OSError, waiter: Callable[[OSError | None], None]) -> None:
+    waiter(error)
+
+
 class TransactionHost:
     """All transactional ids that this node coordinates."""
 
@@ -68,6 +78,8 @@ class TransactionHost:
         self._shards = TransactionShards(broker, self._on_loaded)
         self._written: dict[str, set[TopicPartition]] = {}  # of transactions whose markers are written in part
         self._given_up: set[str] = set()  # fenced behind the coordinator's back
+        self._ending: set[str] = set()  # one step of their end waits for the one before it
+        self._unsynced: dict[str, tuple[PartitionLog, int]] = {}  # where their newest records end, if not committed
         self._due_ms: int | None = None
 
     def start(self, now: int) -> None:
@@ -189,14 +201,25 @@ class TransactionHost:
         implicit: bool,
         now: int,
     ) -> ErrorCode:
-        """Add a partition (KIP-890), or look whether it was added."""
+        """Add a partition (KIP-890), or look whether it was added. Uncommitted if that is not on disk yet."""
         try:
             if implicit:
-                return self.add_partitions(transactional_id, producer_id, producer_epoch, [partition], 2, now)
+                joined = self.add_partitions(transactional_id, producer_id, producer_epoch, [partition], 2, now)
+                self._require_committed(transactional_id, now)
+                return joined
             verdicts = self.verify_partitions(transactional_id, producer_id, producer_epoch, [partition], now)
         except ApiError as error:
             return error.code
         return verdicts[partition]
+
+    def _require_committed(self, transactional_id: str, now: int) -> None:
+        found = self._unsynced.get(transactional_id)
+        if found is None:
+            return
+        log, end = found
+        if log.high_watermark < end:
+            raise Uncommitted(partial(self._broker.logs.when_committed, log, end, now))
+        del self._unsynced[transactional_id]
 
     # -- decisions and markers
 
@@ -213,20 +236,66 @@ class TransactionHost:
         except ApiError:
             coordinator.discard(effects)
             raise
+        state_log = self._broker.partition_log(TRANSACTION_STATE, partition)
+        held = state_log.high_watermark < state_log.log_end_offset
         for key_value in effects.records:
             coordinator.replay(key_value.key, key_value.value)
+            if held:
+                self._unsynced[decode_key(key_value.key) or ""] = state_log, state_log.log_end_offset
 
     def _write_markers(self, partition: int, coordinator: TransactionCoordinator, now: int) -> None:
+        """End the transactions whose outcome is known."""
         for markers in coordinator.markers_due():
             name = markers.transactional_id
-            if name in self._given_up or not self._write_all(markers, now):
-                continue
-            self._written.pop(name, None)
+            if name not in self._given_up and name not in self._ending:
+                self._ending.add(name)
+                then = partial(self._write_and_end, partition, coordinator, markers, now)
+                self._when_committed([(TRANSACTION_STATE, partition)], name, now, then)
+
+    def _write_and_end(self, partition: int, coordinator: TransactionCoordinator, markers: Markers, now: int) -> None:
+        name = markers.transactional_id
+        if self._shards.speaks(partition, coordinator) and self._write_all(markers, now):
+            then = partial(self._record_end, partition, coordinator, name, now)
+            self._when_committed(markers.partitions, name, now, then)
+        else:
+            self._ending.discard(name)
+
+    def _record_end(self, partition: int, coordinator: TransactionCoordinator, name: str, now: int) -> None:
+        self._ending.discard(name)
+        self._written.pop(name, None)
+        if not self._shards.speaks(partition, coordinator):
+            return
+        try:
+            self._commit(partition, coordinator, coordinator.markers_written(name, now), now)
+        except ApiError as error:
+            log.warning("the end of transaction %s can't be recorded: %s", name, error)
+            self._await(now + MARKER_RETRY_MS)
+
+    def _when_committed(
+        self, partitions: Iterable[TopicPartition], name: str, now: int, then: Callable[[], None]
+    ) -> None:
+        """Go on when all that is in these logs by now is committed, at once if it is; else try again later."""
+        commits = []
+        for topic, number in partitions:
             try:
-                self._commit(partition, coordinator, coordinator.markers_written(name, now), now)
+                commit = commit_of(self._broker, self._broker.partition_log(topic, number), now)
             except ApiError as error:
-                log.warning("the end of transaction %s can't be recorded: %s", name, error)
-                self._await(now + MARKER_RETRY_MS)
+                if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue  # deleted since
+                commit = partial(_call_with, OSError(str(error)))
+            if commit is not None:
+                commits.append(commit)
+
+        def committed(error: OSError | None) -> None:
+            if error is None:
+                then()
+                return
+            log.warning("the end of transaction %s can't be synced: %s", name, error)
+            self._ending.discard(name)
+            self._written.pop(name, None)  # which of the markers are lost is not known
+            self._await(now + MARKER_RETRY_MS)
+
+        when_all(commits, committed)
 
     def _write_all(self, markers: Markers, now: int) -> bool:
         """Write what is missing; False if something still is."""

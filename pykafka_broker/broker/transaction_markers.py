@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from pykafka_broker.broker.coordinator_log import hold_answer
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.log.partition_log import Origin
 from pykafka_broker.records.control import build_end_transaction_marker
@@ -48,5 +49,6 @@ def write_marker(broker: Broker, topic: str, partition: int, outcome: Outcome, n
     )
     log.append(batch, now, origin=Origin.COORDINATOR, transaction_version=outcome.transaction_version)
     broker.purgatory.touch(log)
+    hold_answer(broker, log, now)
     if topic == CONSUMER_OFFSETS:
         broker.groups.end_transaction(partition, outcome.producer_id, outcome.commit, now)

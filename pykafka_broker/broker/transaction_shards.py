@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.coordinator_log import partition_for, read_batches
+from pykafka_broker.broker.coordinator_log import hold_answer, partition_for, read_batches
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.coordinators.transactions import Settings, TransactionCoordinator
 from pykafka_broker.errors import ApiError
@@ -62,7 +62,9 @@ class TransactionShards:
         if topic is None:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         partition = partition_for(transactional_id, len(topic.partitions))
-        return partition, self._coordinator(partition, now)
+        coordinator = self._coordinator(partition, now)
+        hold_answer(self._broker, self._broker.partition_log(TRANSACTION_STATE, partition), now)
+        return partition, coordinator
 
     def _coordinator(self, partition: int, now: int) -> TransactionCoordinator:
         found = self._loaded.get(partition)
@@ -73,6 +75,10 @@ class TransactionShards:
         if found is None:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return found
+
+    def speaks(self, partition: int, coordinator: TransactionCoordinator) -> bool:
+        """Whether this is still the coordinator of that partition."""
+        return self._loaded.get(partition) is coordinator
 
     def all(self, now: int) -> list[TransactionCoordinator]:
         """Every coordinator of this node; ApiError as long as one is being loaded."""

@@ -10,12 +10,13 @@ add partitions by producing (KIP-890), 13 topic ids (KIP-516).
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.produce_checks import Buffer, Explained, RecordErrors, RefusedByLog, prepare
-from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.purgatory import Parked, Uncommitted
 from pykafka_broker.broker.router import handles
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.log.partition_log import PartitionLog
@@ -28,14 +29,15 @@ from pykafka_broker.protocol.messages.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from pykafka_broker.records.header import TRANSACTIONAL_BIT
+from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
 
 TOPIC_IDS_FROM = 13
 INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themselves when they write internal topics
-Uncommitted = tuple[PartitionLog, int, PartitionProduceResponse]  # with the offset that makes it an answer
+Waiting = tuple[PartitionLog, int, PartitionProduceResponse]  # with the offset that makes it an answer
 _ATTRIBUTES_LOW_BYTE = 22
 _REFUSALS_OF_A_LOG = frozenset(
     {
@@ -51,7 +53,9 @@ _REFUSALS_OF_A_LOG = frozenset(
 def produce(broker: Broker, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Parked | None:
     refused = _refused(request)
     uses_ids = context.api_version >= TOPIC_IDS_FROM
-    uncommitted: list[Uncommitted] = []
+    if request.transactional_id is not None and not refused:
+        _join(broker, context, request)
+    uncommitted: list[Waiting] = []
     responses = []
     for topic in request.topic_data:
         name, unknown = topic.name, None
@@ -86,7 +90,7 @@ def _append(
     topic: str,
     partition: int,
     records: Buffer | None,
-    uncommitted: list[Uncommitted],
+    uncommitted: list[Waiting],
 ) -> PartitionProduceResponse:
     log = broker.partition_log(topic, partition)
     if broker.is_internal(topic) and context.client_id != INTERNAL_TOPICS_CLIENT:
@@ -96,7 +100,7 @@ def _append(
         broker.require_insync_replicas(topic, partition, config.min_insync_replicas)
     batch, header, log_append_time = prepare(records, context.api_version, config, context.now)
     if header.attributes & TRANSACTIONAL_BIT:
-        verified = broker.verify_transactional_produce(context, request, header, topic, partition)
+        verified = _verified(broker, context, request, header, topic, partition)
         appended = log.append(batch, context.now, header=header, verified=verified)
     else:
         appended = log.append(batch, context.now, header=header)
@@ -114,8 +118,32 @@ def _append(
     return answer
 
 
+def _verified(
+    broker: Broker, context: RequestContext, request: ProduceRequest, header: BatchHeader, topic: str, partition: int
+) -> bool:
+    try:
+        return broker.verify_transactional_produce(context, request, header, topic, partition)
+    except Uncommitted:
+        if request.acks:
+            raise  # the request is served again then
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS) from None
+
+
+def _join(broker: Broker, context: RequestContext, request: ProduceRequest) -> None:
+    """Let all partitions take part before the first of them is written to: this may raise Uncommitted, the rest of the
+    request must not any more. What else is wrong is found again when the partition has its turn.
+    """
+    for topic in request.topic_data:
+        for one in topic.partition_data:
+            with contextlib.suppress(ApiError, CorruptBatch):
+                header = read_header(one.records or b"")
+                if header.attributes & TRANSACTIONAL_BIT:
+                    name = broker.topic_name(topic.topic_id) if context.api_version >= TOPIC_IDS_FROM else topic.name
+                    _verified(broker, context, request, header, name, one.index)
+
+
 def _answered_when_committed(
-    broker: Broker, context: RequestContext, response: ProduceResponse, uncommitted: list[Uncommitted]
+    broker: Broker, context: RequestContext, response: ProduceResponse, uncommitted: list[Waiting]
 ) -> Parked:
     """The answer waits until these logs are synced; producers that ask meanwhile share the next sync."""
     parked = Parked(None)

@@ -10,6 +10,7 @@ from tests.scenarios.groups.scripts import SCENARIOS
 from tests.scenarios.groups.settings import CONFIG
 from tests.scenarios.groups.stage import Stage
 from tests.scenarios.recording import check
+from tests.scenarios.synced import check_synced
 
 ANSWERS = Path(__file__).with_name("answers")
 
@@ -17,6 +18,11 @@ ANSWERS = Path(__file__).with_name("answers")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_answers_what_kafka_answers(name: str, tmp_path: Path) -> None:
     check(SCENARIOS, Stage, ANSWERS, name, tmp_path, CONFIG)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_same_answers_after_a_sync(name: str, tmp_path: Path) -> None:
+    check_synced(SCENARIOS, Stage, ANSWERS, name, tmp_path, CONFIG)
 
 
 def test_every_recorded_scenario_is_played() -> None:

@@ -1,0 +1,69 @@
+"""`log.flush.interval.messages=1`: the same answers, each of them after the syncs that it rests on."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.broker.broker import Broker
+from pykafka_broker.broker.router import PendingReply, Router
+from pykafka_broker.log.jobs import Job, run_inline
+from tests.broker.api.real_broker import UnsyncedFileSystem
+from tests.scenarios.transactions.client import Client
+from tests.scenarios.transactions.in_process import InProcess
+from tests.scenarios.transactions.scripts import SCENARIOS
+
+ANSWERS = json.loads(Path(__file__).with_name("answers.json").read_text())
+
+
+class Synced(InProcess):
+    """Syncs take place one by one while a request waits for its answer; what is left, after it."""
+
+    def __init__(self, directory: Path, **config: str) -> None:
+        self.jobs: deque[Job] = deque()
+        self.waited = 0
+        super().__init__(directory, **config, log_flush_interval_messages="1")
+        self._sync()
+
+    def start(self) -> None:
+        self.jobs.clear()
+        self.broker = Broker(
+            self.config,
+            new_uuid=self._new_uuid,
+            new_session_id=lambda: next(self._ids),
+            submit=self.jobs.append,
+            fs=UnsyncedFileSystem(),
+        )
+        self.broker.start(self.time)
+        self._router = Router(self.broker)
+
+    def _sync(self) -> None:
+        while self.jobs:
+            run_inline(self.jobs.popleft())
+
+    def exchange(self, frame: bytes) -> bytes:
+        pieces = self._router.dispatch(self._connection, memoryview(bytearray(frame)), self.time)
+        assert pieces is not None
+        if isinstance(pieces, PendingReply):
+            self.waited += 1
+            while not pieces.parked.answered:
+                run_inline(self.jobs.popleft())
+            pieces = pieces.pieces(pieces.parked.reply)
+        self.broker.settle(self.time)
+        self._sync()
+        return b"".join(piece.read() if hasattr(piece, "read") else bytes(piece) for piece in pieces)[4:]
+
+    def wait(self, milliseconds: int) -> None:
+        super().wait(milliseconds)
+        self._sync()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_answers(name: str, tmp_path: Path) -> None:
+    wire = Synced(tmp_path, transaction_abort_timed_out_transaction_cleanup_interval_ms="500")
+    client = Client(wire, name)
+    SCENARIOS[name](client)
+    assert client.lines == ANSWERS[name]
