@@ -2,7 +2,7 @@
 
 Rule: what the operator got wrong is one clear line each on standard error and exit code 2; a broker that can't start
 for another reason (a taken port, a locked directory) says why and exits with 1. Standard output carries the ready line
-and what was asked for, nothing else.
+and what was asked for, nothing else. A broker that is told to stop, however early, exits with 0.
 """
 
 from __future__ import annotations
@@ -10,14 +10,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if arguments[:1] == ["configs"]:
-        from pykafka_broker.cli.configs import main as run
-    elif arguments[:1] == ["log"]:
-        from pykafka_broker.cli.log import main as run
-    else:
-        from pykafka_broker.cli.serve import main as run
-    return run(arguments)
+    if arguments[:1] in (["configs"], ["log"]):
+        return _inspect(arguments)
+    from pykafka_broker.server.signals import StopSignals
+
+    signals = StopSignals()  # before all that takes time to import
+    from pykafka_broker.cli.serve import main as serve
+
+    return serve(arguments, signals)
+
+
+def _inspect(arguments: Sequence[str]) -> int:
+    try:
+        if arguments[0] == "configs":
+            from pykafka_broker.cli.configs import main as run
+        else:
+            from pykafka_broker.cli.log import main as run
+        return run(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED

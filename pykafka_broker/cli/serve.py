@@ -10,12 +10,16 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pykafka_broker import __version__
 from pykafka_broker.cli.settings import DEVELOPMENT, UsageError, static_settings
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.config.effects import has_no_effect, refusals
 from pykafka_broker.config.problems import problems
+
+if TYPE_CHECKING:
+    from pykafka_broker.server.signals import StopSignals
 
 log = logging.getLogger("pykafka_broker")
 
@@ -40,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     return it
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], signals: StopSignals) -> int:
     options = parser().parse_args(arguments)
     logging.basicConfig(
         level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -64,15 +68,15 @@ def main(arguments: Sequence[str]) -> int:
                 os.remove(options.ready_file)  # that of an earlier run names an address where nobody listens yet
         if options.stop_on_stdin_close:
             threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
-        return serve(config, _announcer(options.ready_file))
+        return serve(config, _announcer(options.ready_file), signals)
 
 
-def serve(config: BrokerConfig, on_ready: Callable[[str, int], None]) -> int:
+def serve(config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
     from pykafka_broker.log.log_directory import LogDirectoryError
     from pykafka_broker.server import run
 
     try:
-        return run(config, on_ready=on_ready)
+        return run(config, on_ready=on_ready, signals=signals)
     except ConfigError as error:
         return complain([str(error)])
     except (LogDirectoryError, OSError) as error:

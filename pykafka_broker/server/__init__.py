@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pykafka_broker.config import BrokerConfig
+    from pykafka_broker.server.signals import StopSignals
 
 
-def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None]) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code. `on_ready` is told host and port of the first listener."""
+def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
+    """Serve until a signal asks for the end; returns the exit code. `on_ready` is told host and port of the first
+    listener.
+    """
     from pykafka_broker.server.process import run_process
 
-    return run_process(config, on_ready)
+    return run_process(config, on_ready, signals)
 
 
 __all__ = ["run"]

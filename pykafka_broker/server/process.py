@@ -8,11 +8,9 @@ disk.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import random
-import signal
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,23 +20,31 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.jobs import JobRunner
 from pykafka_broker.server.listeners import listeners_of
 from pykafka_broker.server.server import Server, now_ms
+from pykafka_broker.server.signals import StopSignals
 
 log = logging.getLogger(__name__)
 
 _DISK_THREADS = 2
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def run_process(config: BrokerConfig, on_ready: Callable[[str, int], None]) -> int:
+def run_process(config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
     """What `pykafka_broker.server.run` does."""
     loop = asyncio.new_event_loop()
     try:
-        return loop.run_until_complete(_serve(config, loop, on_ready))
+        if not signals.asked:
+            loop.run_until_complete(_serve(config, loop, on_ready, signals))
     finally:
+        signals.ignore()
         loop.close()
+    return 0
 
 
-async def _serve(config: BrokerConfig, loop: asyncio.AbstractEventLoop, on_ready: Callable[[str, int], None]) -> int:
+async def _serve(
+    config: BrokerConfig,
+    loop: asyncio.AbstractEventLoop,
+    on_ready: Callable[[str, int], None],
+    signals: StopSignals,
+) -> None:
     listeners = listeners_of(config)
     jobs = JobRunner(loop, _DISK_THREADS, lambda: server.settle(now_ms()))
     broker = Broker(
@@ -52,8 +58,7 @@ async def _serve(config: BrokerConfig, loop: asyncio.AbstractEventLoop, on_ready
     server.listen(listeners)
     broker.listeners = {listener.name: listener for listener in listeners}
     stopped = asyncio.Event()
-    for number in _STOP_SIGNALS:
-        loop.add_signal_handler(number, stopped.set)
+    signals.hand_to(lambda: loop.call_soon_threadsafe(stopped.set))
     try:
         broker.start(now_ms())
         gc.freeze()  # what a start leaves behind lives as long as the process: no collection needs to look at it again
@@ -65,11 +70,7 @@ async def _serve(config: BrokerConfig, loop: asyncio.AbstractEventLoop, on_ready
         await server.stop()
         broker.stop_jobs()
         await jobs.drain()
-        with contextlib.suppress(ValueError):
-            for number in _STOP_SIGNALS:
-                loop.remove_signal_handler(number)
         broker.stop(now_ms())
-    return 0
 
 
 def new_uuid() -> bytes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pykafka_broker import __version__
 from pykafka_broker.cli import main
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.server.signals import StopSignals
 
 
 @pytest.fixture(autouse=True)
@@ -20,12 +22,21 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging, "basicConfig", lambda **_: None)  # pytest's own handlers stay
 
 
+@pytest.fixture(autouse=True)
+def own_signals() -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[BrokerConfig]:
     """The configurations that the server was started with, instead of starting it."""
     configs: list[BrokerConfig] = []
 
-    def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None]) -> int:
+    def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
         configs.append(config)
         on_ready("127.0.0.1", 4711)
         return 0
@@ -54,7 +65,7 @@ def test_an_old_ready_file_is_gone_before_the_start(monkeypatch: pytest.MonkeyPa
     ready = tmp_path / "ready"
     ready.write_text("127.0.0.1:1\n")
 
-    def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None]) -> int:
+    def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
         assert not ready.exists()
         raise OSError("no luck")
 
@@ -99,7 +110,7 @@ def test_unknown_key_is_one_warning(served: list[BrokerConfig], caplog: pytest.L
 def test_a_start_that_fails_says_why(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None]) -> int:
+    def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
         raise error
 
     monkeypatch.setattr("pykafka_broker.server.run", run)
@@ -130,3 +141,14 @@ def test_log_looks_into_a_data_directory(tmp_path: Path, capsys: pytest.CaptureF
     (folder / "00000000000000000000.log").write_bytes(b"no batch at all" * 10)
     assert main(["log", "verify", str(tmp_path)]) == 1
     assert "00000000000000000000.log" in capsys.readouterr().out
+
+
+def test_a_command_that_only_looks_ends_quietly_with_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(arguments: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pykafka_broker.cli.log.main", interrupted)
+    assert main(["log", "verify", "/data"]) == 130
+    assert capsys.readouterr().err == ""

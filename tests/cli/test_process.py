@@ -19,7 +19,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return ours | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+STOP_SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_ephemeral_broker_ends_cleanly_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -35,6 +38,27 @@ def test_ephemeral_broker_ends_cleanly_and_leaves_nothing(tmp_path: Path, number
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")
+    assert "Traceback" not in err
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_one_that_is_stopped_before_it_serves_leaves_nothing_either(tmp_path: Path, number: signal.Signals) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    with subprocess.Popen(
+        [*COMMAND, "--listen", "127.0.0.1:0", "--ephemeral"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(temporary),
+    ) as process:
+        while process.poll() is None and not list(temporary.iterdir()):
+            pass  # its directory is the first thing that it makes
+        process.send_signal(number)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 0
     assert "Traceback" not in err
     assert list(temporary.iterdir()) == []
 

@@ -1,0 +1,40 @@
+"""SIGTERM, SIGINT and SIGHUP, from the first line of the command to the last.
+
+Rule: the first one ends the broker in an orderly way, whenever it comes; those after it are ignored. A terminal, a
+parent and an impatient user may each send one, and a shutdown that is cut off leaves a recovery to the next start.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from types import FrameType
+
+_NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class StopSignals:
+    """Catches them from now on. `asked` says that one has come."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._stop: Callable[[], object] | None = None
+        for number in _NUMBERS:
+            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+                signal.signal(number, self._on_signal)
+
+    def hand_to(self, stop: Callable[[], object]) -> None:
+        """Call `stop`, at once if it was asked for already. It is called between any two lines of the main thread."""
+        self._stop = stop
+        if self.asked:
+            stop()
+
+    def ignore(self) -> None:
+        """There is nothing left to stop."""
+        self.asked = True
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self.asked:
+            self.asked = True
+            if self._stop is not None:
+                self._stop()
