@@ -72,15 +72,23 @@ class RealBroker:
         answer = self.exchange(api_key, version, request.encode(version))
         return SPECS[api_key].response_class().decode(answer, version)
 
+    @staticmethod
+    def frame(request: Message, version: int) -> memoryview:
+        return _frame(ApiKey(request.API_KEY), version, request.encode(version))
+
     def exchange(self, api_key: ApiKey, version: int, body: bytes) -> bytes:
         """The body of the answer to the body of a request."""
         spec = SPECS[api_key]
-        header = struct.pack(">hhih", api_key, version, 7, -1)
-        if spec.request_header_version(version) == 2:
-            header += b"\0"
-        pieces = self.router.dispatch(self.connection, memoryview(bytearray(header + body)), self.now)
+        pieces = self.router.dispatch(self.connection, _frame(api_key, version, body), self.now)
         assert isinstance(pieces, list), "the request waits"
         answer = b"".join(piece.read() if hasattr(piece, "read") else piece for piece in pieces)
         size, correlation_id = struct.unpack_from(">ii", answer)
         assert (size, correlation_id) == (len(answer) - 4, 7)
         return answer[8 + spec.response_header_version(version) :]
+
+
+def _frame(api_key: ApiKey, version: int, body: bytes) -> memoryview:
+    header = struct.pack(">hhih", api_key, version, 7, -1)
+    if SPECS[api_key].request_header_version(version) == 2:
+        header += b"\0"
+    return memoryview(bytearray(header + body))

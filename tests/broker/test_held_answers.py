@@ -1,0 +1,132 @@
+"""Answers that wait for a sync, and what is said if it fails."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.broker import Broker
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.router import PendingReply, Router
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.log.jobs import Job, run_inline
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.broker.api.real_broker import NOW, RealBroker, UnsyncedFileSystem
+from tests.broker.support import batch
+
+
+class SyncedBroker(RealBroker):
+    """Every message is to be synced; it happens when the test says so."""
+
+    def start(self) -> None:
+        self.jobs: deque[Job] = deque()
+        self.settings["log.flush.interval.messages"] = "1"
+        self.broker = Broker(
+            BrokerConfig(self.settings),
+            new_uuid=lambda: next(self._uuids).to_bytes(16, "big"),
+            new_session_id=lambda: 1,
+            submit=self.jobs.append,
+            fs=UnsyncedFileSystem(),
+        )
+        self.broker.start(self.now)
+        self.router = Router(self.broker)
+
+    def asked(self, request: Any, version: int) -> Parked:
+        """The request, which must have to wait."""
+        frame = self.frame(request, version)
+        found = self.router.dispatch(self.connection, frame, self.now)
+        frame[:] = bytes(len(frame))  # its buffer is used for the next one
+        assert isinstance(found, PendingReply)
+        assert not found.parked.answered
+        return found.parked
+
+    def sync(self, error: OSError | None = None) -> None:
+        while self.jobs:
+            job = self.jobs.popleft()
+            if error is None:
+                run_inline(job)
+            else:
+                job.failed(error)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> SyncedBroker:
+    node = SyncedBroker(tmp_path, **{"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"})
+    node.broker.metadata.create_missing_topics([CONSUMER_OFFSETS, TRANSACTION_STATE], NOW)
+    node.call(CreateTopicsRequest([CreatableTopic("t", 2, 1)], 1000), 7)
+    node.sync()
+    return node
+
+
+def commit(offset: int) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(0, offset)
+    return OffsetCommitRequest("g", -1, "", topics=[OffsetCommitRequestTopic("t", partitions=[partition])])
+
+
+def transactional(node: SyncedBroker, *partitions: int) -> ProduceRequest:
+    node.asked(InitProducerIdRequest("x", 1000), 5)
+    node.sync()
+    data = [
+        PartitionProduceData(
+            partition, bytes(batch(b"v", producer_id=0, producer_epoch=0, base_sequence=0, transactional=True))
+        )
+        for partition in partitions
+    ]
+    return ProduceRequest("x", -1, 1000, [TopicProduceData("t", partition_data=data)])
+
+
+def test_a_committed_offset_is_told_after_the_sync(node: SyncedBroker) -> None:
+    committing = node.asked(commit(5), 8)
+    asking = node.asked(OffsetFetchRequest("g", None), 7)
+    node.sync()
+    assert committing.reply.topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert asking.reply.topics[0].partitions[0].committed_offset == 5
+    assert node.call(OffsetFetchRequest("g", None), 7).error_code == ErrorCode.NONE
+
+
+def test_a_sync_that_fails_commits_no_offset(node: SyncedBroker) -> None:
+    committing = node.asked(commit(5), 8)
+    asking = node.asked(OffsetFetchRequest("g", None), 7)
+    node.sync(OSError(5, "Input/output error"))
+    assert committing.reply.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert asking.reply.error_code == ErrorCode.NOT_COORDINATOR
+    again = node.call(commit(6), 8)
+    assert again.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_records_are_written_when_their_partition_takes_part_for_certain(node: SyncedBroker) -> None:
+    producing = node.asked(transactional(node, 0, 1), 12)
+    logs = [node.broker.partition_log("t", partition) for partition in (0, 1)]
+    assert [log.log_end_offset for log in logs] == [0, 0]
+    while not producing.answered:
+        run_inline(node.jobs.popleft())
+    assert [log.high_watermark for log in logs] == [1, 1]
+    answers = producing.reply.responses[0].partition_responses
+    assert [(one.error_code, one.base_offset) for one in answers] == [(ErrorCode.NONE, 0)] * 2
+
+
+def test_nothing_is_written_if_that_is_never_certain(node: SyncedBroker) -> None:
+    producing = node.asked(transactional(node, 0), 12)
+    node.sync(OSError(5, "Input/output error"))
+    assert producing.reply.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_the_connection_may_go_meanwhile(node: SyncedBroker) -> None:
+    committing = node.asked(commit(5), 8)
+    node.broker.purgatory.cancel(committing)
+    node.sync()
+    fetched = node.call(OffsetFetchRequest("g", None), 7)
+    assert fetched.topics[0].partitions[0].committed_offset == 5
