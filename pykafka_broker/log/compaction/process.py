@@ -65,7 +65,8 @@ class CleaningProcesses:
         with self._lock:
             if self._cancelled:
                 raise CleaningStopped("cancelled")
-            worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            # a process group of its own: Ctrl-C in a terminal is for the broker, which then ends its workers
+            worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
             self._workers.add(worker)
         try:
             output = _exchange(worker, pickle.dumps(request))
