@@ -184,6 +184,8 @@ class Broker:
             log = self.logs.get(topic, partition)
         else:  # there was no room for it when the topic was made
             log = self.metadata.create_log(topic, partition)
+        if log.topic_id != self.image.topic_id(topic):  # that of a topic deleted while its directory was away
+            log = self.metadata.create_log(topic, partition)
         log.leader_epoch = image.leader_epoch
         self._partitions[topic, partition] = log
         return log
@@ -212,6 +214,8 @@ class Broker:
     def _forget_lost(self, directory: LogDirectory, lost: list[tuple[str, int]]) -> None:
         for topic, partition in lost:
             self.forget_partition(topic, partition)
+        if "metadata" in self.__dict__:
+            self.metadata.replicas.directory_failed()
 
     def require_insync_replicas(self, topic: str, partition: int, wanted: int) -> None:
         """`min.insync.replicas`, for acks=all."""

@@ -7,6 +7,7 @@ is replayed at once, but where the log is to be synced (`flush.messages`) nobody
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.purgatory import Commit
     from pykafka_broker.coordinators.effects import KeyValue
 
+logger = logging.getLogger(__name__)
+
 _READ_BYTES = 1 << 20
 
 # What the coordinator's own clients are told when its log refuses an append: to find the coordinator again, or that it
@@ -38,6 +41,29 @@ _REFUSALS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
+
+
+def coordinator_log(broker: Broker, topic: str, partition: int) -> PartitionLog:
+    """The log behind a coordinator; that it can't be served is told as its coordinator tells it."""
+    try:
+        return broker.partition_log(topic, partition)
+    except ApiError as error:
+        raise ApiError(_REFUSALS.get(error.code, error.code), error.message) from error
+
+
+def read_slice(loading: dict[int, Iterator[int]], budget: int) -> None:
+    """Read on in what is being loaded, one log after the other. One that can't be read is given up; whoever asks for it
+    next has it tried again."""
+    while loading and budget > 0:
+        partition, sizes = next(iter(loading.items()))
+        try:
+            for size in sizes:
+                budget -= size
+                if budget <= 0:
+                    return
+        except ApiError as error:
+            logger.error("Partition %d of a coordinator's log can't be read: %s", partition, error)
+        loading.pop(partition, None)
 
 
 @lru_cache(maxsize=4096)

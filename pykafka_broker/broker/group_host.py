@@ -7,6 +7,7 @@ whose log is still being read answers COORDINATOR_LOAD_IN_PROGRESS.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -16,8 +17,10 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.coordinator_log import (
     append_records,
     commit_of,
+    coordinator_log,
     partition_for,
     read_batches,
+    read_slice,
     when_all,
 )
 from pykafka_broker.broker.purgatory import Commit, Parked
@@ -94,7 +97,10 @@ class GroupHost:
         if partition in self._ready:
             return ErrorCode.NONE
         if partition not in self._loading:
-            self._begin_load(partition, now)
+            try:
+                self._begin_load(partition, now)
+            except ApiError as error:
+                return error.code
         return ErrorCode.NONE if partition in self._ready else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     def require(self, group_id: str, now: int) -> None:
@@ -108,11 +114,12 @@ class GroupHost:
     def start(self, now: int) -> None:
         """Begin to read what is there."""
         for partition in range(self._partitions):
-            self._begin_load(partition, now)
-        self._read_on(FIRST_SLICE_BYTES, now)
+            with contextlib.suppress(ApiError):  # its directory is offline; asked for it will be tried again
+                self._begin_load(partition, now)
+        read_slice(self._loading, FIRST_SLICE_BYTES)
 
     def _begin_load(self, partition: int, now: int) -> None:
-        offsets_log = self._broker.partition_log(CONSUMER_OFFSETS, partition)
+        offsets_log = coordinator_log(self._broker, CONSUMER_OFFSETS, partition)
         if offsets_log.log_start_offset == offsets_log.log_end_offset:
             self._loaded(partition, now)
         else:
@@ -132,15 +139,6 @@ class GroupHost:
                         self.coordinator.replay(record.key, record.value, now, record.offset, producer_id)
             yield header.size
         self._loaded(partition, now)
-
-    def _read_on(self, budget: int, now: int) -> None:
-        while self._loading and budget > 0:
-            partition, batches = next(iter(self._loading.items()))
-            for size in batches:
-                budget -= size
-                if budget <= 0:
-                    return
-            self._loading.pop(partition, None)
 
     def _loaded(self, partition: int, now: int) -> None:
         self._ready.add(partition)
@@ -267,7 +265,7 @@ class GroupHost:
         return 0 if self._loading else self.coordinator.next_deadline()
 
     def on_deadline(self, now: int) -> None:
-        self._read_on(SLICE_BYTES, now)
+        read_slice(self._loading, SLICE_BYTES)
         while (due := self.coordinator.next_deadline()) is not None and due <= now:
             self._apply_unasked([self.coordinator.on_deadline(now)], now)
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.api.encoded_reply import ReplyCache
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.replica_keeper import ReplicaKeeper
 from pykafka_broker.cluster import bootstrap
 from pykafka_broker.cluster.controller import Controller, ProducerIds
-from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
@@ -22,7 +23,6 @@ from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.config import TopicConfig
 from pykafka_broker.config.topic import live_keys
 from pykafka_broker.errors import ApiError
-from pykafka_broker.protocol.runtime import ZERO_UUID
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 Listener = Callable[[MetadataDelta, int], None]
 Node = tuple[int, str, int, str | None]  # id, host, port, rack
 
-_RECORDS_PER_BATCH = 5_000
-
 
 class MetadataPublisher:
     """Owns the image, the metadata log and the controller of one broker."""
@@ -43,14 +41,16 @@ class MetadataPublisher:
         self.broker = broker
         self.image = MetadataImage()
         self.controller = Controller(self.image, broker.config, broker.node_id, broker.new_uuid)
-        self.producer_ids = ProducerIds(self.controller, lambda records: self.commit(records, self._now))
+        self.producer_ids = ProducerIds(self.controller, lambda records: self.commit(records, self.now))
         self.replies = ReplyCache()
+        self.replicas = ReplicaKeeper(self)
         self.log: MetadataLog
         self.snapshots: SnapshotKeeper
         self._listeners: list[Listener] = []
         self._static_config = broker.config
         self._known_topic_keys = frozenset(key.name for key in live_keys())
-        self._now = 0
+        self.now = 0  # of the last commit
+        self.committing = False
 
     def subscribe(self, listener: Listener) -> None:
         """`listener` hears of every change from now on, after logs and configs have followed it."""
@@ -85,11 +85,7 @@ class MetadataPublisher:
             self.commit(bootstrap.first_records(self.controller, records), now)
         self._follow_broker_configs()
         self.commit([self._registration()], now)
-        crashed = any(not each.clean for each in broker.logs.directories)
-        changes = bootstrap.elections(self.controller, all_partitions=crashed)
-        for start in range(0, len(changes), _RECORDS_PER_BATCH):
-            self.commit(changes[start : start + _RECORDS_PER_BATCH], now)
-        self._match_logs(loaded, now)
+        self.replicas.start(loaded, now)
 
     def _registration(self) -> ApiMessageAndVersion:
         broker = self.broker
@@ -104,41 +100,24 @@ class MetadataPublisher:
             log_dirs=[directory.id for directory in broker.logs.directories if directory.online],
         )
 
-    def _match_logs(self, loaded: MetadataDelta, now: int) -> None:
-        """A crash may fall between a record and what follows from it: make the logs that are missing, and take away
-        those of topics that were deleted."""
-        logs, topics = self.broker.logs, self.image.topics
-        deleted = {topic.name for topic in loaded.deleted}
-        for topic in topics.values():
-            for number, partition in topic.partitions.items():
-                if topic.name in deleted or not logs.exists(topic.name, number):
-                    directory_id = partition.directories[0] if partition.directories else ZERO_UUID
-                    logs.create(topic.name, number, topic.id, now, directory_id=directory_id)
-        strays = []
-        for name, number in list(logs.partitions()):
-            known = name in topics and number in topics[name].partitions
-            if known or name == CLUSTER_METADATA:
-                continue
-            if name in deleted:
-                logs.delete(name, number, now)
-            else:
-                strays.append(f"{name}-{number}")
-        if strays:
-            logger.warning("Not in the metadata and left alone: %s", ", ".join(sorted(strays)))
-
     # -- changes
 
     def commit(self, records: Sequence[ApiMessageAndVersion], now: int) -> MetadataDelta:
         """Append `records` as one batch, apply them, and act on what they changed; they are synced beside the event
         loop. If the disk refuses them nothing has changed and the error is raised."""
-        self._now = now
+        self.now = now
         delta = MetadataDelta()
         if not records:
             return delta
-        self.log.append(records, now)
-        self.broker.logs.flush(self.log.log, now)
-        self.log.apply([record.message for record in records], self.image, delta)
-        self._follow(delta, now)
+        self.committing = True
+        try:
+            self.log.append(records, now)
+            self.broker.logs.flush(self.log.log, now)
+            self.log.apply([record.message for record in records], self.image, delta)
+            self._follow(delta, now)
+        finally:
+            self.committing = False
+        self.replicas.follow(delta)
         self.snapshots.on_commit(now)
         return delta
 
@@ -164,7 +143,7 @@ class MetadataPublisher:
         for topic, partition in delta.new_partitions:
             if topic.id in self.image.topics_by_id and broker.node_id in partition.replicas:
                 try:
-                    self.create_log(topic.name, partition.partition)
+                    self._create_log(topic, partition, new=True)
                 except ApiError as error:  # it is in the metadata now: whoever asks for the log has it tried again
                     logger.warning("%s-%d has no log yet: %s", topic.name, partition.partition, error)
         if delta.configs:
@@ -173,10 +152,17 @@ class MetadataPublisher:
             listener(delta, now)
 
     def create_log(self, topic: str, number: int) -> PartitionLog:
-        """The log of a partition of which this node is a replica."""
-        broker, described = self.broker, self.image.topics[topic]
-        directory_id = described.partitions[number].directory_of(broker.node_id)
-        return broker.logs.create(topic, number, described.id, self._now, directory_id=directory_id)
+        """The log of a partition of which this node is a replica, made now if that is possible; not where it may be in
+        a directory that is offline."""
+        described = self.image.topics[topic]
+        log = self._create_log(described, described.partitions[number], new=False)
+        self.replicas.tell_place((topic, number))
+        return log
+
+    def _create_log(self, topic: TopicImage, partition: PartitionImage, *, new: bool) -> PartitionLog:
+        broker = self.broker
+        assigned = partition.directory_of(broker.node_id)
+        return broker.logs.create(topic.name, partition.partition, topic.id, self.now, directory_id=assigned, new=new)
 
     def _follow_configs(self, changed: Iterable[tuple[int, str]]) -> None:
         if any(kind == ResourceType.BROKER for kind, _ in changed):

@@ -11,7 +11,14 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.broker.coordinator_log import append_records, hold_answer, partition_for, read_batches
+from pykafka_broker.broker.coordinator_log import (
+    append_records,
+    coordinator_log,
+    hold_answer,
+    partition_for,
+    read_batches,
+    read_slice,
+)
 from pykafka_broker.broker.share_partitions import SharePartitions
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.coordinators.effects import Effects
@@ -89,22 +96,12 @@ class ShareHost:
             self._loading[number] = self._load(number, now)
 
     def _load(self, number: int, now: int) -> Iterator[int]:
-        for header, batch in read_batches(self._broker.partition_log(SHARE_GROUP_STATE, number)):
+        for header, batch in read_batches(coordinator_log(self._broker, SHARE_GROUP_STATE, number)):
             for record in iter_records(batch, header):
                 if record.key is not None:
                     self.coordinator.replay(record.key, record.value, record.offset, header.max_timestamp)
             yield header.size
         self._ready.add(number)
-
-    def _read_on(self) -> None:
-        budget = SLICE_BYTES
-        while self._loading and budget > 0:
-            number, sizes = next(iter(self._loading.items()))
-            for size in sizes:
-                budget -= size
-                if budget <= 0:
-                    return
-            self._loading.pop(number, None)
 
     def apply(self, effects: Effects, now: int) -> Any:
         """Append and replay; returns the reply. ApiError if the log refuses."""
@@ -195,7 +192,7 @@ class ShareHost:
         return due
 
     def on_deadline(self, now: int) -> None:
-        self._read_on()
+        read_slice(self._loading, SLICE_BYTES)
         while self._gone:
             for member in self.sessions.of_connection(self._gone.pop()):
                 self.close_session(member, now)

@@ -7,10 +7,17 @@ transactional id only the newest record is decoded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.coordinator_log import hold_answer, partition_for, read_batches
+from pykafka_broker.broker.coordinator_log import (
+    coordinator_log,
+    hold_answer,
+    partition_for,
+    read_batches,
+    read_slice,
+)
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.coordinators.transactions import Settings, TransactionCoordinator
 from pykafka_broker.errors import ApiError
@@ -52,9 +59,9 @@ class TransactionShards:
     # -- which
 
     @property
-    def _partitions(self) -> Iterable[int]:
-        topic = self._broker.image.topics.get(TRANSACTION_STATE)
-        return () if topic is None else range(len(topic.partitions))
+    def _partitions(self) -> list[int]:
+        topic, node_id = self._broker.image.topics.get(TRANSACTION_STATE), self._broker.node_id
+        return [] if topic is None else [each.partition for each in topic.partitions.values() if each.leader == node_id]
 
     def find(self, transactional_id: str, now: int) -> tuple[int, TransactionCoordinator]:
         """The partition and its coordinator; ApiError if this node can't speak for the transactional id."""
@@ -96,12 +103,13 @@ class TransactionShards:
     def start(self, now: int) -> None:
         """Begin to read what is there."""
         for partition in self._partitions:
-            if self._broker.partition_log(TRANSACTION_STATE, partition).log_end_offset:
-                self._begin(partition, now)
+            with contextlib.suppress(ApiError):  # its directory is offline; asked for it will be tried again
+                if coordinator_log(self._broker, TRANSACTION_STATE, partition).log_end_offset:
+                    self._begin(partition, now)
         self.read_on(FIRST_SLICE_BYTES)
 
     def _begin(self, partition: int, now: int) -> None:
-        log = self._broker.partition_log(TRANSACTION_STATE, partition)
+        log = coordinator_log(self._broker, TRANSACTION_STATE, partition)
         load = self._load(partition, now)
         if log.log_start_offset < log.log_end_offset:
             self._loading[partition] = load
@@ -111,7 +119,7 @@ class TransactionShards:
 
     def _load(self, partition: int, now: int) -> Iterator[int]:
         """Read batch after batch; yields the size of each."""
-        log = self._broker.partition_log(TRANSACTION_STATE, partition)
+        log = coordinator_log(self._broker, TRANSACTION_STATE, partition)
         newest: dict[bytes, bytes | None] = {}
         for header, batch in read_batches(log):
             if not header.is_control:
@@ -129,13 +137,7 @@ class TransactionShards:
 
     def read_on(self, budget: int = SLICE_BYTES) -> None:
         """Read another slice of what is being loaded."""
-        while self._loading and budget > 0:
-            partition, sizes = next(iter(self._loading.items()))
-            for size in sizes:
-                budget -= size
-                if budget <= 0:
-                    return
-            self._loading.pop(partition, None)
+        read_slice(self._loading, budget)
 
 
 def _settings(broker: Broker) -> Settings:

@@ -16,7 +16,6 @@ from pykafka_broker.protocol.stored.begin_transaction_record import BeginTransac
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.end_transaction_record import EndTransactionRecord
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
-from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 
 Records = list[ApiMessageAndVersion]
@@ -79,27 +78,3 @@ def registration(
         log_dirs=list(log_dirs) if version >= 3 else [],
     )
     return ApiMessageAndVersion(record, version)
-
-
-def elections(controller: Controller, *, all_partitions: bool) -> Records:
-    """New leader epochs for partitions of this node: those without a leader, as a real broker leaves them behind, and
-    after a crash all, because a log may have lost its tail and clients must be able to tell (KIP-101, KIP-320)."""
-    node_id = controller.node_id
-    version = controller.partition_record_version()
-    records = []
-    for topic in controller.image.topics.values():
-        for partition in topic.partitions.values():
-            if node_id not in partition.replicas:
-                continue
-            leaderless = partition.leader != node_id
-            if not leaderless and not all_partitions:
-                continue
-            if leaderless and partition.isr and node_id not in partition.isr:
-                continue
-            change = PartitionChangeRecord(partition.partition, topic.id, leader=node_id)
-            if node_id not in partition.isr:
-                change.isr = [node_id]
-                change.eligible_leader_replicas = [] if version >= 2 else None
-                change.last_known_elr = [] if version >= 2 else None
-            records.append(ApiMessageAndVersion(change, version))
-    return records

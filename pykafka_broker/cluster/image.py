@@ -20,6 +20,9 @@ LEADER_UNCHANGED = -2
 # An entity of a client quota: its (type, name) pairs in order of type; the name None stands for the default entity.
 QuotaEntity = tuple[tuple[str, str | None], ...]
 
+# Directory ids of replicas whose directory is still to be told (KIP-858).
+_NOT_YET_KNOWN = (ZERO_UUID, bytes(15) + b"\x01")
+
 _tuples: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
 
@@ -122,6 +125,11 @@ class BrokerImage:
         cordoned = record.cordoned_log_dirs
         self.cordoned_log_dirs: tuple[bytes, ...] | None = None if cordoned is None else _shared(cordoned)
 
+    def has_online(self, directory_id: bytes) -> bool:
+        """Whether a replica in that directory can be served. A broker that names none at all is older than
+        their ids."""
+        return not self.log_dirs or directory_id in self.log_dirs or directory_id in _NOT_YET_KNOWN
+
     @property
     def all_dirs_cordoned(self) -> bool:
         """No directory of this broker takes new replicas (KIP-1066)."""
@@ -214,6 +222,11 @@ class MetadataImage:
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         image = self.topics.get(topic)
         return None if image is None else image.partitions.get(partition)
+
+    def is_offline(self, partition: PartitionImage, replica: int) -> bool:
+        """Whether that replica can't be served: its broker is not there, or the directory that it is in."""
+        broker = self.brokers.get(replica)
+        return broker is None or broker.fenced or not broker.has_online(partition.directory_of(replica))
 
     def topic_id(self, topic: str) -> bytes | None:
         image = self.topics.get(topic)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.cluster.replicas import UNASSIGNED
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import ZERO_UUID
 
 if TYPE_CHECKING:
     from pykafka_broker.cluster.controller import Controller
@@ -62,7 +62,7 @@ def directories_of(image: MetadataImage, replicas: Sequence[int]) -> list[bytes]
     out = []
     for replica in replicas:
         dirs = image.brokers[replica].log_dirs
-        out.append(dirs[0] if len(dirs) == 1 else ZERO_UUID)
+        out.append(dirs[0] if len(dirs) == 1 else UNASSIGNED)
     return out
 
 

@@ -17,7 +17,10 @@ from pykafka_broker.log.loading import Offsets
 
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
+STRAY_SUFFIX = "-stray"
 METADATA_TOPIC = "__cluster_metadata"
+# Ids up to here say that a replica has no directory, that its directory is lost, and the like (KIP-858).
+RESERVED_IDS = (99).to_bytes(16, "big")
 _MAX_NAME = 255
 
 TopicPartition = tuple[str, int]
@@ -34,6 +37,7 @@ class LogDirectory:
         self.id = b""
         self.cluster_id = ""
         self.error: Exception | None = None  # set: offline
+        self.listed = False  # whether it is known what is in it
         self.clean = False  # whether the last broker here shut down cleanly
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
@@ -67,18 +71,14 @@ class LogDirectory:
     def identify(self, node_id: int, cluster_id: str, new_uuid: Callable[[], bytes]) -> None:
         """Check `meta.properties`, or write it if the directory is new."""
         path = self.file(checkpoints.META_PROPERTIES)
-        try:
-            properties = checkpoints.read_properties(self.fs, path)
-        except FileNotFoundError:
-            properties = {}
+        properties = self._properties()
         self.cluster_id = properties.get("cluster.id", cluster_id)
         if cluster_id and self.cluster_id != cluster_id:
             raise LogDirectoryError(f"{path} is of cluster {self.cluster_id}, not of {cluster_id}")
         found_node = properties.get("node.id", str(node_id))
         if found_node != str(node_id):
             raise LogDirectoryError(f"{path} is of node {found_node}, but node.id is {node_id}")
-        known_id = properties.get("directory.id")
-        self.id = id_bytes(known_id) if known_id else new_uuid()
+        self.id = _directory_id(path, properties.get("directory.id"), new_uuid)
         wanted = {
             "cluster.id": self.cluster_id,
             "directory.id": id_text(self.id),
@@ -90,10 +90,16 @@ class LogDirectory:
 
     def read_cluster_id(self) -> str:
         """What an existing `meta.properties` says, or nothing."""
+        return self._properties().get("cluster.id", "")
+
+    def _properties(self) -> dict[str, str]:
+        path = self.file(checkpoints.META_PROPERTIES)
         try:
-            return checkpoints.read_properties(self.fs, self.file(checkpoints.META_PROPERTIES)).get("cluster.id", "")
+            return checkpoints.read_properties(self.fs, path)
         except FileNotFoundError:
-            return ""
+            return {}
+        except ValueError as error:
+            raise LogDirectoryError(f"{path} is damaged: {error}") from None
 
     def read_state(self) -> None:
         """Read the checkpoints, and take away the marker of the clean shutdown, so that a crash from now on shows."""
@@ -141,6 +147,7 @@ class LogDirectory:
             topic, _, number = name.rpartition("-")
             if topic and number.isdecimal():
                 partitions.append((topic, int(number)))
+        self.listed = True
         return partitions, deleted
 
     def write_clean_marker(self) -> None:
@@ -153,7 +160,31 @@ class LogDirectory:
             self._lock = None
 
 
+def _directory_id(path: str, known: str | None, new_uuid: Callable[[], bytes]) -> bytes:
+    """The id in `meta.properties`, or a new one; the lowest ids have other meanings (KIP-858)."""
+    if known:
+        try:
+            found = id_bytes(known)
+        except ValueError as error:
+            raise LogDirectoryError(f"{path} is damaged: directory.id: {error}") from None
+        if found <= RESERVED_IDS:
+            raise LogDirectoryError(f"{path} has the directory.id {known}, which is reserved")
+        return found
+    while (made := new_uuid()) <= RESERVED_IDS:
+        pass
+    return made
+
+
 def deleted_name(partition: TopicPartition, uuid: bytes) -> str:
     """The name of a folder that is to be removed; the topic's is cut where the file system has no room for it."""
-    suffix = f"-{partition[1]}.{uuid.hex()}{DELETE_SUFFIX}"
-    return partition[0][: _MAX_NAME - len(suffix)] + suffix
+    return _aside_name(partition, uuid, DELETE_SUFFIX)
+
+
+def stray_name(partition: TopicPartition, uuid: bytes) -> str:
+    """The name of a folder that is not the partition's log, and is kept for somebody to look at."""
+    return _aside_name(partition, uuid, STRAY_SUFFIX)
+
+
+def _aside_name(partition: TopicPartition, uuid: bytes, suffix: str) -> str:
+    ending = f"-{partition[1]}.{uuid.hex()}{suffix}"
+    return partition[0][: _MAX_NAME - len(ending)] + ending

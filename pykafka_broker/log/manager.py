@@ -33,6 +33,7 @@ from pykafka_broker.log.log_directory import (
 )
 from pykafka_broker.log.moving import Moves, settle_future
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.placement import Placement
 from pykafka_broker.log.recovery import FolderRecovery
 from pykafka_broker.log.removal import Remover
 from pykafka_broker.log.scan import DamagedLog
@@ -48,7 +49,6 @@ _Item = TypeVar("_Item")
 
 _CLOSING_THREADS = 16  # they wait for the disk, which syncs many files in little more time than one
 METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
-_RESERVED_IDS = (99).to_bytes(16, "big")  # up to here an id means "not assigned", "lost" and the like (KIP-858)
 _OPEN_FILES = 4096
 _RETRY_MS = 1000
 
@@ -84,7 +84,9 @@ class LogManager:
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] | None = None
         self.on_committed: Callable[[PartitionLog], None] | None = None  # a sync has moved the high watermark
         self.loaded: dict[TopicPartition, PartitionLog] = {}
-        self._where: dict[TopicPartition, LogDirectory] = {}
+        self.on_moved: Callable[[TopicPartition], None] | None = None  # a partition is in another directory now
+        self.placement = Placement(self.directories)
+        self._where = self.placement.where
         self._flushers: dict[TopicPartition, Flusher] = {}
         self._remover = Remover(fs, submit, self._removal_failed)
         self._upkeep = Upkeep(self)
@@ -104,7 +106,7 @@ class LogManager:
             self._attempt(directory, directory.take)
         found = [directory.read_cluster_id() for directory in self._online()]
         self.cluster_id = next(filter(None, found), "") or id_text(self.new_uuid())
-        for step in (self._open, self._settle_moves, self._recover):
+        for step in (self._identify, self._open, self._settle_moves, self._recover):
             for directory in self._online():
                 self._attempt(directory, step, directory, now)
         if not self._online():
@@ -113,16 +115,19 @@ class LogManager:
         self._upkeep.start(now)
         self.cleaner.start(now)
 
-    def _open(self, directory: LogDirectory, now: int) -> None:
+    def _identify(self, directory: LogDirectory, now: int) -> None:
         directory.identify(self.config.node, self.cluster_id, self.new_uuid)
+        for other in self._online():
+            if other is not directory and other.id == directory.id:
+                raise LogDirectoryError(f"{other.path} and {directory.path} have the same directory.id")
+
+    def _open(self, directory: LogDirectory, now: int) -> None:
         directory.read_state()
         partitions, deleted = directory.list_folders()
         for name in deleted:
             self._remover.folder_later(now + self.config.topic_defaults.file_delete_delay_ms, directory.file(name))
-        for partition in partitions:  # first of all, so that none of them is made elsewhere if this directory fails
-            other = self._where.setdefault(partition, directory)
-            if other is not directory:
-                raise LogDirectoryError(f"{partition[0]}-{partition[1]} is in {other.path} and in {directory.path}")
+        for partition in partitions:
+            self.placement.found(partition, directory)
 
     def _settle_moves(self, directory: LogDirectory, now: int) -> None:
         for name in directory.futures():
@@ -142,7 +147,7 @@ class LogManager:
 
         if directory.clean:
             return
-        partitions = [partition for partition, where in self._where.items() if where is directory]
+        partitions = self.placement.in_directory(directory)
         self._in_threads(self.config.num_recovery_threads_per_data_dir, recover, partitions)
 
     def _attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
@@ -197,6 +202,10 @@ class LogManager:
         topic, partition = key
         directory = self._where.get(key)
         if directory is None:
+            if key in self.placement.withheld:
+                raise ApiError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"It can't be told which log is that of {topic}-{partition}"
+                )
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no log of {topic}-{partition} here")
         if directory.error is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path} is offline: {directory.error}")
@@ -214,7 +223,8 @@ class LogManager:
         return log
 
     def exists(self, topic: str, partition: int) -> bool:
-        return (topic, partition) in self._where
+        key = topic, partition
+        return key in self._where or key in self.placement.withheld
 
     @property
     def checkpoints(self) -> CheckpointWriter:
@@ -228,9 +238,10 @@ class LogManager:
         return self._where.keys()
 
     def create(
-        self, topic: str, partition: int, topic_id: bytes, now: int, *, directory_id: bytes = ZERO_ID
+        self, topic: str, partition: int, topic_id: bytes, now: int, *, directory_id: bytes = ZERO_ID, new: bool = True
     ) -> PartitionLog:
-        """A new log, in the directory of that id, else in the one that holds the fewest; or the one that exists."""
+        """A new log, in the directory of that id, else in the one that holds the fewest; or the one that exists. Not
+        `new`: it may have been made before a restart."""
         key = topic, partition
         if key in self._where:
             log = self.get(topic, partition)
@@ -239,7 +250,7 @@ class LogManager:
             if log.topic_id == ZERO_ID:
                 return self._name(log, topic_id)
             self.delete(topic, partition, now)  # what an earlier topic of that name left behind
-        directory = self._place(directory_id)
+        directory = self.placement.choose(key, directory_id, new=new)
         try:
             self._upkeep.disown(directory, key)
             path = directory.partition_path(key)
@@ -259,25 +270,9 @@ class LogManager:
         log.topic_id = topic_id
         return log
 
-    def _place(self, directory_id: bytes) -> LogDirectory:
-        online = self._online()
-        for directory in online:
-            if directory.id == directory_id:
-                return directory
-        if not online or directory_id > _RESERVED_IDS:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "The log directory of the partition is not online")
-        if len(online) == 1:
-            return online[0]
-        counts = dict.fromkeys(map(id, online), 0)
-        for directory in self._where.values():
-            if id(directory) in counts:
-                counts[id(directory)] += 1
-        return min(online, key=lambda directory: counts[id(directory)])
-
     def metadata_log(self, now: int) -> PartitionLog:
         """`__cluster_metadata-0`, in `metadata.log.dir` or else the first directory; made if there is none."""
-        wanted = self.config.metadata_log_dir or self.directories[0].path
-        directory = next(directory for directory in self.directories if directory.path == wanted)
+        directory = self.placement.of_metadata_log(self.config.metadata_log_dir or self.directories[0].path)
         return self.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, now, directory_id=directory.id)
 
     def _config_of(self, topic: str) -> TopicConfig:
@@ -306,6 +301,9 @@ class LogManager:
         directory = self._where.pop(key, None)
         log = self.loaded.pop(key, None)
         self._flushers.pop(key, None)
+        for holder in self.placement.withheld.pop(key, ()):
+            self._where[key] = holder
+            self.delete(topic, partition, now)
         if directory is None or not directory.online:
             return
         directory.forget(key)
@@ -319,20 +317,25 @@ class LogManager:
         config = log.config if log is not None else self._config_of(key[0])
         target = directory.file(deleted_name(key, self.new_uuid()))
         self.fs.rename(directory.partition_path(key), target)
-        due = now + config.file_delete_delay_ms
-        if log is not None:
-            log.move_to(target)
-            self._remover.later(due, log.segments.remove)
-        self._remover.folder_later(due, target)
+        self._remove_later(target, log, now + config.file_delete_delay_ms)
 
-    def make_way(self, key: TopicPartition, target: LogDirectory) -> None:
-        """The partition is about to be in `target`: its old folder goes, for certain before the new one comes."""
-        directory = self._where[key]
-        self._upkeep.disown(target, key)
-        self._rename_away(key, directory, self.loaded[key], self.now)
-        self.fs.sync_directory(directory.path)
-        directory.forget(key)
+    def _remove_later(self, folder: str, log: PartitionLog | None, due: int) -> None:
+        if log is not None:
+            log.move_to(folder)
+            self._remover.later(due, log.segments.remove)
+        self._remover.folder_later(due, folder)
+
+    def expect(self, key: TopicPartition, directory: LogDirectory) -> None:
+        """The partition is about to be in this directory: its checkpoints say nothing of an earlier one any more."""
+        self._upkeep.disown(directory, key)
+
+    def moved(self, key: TopicPartition, old_folder: str, target: LogDirectory) -> PartitionLog:
+        """The partition is in `target` now; what was its folder waits to be removed."""
+        log = self.loaded[key]
+        self._remove_later(old_folder, log, self.now + log.config.file_delete_delay_ms)
+        self._where[key].forget(key)
         self._where[key] = target
+        return log
 
     # -- what logs tell their keeper
 

@@ -8,6 +8,7 @@ renames exchange the folders. A crash before the marker leaves the old place, on
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, write_partition_metadata
 from pykafka_broker.log.filesystem import FileHandle, FileSystem, write_file
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition
+from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_loading import snapshot_offsets
 from pykafka_broker.log.producer_snapshot import snapshot_name
@@ -32,12 +33,22 @@ _MOST_ROUNDS = 50  # a producer that is faster than the copy doesn't put it off 
 
 
 class Piece(NamedTuple):
-    """A run of bytes to copy to the same place in a file of that name."""
+    """A run of bytes to copy to the same place in a file of the same name."""
 
     source: FileHandle
-    name: str
+    path: str
     start: int
     end: int
+
+    def read(self, position: int) -> bytes:
+        """Whoever failed is known by the path in the error."""
+        try:
+            data = self.source.read_at(min(_PIECE_BYTES, self.end - position), position)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.path) from error
+        if not data:
+            raise OSError(errno.EIO, f"ends at byte {position}, not at {self.end}", self.path)
+        return data
 
 
 def copy_pieces(
@@ -45,12 +56,10 @@ def copy_pieces(
 ) -> None:
     """Copy and sync."""
     for piece in pieces:
-        target = fs.open(f"{folder}/{piece.name}", create=True)
+        target = fs.open(f"{folder}/{_name(piece.path)}", create=True)
         position = piece.start
         while position < piece.end and not cancelled():
-            data = piece.source.read_at(min(_PIECE_BYTES, piece.end - position), position)
-            if not data:
-                raise OSError(f"{piece.name} ends at byte {position}, not at {piece.end}")
+            data = piece.read(position)
             target.write_at(data, position)
             position += len(data)
         target.sync()
@@ -103,6 +112,7 @@ class Move:
         self.log = log
         self.target = target
         self.cancelled = False
+        self.needed = False  # the folder is the only whole copy, for the next start to find
         self._manager = manager
         self._moves = moves
         topic, partition = key
@@ -155,7 +165,7 @@ class Move:
         for segment in self.log.segments:
             done = self._copied.get(segment.base_offset, 0)
             if done < segment.size:
-                pieces.append(Piece(segment.log.handle(), _name(segment.log.path), done, segment.size))
+                pieces.append(Piece(segment.log.handle(), segment.log.path, done, segment.size))
                 self._copied[segment.base_offset] = segment.size
             if segment is not self.log.segments.active and segment.base_offset not in self._indexed:
                 self._indexed.add(segment.base_offset)
@@ -169,11 +179,9 @@ class Move:
         pieces += _index_pieces(log.segments.active)
         names = fs.list_directory(log.directory)
         for offset in snapshot_offsets(names):
-            handle = fs.open(f"{log.directory}/{snapshot_name(offset)}", writable=False)
-            pieces.append(Piece(handle, snapshot_name(offset), 0, handle.size()))
+            pieces.append(_whole(fs, f"{log.directory}/{snapshot_name(offset)}"))
         if EPOCHS_FILE in names:
-            handle = fs.open(f"{log.directory}/{EPOCHS_FILE}", writable=False)
-            pieces.append(Piece(handle, EPOCHS_FILE, 0, handle.size()))
+            pieces.append(_whole(fs, f"{log.directory}/{EPOCHS_FILE}"))
         self._drop_what_left()
         copy_pieces(fs, self.folder, pieces)
         write_file(fs, f"{self.folder}/{MOVED}", b"")
@@ -194,7 +202,7 @@ class Move:
 
     def fail(self, error: OSError) -> None:
         self.abort(str(error))
-        self._manager.directory_failed(self.target, error)
+        self._manager.path_failed(str(error.filename or self.folder), error)
 
     def abort(self, reason: str) -> None:
         logger.error("%s-%d can't be moved to %s: %s", *self.key, self.target.path, reason)
@@ -203,8 +211,9 @@ class Move:
         self._drop_folder()
 
     def _drop_folder(self) -> None:
-        with contextlib.suppress(OSError):
-            self.fs.remove_tree(self.folder)
+        if not self.needed:
+            with contextlib.suppress(OSError):
+                self.fs.remove_tree(self.folder)
 
 
 class Moves:
@@ -243,22 +252,52 @@ class Moves:
 
     def exchange(self, move: Move) -> None:
         """The copy is whole and synced: from here on it is the log."""
-        manager, key, log, target = self.manager, move.key, move.log, move.target
-        manager.make_way(key, target)
+        manager, key, target = self.manager, move.key, move.target
+        source = manager.directory_of(key)
+        assert source is not None
+        manager.expect(key, target)
+        aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)
+        self._swap(move, source, aside, final)
         self.forget(move)
-        final = target.partition_path(key)
-        move.fs.rename(move.folder, final)
-        log.relocate(final, manager.now)
+        manager.moved(key, aside, target).relocate(final, manager.now)
         manager.submit(_SettleJob(manager, target, final))
         logger.info("%s-%d has moved to %s", *key, target.path)
+        if manager.on_moved is not None:
+            manager.on_moved(key)
+
+    def _swap(self, move: Move, source: LogDirectory, aside: str, final: str) -> None:
+        """The old folder goes, for certain before the new one comes. If that fails the log stays where it was."""
+        fs, original = move.fs, source.partition_path(move.key)
+        try:
+            fs.rename(original, aside)
+            fs.sync_directory(source.path)
+            fs.rename(move.folder, final)
+        except OSError:
+            if not fs.exists(original):
+                self._swap_back(move, source, aside, original)
+            raise
+
+    def _swap_back(self, move: Move, source: LogDirectory, aside: str, original: str) -> None:
+        try:
+            move.fs.rename(aside, original)
+            move.fs.sync_directory(source.path)
+        except OSError as error:
+            move.needed = True
+            self.manager.take_offline(source, error)
 
 
 def settle_future(manager: LogManager, directory: LogDirectory, name: str) -> TopicPartition | None:
-    """After a crash: a whole copy whose original is gone takes its place, any other is removed. Says which it was."""
+    """After a crash: a copy whose original is there is removed, and a whole one whose original is gone takes its place.
+    Says which partition has. While the original may be in a directory that can't be read, the copy waits."""
     fs, path = manager.fs, directory.file(name)
     topic, _, partition = name.rpartition(".")[0].rpartition("-")
-    if not partition.isdecimal() or manager.exists(topic, int(partition)) or not fs.exists(f"{path}/{MOVED}"):
+    if not topic or not partition.isdecimal():
+        return None
+    if manager.exists(topic, int(partition)):
         fs.remove_tree(path)
+        return None
+    if manager.placement.unseen or not fs.exists(f"{path}/{MOVED}"):
+        logger.warning("%s is left alone: it can't be told whether there is a newer %s-%s", path, topic, partition)
         return None
     key = topic, int(partition)
     fs.rename(path, directory.partition_path(key))
@@ -275,5 +314,10 @@ def _index_pieces(segment: LogSegment) -> list[Piece]:
     for file in segment.files()[1:]:
         if file.exists():
             handle = file.handle()
-            pieces.append(Piece(handle, _name(file.path), 0, handle.size()))
+            pieces.append(Piece(handle, file.path, 0, handle.size()))
     return pieces
+
+
+def _whole(fs: FileSystem, path: str) -> Piece:
+    handle = fs.open(path, writable=False)
+    return Piece(handle, path, 0, handle.size())

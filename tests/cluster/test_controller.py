@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.cluster.bootstrap import elections
 from pykafka_broker.cluster.config_changes import (
     APPEND,
     DELETE,
@@ -28,7 +27,6 @@ from pykafka_broker.protocol.messages.alter_client_quotas_request import (
 )
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
-from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 from tests.cluster.support import Cluster
 
 TOPIC, BROKER, GROUP, CLIENT_METRICS = (
@@ -259,25 +257,3 @@ def test_a_quota_is_removed_by_any_order_of_its_entity() -> None:
     assert cluster.image.client_quotas == {(("client-id", None), ("user", "u")): {"request_percentage": 2.5}}
     cluster.do(alter_client_quotas(cluster.controller, request(True, ("client-id", None), ("user", "u"))))
     assert cluster.image.client_quotas == {}
-
-
-def test_after_a_crash_every_partition_gets_a_new_epoch_and_otherwise_those_without_a_leader() -> None:
-    cluster = Cluster()
-    cluster.create("t", 2)
-    topic = cluster.image.topics["t"]
-    left = PartitionChangeRecord(1, topic.id, isr=[], leader=-1, eligible_leader_replicas=[1], last_known_elr=[1])
-    cluster.apply([ApiMessageAndVersion(left, 2)])
-    clean = elections(cluster.controller, all_partitions=False)
-    assert [record.message.partition_id for record in clean] == [1]
-    cluster.apply(elections(cluster.controller, all_partitions=True))
-    first, second = topic.partitions.values()
-    assert (first.leader, first.leader_epoch) == (1, 1)
-    assert (second.leader, second.isr, second.elr, second.last_known_elr, second.leader_epoch) == (1, (1,), (), (), 2)
-
-
-def test_a_partition_whose_log_lags_is_not_led_by_it() -> None:
-    cluster = Cluster(2)
-    cluster.create("t", 1, 2)
-    topic = cluster.image.topics["t"]
-    cluster.apply([ApiMessageAndVersion(PartitionChangeRecord(0, topic.id, isr=[2], leader=-1), 2)])
-    assert elections(cluster.controller, all_partitions=True) == []

@@ -125,6 +125,89 @@ def test_a_target_that_fails_goes_offline_and_the_log_stays(tmp_path: Path) -> N
     assert ("t", 0) not in logs.moves
 
 
+class FailingRenames(FailingFileSystem):
+    """Folders whose names end like that can't be renamed."""
+
+    endings: tuple[str, ...] = ()
+    number = errno.EIO
+
+    def rename(self, source: str, target: str) -> None:
+        if source.endswith(self.endings):
+            raise OSError(self.number, "refused", source)
+        super().rename(source, target)
+
+
+def test_a_copy_that_can_not_be_put_in_place_leaves_the_log_where_it_was(tmp_path: Path) -> None:
+    fs = FailingRenames()
+    logs = started(tmp_path, fs)
+    fill(logs)
+    fs.endings = ("-future",)
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert [directory.online for directory in logs.directories] == [True, False]
+    logs.get("t", 0).append(batch(1, 10, producer_id=1, epoch=0, sequence=200), NOW)
+    logs = started(tmp_path)
+    assert logs.get("t", 0).directory == f"{tmp_path}/a/t-0"
+    assert len(offsets(logs)) == 101
+
+
+@pytest.mark.parametrize("failure", ["rename /a/t-0", "sync_directory /a", "read /a/t-0"])
+def test_an_exchange_that_fails_is_the_old_places_fault(tmp_path: Path, failure: str) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    fill(logs)
+    fs.failures = {failure: errno.EIO}
+    logs.moves.start(("t", 0), logs.directories[1])
+    fs.failures = {}
+    assert [directory.online for directory in logs.directories] == [False, True]
+    assert ("t", 0) not in logs.moves
+    logs = started(tmp_path)
+    assert logs.get("t", 0).directory == f"{tmp_path}/a/t-0"
+    assert len(offsets(logs)) == 100
+    assert not list(tmp_path.glob("b/t-0*"))
+
+
+def test_an_exchange_that_found_no_room_can_be_asked_for_again(tmp_path: Path) -> None:
+    fs = FailingRenames()
+    logs = started(tmp_path, fs)
+    fill(logs)
+    fs.endings, fs.number = ("-future",), errno.ENOSPC
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert [directory.online for directory in logs.directories] == [True, True]
+    logs.get("t", 0).append(batch(1, 10, producer_id=1, epoch=0, sequence=200), NOW)
+    fs.endings = ()
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert logs.get("t", 0).directory == f"{tmp_path}/b/t-0"
+    assert len(offsets(logs)) == 101
+
+
+def test_when_the_old_place_fails_in_the_exchange_the_copy_is_kept(tmp_path: Path) -> None:
+    fs = FailingRenames()
+    logs = started(tmp_path, fs)
+    fill(logs)
+    fs.endings = ("-future", "-delete")
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert [directory.online for directory in logs.directories] == [False, False]
+    logs = started(tmp_path)
+    assert logs.get("t", 0).directory == f"{tmp_path}/b/t-0"
+    assert len(offsets(logs)) == 100
+
+
+def test_a_whole_copy_waits_while_the_original_may_be_in_a_directory_that_is_away(tmp_path: Path) -> None:
+    fs = FailingRenames()
+    logs = started(tmp_path, fs)
+    fill(logs)
+    fs.endings = ("-future", "-delete")
+    logs.moves.start(("t", 0), logs.directories[1])
+    (tmp_path / "a").rename(tmp_path / "away")
+    (tmp_path / "a").write_text("")
+    logs = started(tmp_path)
+    assert not logs.exists("t", 0)
+    assert list(tmp_path.glob("b/t-0*-future"))
+    (tmp_path / "a").unlink()
+    (tmp_path / "away").rename(tmp_path / "a")
+    assert len(offsets(started(tmp_path))) == 100
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_crash_after_every_operation_of_a_move(seed: int) -> None:
     fs = CrashFileSystem()

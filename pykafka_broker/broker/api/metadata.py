@@ -152,6 +152,5 @@ def _partition(image: MetadataImage, partition: PartitionImage) -> MetadataRespo
 
 
 def offline_replicas(image: MetadataImage, partition: PartitionImage) -> list[int]:
-    """Replicas on brokers that are not there."""
-    brokers = image.brokers
-    return [replica for replica in partition.replicas if replica not in brokers or brokers[replica].fenced]
+    """Replicas on brokers that are not there, or in directories that are not (KIP-858)."""
+    return [replica for replica in partition.replicas if image.is_offline(partition, replica)]

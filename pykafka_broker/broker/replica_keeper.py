@@ -1,0 +1,167 @@
+"""Keeps the metadata and the log directories of this node in line (KIP-858).
+
+Rule: after every start, creation, move and failure the metadata names the directory of each log here, and the broker's
+directories that are online; partitions in the others have no leader. So a log that is out of reach is waited for and
+never begun anew. If the metadata can't be written the next start does it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pykafka_broker.cluster.features import METADATA_VERSION
+from pykafka_broker.cluster.image import MetadataDelta, PartitionImage, TopicImage
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.replicas import (
+    Elections,
+    assignment,
+    directories_change,
+    partition_changes,
+)
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.errors import ApiError
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.metadata_publisher import MetadataPublisher
+    from pykafka_broker.log.log_directory import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_RECORDS_PER_BATCH = 5_000
+
+
+class ReplicaKeeper:
+    def __init__(self, publisher: MetadataPublisher) -> None:
+        self._publisher = publisher
+        self._broker = publisher.broker
+        self._started = False
+        self._busy = False
+        self._outdated = False  # directories went offline since the metadata was told
+
+    # -- start
+
+    def start(self, loaded: MetadataDelta, now: int) -> None:
+        """Bring the logs in line with the metadata and the other way round. `loaded` is what the log has told."""
+        logs = self._broker.logs
+        logs.placement.settle(self._broker.new_uuid, self._assigned)
+        self._match_logs(loaded, now)
+        crashed = any(not each.clean for each in logs.directories)
+        self._started = True
+        self._commit_changes(Elections(leaderless=True, all_partitions=crashed))
+        logs.on_moved = self.tell_place
+        self._catch_up()
+
+    def _match_logs(self, loaded: MetadataDelta, now: int) -> None:
+        """A crash may fall between a record and what follows from it: make the logs that are missing, and take away
+        those of topics that were deleted."""
+        logs, topics, node_id = self._broker.logs, self._publisher.image.topics, self._broker.node_id
+        deleted = {topic.name for topic in loaded.deleted}
+        away = [
+            f"{topic.name}-{number}"
+            for topic in topics.values()
+            for number, partition in topic.partitions.items()
+            if (topic.name in deleted or not logs.exists(topic.name, number))
+            and node_id in partition.replicas
+            and not self._make(topic, partition, now)
+        ]
+        if away:
+            logger.error("Out of service, since there is no log of them in reach: %s", ", ".join(sorted(away)))
+        strays = []
+        for name, number in list(logs.partitions()):
+            known = name in topics and number in topics[name].partitions
+            if known or name == CLUSTER_METADATA:
+                continue
+            if name in deleted:
+                logs.delete(name, number, now)
+            else:
+                strays.append(f"{name}-{number}")
+        if strays:
+            logger.warning("Not in the metadata and left alone: %s", ", ".join(sorted(strays)))
+
+    def _make(self, topic: TopicImage, partition: PartitionImage, now: int) -> bool:
+        """Whether there is a log now."""
+        assigned, number = partition.directory_of(self._broker.node_id), partition.partition
+        try:
+            self._broker.logs.create(topic.name, number, topic.id, now, directory_id=assigned, new=False)
+        except ApiError as error:
+            logger.debug("%s-%d: %s", topic.name, number, error)
+            return False
+        return True
+
+    def _assigned(self, key: TopicPartition) -> bytes | None:
+        """The directory that the metadata names, None for a partition that it does not know."""
+        partition = self._publisher.image.partition(*key)
+        node_id = self._broker.node_id
+        return None if partition is None or node_id not in partition.replicas else partition.directory_of(node_id)
+
+    # -- changes
+
+    def follow(self, delta: MetadataDelta) -> None:
+        """After every commit: tell where the new logs are, and what could not be told while it was going on."""
+        if not self._started or self._busy:
+            return
+        if delta.new_partitions:
+            self._tell_places(delta)
+        if METADATA_VERSION in delta.features:  # the new one may be the first that knows directories
+            self._outdated = True
+        self._catch_up()
+
+    def _tell_places(self, delta: MetadataDelta) -> None:
+        if not self._publisher.controller.partition_record_version():
+            return
+        records = []
+        where, node_id = self._broker.logs.directory_of, self._broker.node_id
+        for topic, partition in delta.new_partitions:
+            if topic.id not in self._publisher.image.topics_by_id or node_id not in partition.replicas:
+                continue
+            directory = where((topic.name, partition.partition))
+            if directory is not None and partition.directory_of(node_id) != directory.id:
+                records.append(assignment(self._publisher.controller, topic, partition, directory.id))
+        self._commit(records)
+
+    def tell_place(self, key: TopicPartition) -> None:
+        """The log was moved, or made after all."""
+        directory, partition = self._broker.logs.directory_of(key), self._publisher.image.partition(*key)
+        controller = self._publisher.controller
+        if directory is None or partition is None or not controller.partition_record_version():
+            return
+        if partition.directory_of(self._broker.node_id) != directory.id:
+            self._commit([assignment(controller, self._publisher.image.topics[key[0]], partition, directory.id)])
+            self._catch_up()
+
+    def directory_failed(self) -> None:
+        """One more directory is offline. This may come in the middle of a commit."""
+        self._outdated = True
+        if self._started and not self._publisher.committing:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        while self._outdated:
+            self._outdated = False
+            self._commit_changes(Elections())
+
+    def _commit_changes(self, elections: Elections) -> None:
+        publisher, logs = self._publisher, self._broker.logs
+        controller, node_id = publisher.controller, self._broker.node_id
+        online = [directory.id for directory in logs.directories if directory.online]
+        known = controller.image.brokers[node_id].log_dirs
+        records = list(partition_changes(controller, self._locate, elections))
+        if controller.partition_record_version() and set(known) != set(online):
+            records.append(directories_change(controller, online))
+        self._commit(records)
+
+    def _locate(self, topic: TopicImage, partition: PartitionImage) -> bytes:
+        assigned = partition.directory_of(self._broker.node_id)
+        return self._broker.logs.placement.holder((topic.name, partition.partition), assigned)
+
+    def _commit(self, records: list[ApiMessageAndVersion]) -> None:
+        self._busy = True
+        now = max(self._publisher.now, self._broker.logs.now)
+        try:
+            for start in range(0, len(records), _RECORDS_PER_BATCH):
+                self._publisher.commit(records[start : start + _RECORDS_PER_BATCH], now)
+        except ApiError as error:
+            logger.error("Could not tell the metadata where the logs are: %s", error)
+        finally:
+            self._busy = False

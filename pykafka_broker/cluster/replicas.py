@@ -1,0 +1,110 @@
+"""Where this node's replicas are, and which partitions it leads (KIP-858, KIP-966).
+
+Rule: what is on disk decides. The metadata is told the directory of each log, a partition whose directory is offline
+has no leader, and one without a leader whose log is there is led again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from pykafka_broker.cluster.controller import Controller
+from pykafka_broker.cluster.features import ELR_VERSION
+from pykafka_broker.cluster.image import NO_LEADER, PartitionImage, TopicImage
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
+
+# The reserved ids, as in Kafka's DirectoryId: a directory that was chosen before ids were recorded, none yet, and one
+# that is offline.
+MIGRATING = ZERO_UUID
+UNASSIGNED = bytes(15) + b"\x01"
+LOST = bytes(15) + b"\x02"
+
+# The id of the directory that has the log of a partition; LOST if that is offline, UNASSIGNED if there is no log yet.
+Locate = Callable[[TopicImage, PartitionImage], bytes]
+
+
+class Elections(NamedTuple):
+    """Which partitions get a new leader epoch: those without a leader, and after a crash all, because a log may have
+    lost its tail and clients must be able to tell (KIP-101, KIP-320)."""
+
+    leaderless: bool = False
+    all_partitions: bool = False
+
+
+def partition_changes(controller: Controller, locate: Locate, elections: Elections) -> Iterator[ApiMessageAndVersion]:
+    """One record for each partition of which the metadata says something that is not so."""
+    node_id = controller.node_id
+    version = controller.partition_record_version()
+    for topic in controller.image.topics.values():
+        for partition in topic.partitions.values():
+            if node_id not in partition.replicas:
+                continue
+            place = locate(topic, partition)
+            leads = partition.leader == node_id
+            directory = version > 0 and place > LOST and partition.directory_of(node_id) != place
+            if place == LOST:
+                elected = False
+                if not leads:
+                    continue
+            else:
+                elected = _elects(partition, node_id, leads, elections)
+                if not elected and not directory:
+                    continue
+            change = PartitionChangeRecord(partition.partition, topic.id)
+            if directory:
+                change.directories = directories_with(partition, node_id, place)
+            if elected:
+                _lead(change, partition, node_id, version)
+            elif place == LOST:
+                _resign(change, partition, node_id, controller)
+            yield ApiMessageAndVersion(change, version)
+
+
+def _elects(partition: PartitionImage, node_id: int, leads: bool, elections: Elections) -> bool:
+    if leads:
+        return elections.all_partitions
+    return elections.leaderless and (not partition.isr or node_id in partition.isr)
+
+
+def _lead(change: PartitionChangeRecord, partition: PartitionImage, node_id: int, version: int) -> None:
+    change.leader = node_id
+    if node_id not in partition.isr:
+        change.isr = [node_id]
+        change.eligible_leader_replicas = [] if version >= 2 else None
+        change.last_known_elr = [] if version >= 2 else None
+
+
+def _resign(change: PartitionChangeRecord, partition: PartitionImage, node_id: int, controller: Controller) -> None:
+    """The log is out of reach. The last one in sync stays eligible."""
+    change.leader = NO_LEADER
+    if partition.isr == (node_id,) and controller.image.features.get(ELR_VERSION, 0):
+        change.isr = []
+        change.eligible_leader_replicas = [node_id]
+        change.last_known_elr = [node_id]
+
+
+def assignment(
+    controller: Controller, topic: TopicImage, partition: PartitionImage, place: bytes
+) -> ApiMessageAndVersion:
+    """The replica of this node is in that directory now."""
+    change = PartitionChangeRecord(partition.partition, topic.id)
+    change.directories = directories_with(partition, controller.node_id, place)
+    return ApiMessageAndVersion(change, controller.partition_record_version())
+
+
+def directories_with(partition: PartitionImage, node_id: int, place: bytes) -> list[bytes]:
+    known = len(partition.directories) == len(partition.replicas)
+    directories = list(partition.directories) if known else [MIGRATING] * len(partition.replicas)
+    directories[partition.replicas.index(node_id)] = place
+    return directories
+
+
+def directories_change(controller: Controller, log_dirs: list[bytes]) -> ApiMessageAndVersion:
+    """These are the directories of this node that are online."""
+    broker = controller.image.brokers[controller.node_id]
+    record = BrokerRegistrationChangeRecord(broker.id, broker.epoch, log_dirs=log_dirs)
+    return ApiMessageAndVersion(record, 2)

@@ -1,0 +1,154 @@
+"""Which directory holds which partition, and which one takes a new one.
+
+Rule: a log is made only where there can be none already. As long as a directory could not be looked into, a partition
+that may be in it is not made anew elsewhere: it is out of service until the directory is back. A partition that is in
+two directories belongs to the one that the metadata names (KIP-858); what is in the other one is put aside and kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.log_directory import (
+    METADATA_TOPIC,
+    RESERVED_IDS,
+    LogDirectory,
+    LogDirectoryError,
+    TopicPartition,
+    stray_name,
+)
+from pykafka_broker.protocol.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+# The reserved ids that matter here, as in Kafka's DirectoryId.
+UNASSIGNED = bytes(15) + b"\x01"
+LOST = bytes(15) + b"\x02"
+_METADATA = METADATA_TOPIC, 0
+
+
+class Placement:
+    def __init__(self, directories: list[LogDirectory]) -> None:
+        self.directories = directories
+        self.where: dict[TopicPartition, LogDirectory] = {}
+        # Out of service: there are copies in these directories, and it can't be told whether one of them is the log.
+        self.withheld: dict[TopicPartition, list[LogDirectory]] = {}
+
+    def found(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        """There is a folder of it. Found twice it is withheld until `settle`."""
+        held = self.withheld.get(partition)
+        if held is not None:
+            held.append(directory)
+            return
+        other = self.where.setdefault(partition, directory)
+        if other is not directory:
+            del self.where[partition]
+            self.withheld[partition] = [other, directory]
+
+    def in_directory(self, directory: LogDirectory) -> list[TopicPartition]:
+        """All that have a folder there, withheld or not."""
+        inside = [partition for partition, where in self.where.items() if where is directory]
+        return inside + [partition for partition, held in self.withheld.items() if directory in held]
+
+    @property
+    def unseen(self) -> list[LogDirectory]:
+        """Directories of which nobody knows what is in them."""
+        return [directory for directory in self.directories if not directory.listed]
+
+    def holder(self, partition: TopicPartition, assigned: bytes) -> bytes:
+        """The id of the directory that has the log: LOST if that is offline or can't be told, UNASSIGNED if there is
+        no log and it can be made. `assigned` is the id in the metadata."""
+        directory = self.where.get(partition)
+        if directory is not None:
+            return directory.id if directory.online else LOST
+        if partition in self.withheld or assigned == LOST:
+            return LOST
+        if assigned > RESERVED_IDS and not any(each.id == assigned for each in self.directories if each.online):
+            return LOST
+        return UNASSIGNED
+
+    def settle(self, new_uuid: Callable[[], bytes], assigned: Callable[[TopicPartition], bytes | None]) -> None:
+        """Decide what the folders alone can't tell, by the directory ids in the metadata."""
+        for partition, held in list(self.withheld.items()):
+            wanted = assigned(partition)
+            chosen = next((directory for directory in held if directory.id == wanted), None)
+            if chosen is not None:
+                self._prefer(partition, chosen, held, new_uuid)
+            elif partition != _METADATA:
+                places = " and ".join(directory.path for directory in held)
+                logger.error(
+                    "%s-%d is in %s, and the metadata names none of them. It is out of service until there is only one",
+                    *partition,
+                    places,
+                )
+        if self.unseen:
+            self._withhold_doubtful(assigned)
+
+    def _prefer(
+        self, partition: TopicPartition, chosen: LogDirectory, held: list[LogDirectory], new_uuid: Callable[[], bytes]
+    ) -> None:
+        del self.withheld[partition]
+        self.where[partition] = chosen
+        for directory in held:
+            if directory is not chosen and directory.online:
+                aside = stray_name(partition, new_uuid())
+                logger.warning("%s-%d is in %s; put aside in %s: %s", *partition, chosen.path, directory.path, aside)
+                directory.fs.rename(directory.partition_path(partition), directory.file(aside))
+                directory.fs.sync_directory(directory.path)
+                directory.forget(partition)
+
+    def _withhold_doubtful(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
+        """What is here but belongs into a directory that is not: there may be a better copy in it."""
+        online = {directory.id for directory in self.directories if directory.online}
+        for partition, directory in list(self.where.items()):
+            wanted = assigned(partition)
+            if wanted is not None and wanted > RESERVED_IDS and wanted not in online and directory.online:
+                del self.where[partition]
+                self.withheld[partition] = [directory]
+                logger.error("%s-%d is in %s, but its directory is another one", *partition, directory.path)
+
+    def choose(self, partition: TopicPartition, assigned: bytes, *, new: bool) -> LogDirectory:
+        """Where to make the log: in the directory of that id, else in the one that holds the fewest. What is not `new`
+        may have been made before."""
+        online = [directory for directory in self.directories if directory.online]
+        for directory in online:
+            if directory.id == assigned and partition not in self.withheld:
+                return directory
+        if not online or assigned > RESERVED_IDS or assigned == LOST or partition in self.withheld:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "The log directory of the partition is not online")
+        if not new and self.unseen:
+            paths = ", ".join(directory.path for directory in self.unseen)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log may be in {paths}, which can't be read")
+        if len(online) == 1:
+            return online[0]
+        counts = dict.fromkeys(map(id, online), 0)
+        for directory in self.where.values():
+            if id(directory) in counts:
+                counts[id(directory)] += 1
+        return min(online, key=lambda directory: counts[id(directory)])
+
+    def of_metadata_log(self, wanted: str) -> LogDirectory:
+        """The directory of `__cluster_metadata-0`, where it is found or else `wanted`; `LogDirectoryError` rather than
+        beginning a second history."""
+        held = self.withheld.get(_METADATA)
+        if held is not None:
+            places = " and in ".join(directory.path for directory in held)
+            raise LogDirectoryError(f"The metadata log {METADATA_TOPIC}-0 is in {places}: remove the older one")
+        directory = self.where.get(_METADATA)
+        if directory is None:
+            directory = next((each for each in self.directories if each.path == wanted), None)
+            if directory is None:
+                raise LogDirectoryError(f"metadata.log.dir is {wanted}, which is not one of log.dirs")
+            if self.unseen:
+                reasons = "; ".join(f"{each.path}: {each.error}" for each in self.unseen)
+                raise LogDirectoryError(f"There is no metadata log. It may be in what can't be read: {reasons}")
+            if self.where or self.withheld:
+                raise LogDirectoryError(
+                    f"There are partitions, but no metadata log {METADATA_TOPIC}-0 that says what they are: "
+                    "is a directory missing from log.dirs, or not mounted?"
+                )
+        if not directory.online:
+            raise LogDirectoryError(f"The metadata log can't be read: {directory.path}: {directory.error}")
+        return directory

@@ -1,0 +1,245 @@
+"""Which directory holds which partition: nothing is begun anew where it may be already."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.protocol.errors import ErrorCode
+from tests.log.support import NOW, TOPIC_ID, batch, manager
+
+KEY = "t", 0
+IDS = itertools.count(1000)
+
+
+def opened(path: Path, dirs: str = "ab") -> LogManager:
+    logs = manager(path, None, log_dirs=",".join(f"{path}/{name}" for name in dirs))
+    logs.new_uuid = lambda: next(IDS).to_bytes(16, "big")
+    logs.start(NOW)
+    return logs
+
+
+def break_directory(path: Path) -> None:
+    """Put a file where the directory was, which then can't be used; `mend` undoes it."""
+    path.rename(path.with_suffix(".away"))
+    path.write_text("not a directory")
+
+
+def mend(path: Path) -> None:
+    path.unlink()
+    path.with_suffix(".away").rename(path)
+
+
+def fill(logs: LogManager, directory: int) -> bytes:
+    log = logs.create(*KEY, TOPIC_ID, NOW, directory_id=logs.directories[directory].id)
+    log.append(batch(3, 10, timestamp=NOW), NOW)
+    return logs.directories[directory].id
+
+
+def refused(logs: LogManager, **options: object) -> str:
+    with pytest.raises(ApiError) as caught:
+        logs.create(*KEY, TOPIC_ID, NOW, **options)  # type: ignore[arg-type]
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    return str(caught.value)
+
+
+def test_what_may_be_in_a_directory_that_can_not_be_read_is_not_made_anew(tmp_path: Path) -> None:
+    logs = opened(tmp_path)
+    home = fill(logs, 0)
+    logs.shutdown(NOW)
+    break_directory(tmp_path / "a")
+    logs = opened(tmp_path)
+    assert not logs.exists(*KEY)
+    assert "is not online" in refused(logs, directory_id=home)
+    assert f"may be in {tmp_path}/a" in refused(logs, new=False)
+    logs.create("fresh", 0, TOPIC_ID, NOW)  # a new topic can't be anywhere
+    logs.shutdown(NOW)
+    mend(tmp_path / "a")
+    assert opened(tmp_path).get(*KEY).log_end_offset == 3
+
+
+def test_a_directory_that_fails_later_has_been_seen(tmp_path: Path) -> None:
+    logs = opened(tmp_path)
+    fill(logs, 0)
+    logs.take_offline(logs.directories[0], OSError("gone"))
+    assert logs.create("u", 0, TOPIC_ID, NOW, new=False).directory == f"{tmp_path}/b/u-0"
+    with pytest.raises(ApiError, match="is offline: gone"):
+        logs.create(*KEY, TOPIC_ID, NOW)
+
+
+def test_in_two_directories_the_metadata_decides_and_nothing_is_thrown_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = opened(tmp_path)
+    fill(logs, 0)
+    wanted = logs.directories[1].id
+    logs.shutdown(NOW)
+    shutil.copytree(tmp_path / "a" / "t-0", tmp_path / "b" / "t-0")
+    logs = opened(tmp_path)
+    assert logs.exists(*KEY)
+    with pytest.raises(ApiError, match="can't be told") as caught:
+        logs.get(*KEY)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    refused(logs)
+    with caplog.at_level(logging.WARNING):
+        logs.placement.settle(logs.new_uuid, lambda key: wanted)
+    assert logs.get(*KEY).directory == f"{tmp_path}/b/t-0"
+    assert "put aside" in caplog.text
+    (stray,) = tmp_path.glob("a/t-0.*-stray")
+    assert (stray / f"{0:020d}.log").stat().st_size > 0
+    logs.shutdown(NOW)
+    logs = opened(tmp_path)  # strays are no partitions
+    assert logs.get(*KEY).directory == f"{tmp_path}/b/t-0"
+    assert stray.exists()
+
+
+def test_after_a_crash_both_copies_are_recovered_since_either_may_be_the_log(tmp_path: Path) -> None:
+    logs = opened(tmp_path)
+    home = fill(logs, 0)
+    shutil.copytree(tmp_path / "a" / "t-0", tmp_path / "b" / "t-0")
+    for name in "ab":
+        with (tmp_path / name / "t-0" / f"{0:020d}.log").open("ab") as torn:
+            torn.write(b"torn")
+    logs = opened(tmp_path)
+    sizes = {(tmp_path / name / "t-0" / f"{0:020d}.log").stat().st_size for name in "ab"}
+    assert len(sizes) == 1
+    logs.placement.settle(logs.new_uuid, lambda key: home)
+    assert logs.get(*KEY).log_end_offset == 3
+
+
+def test_in_two_directories_of_which_the_metadata_names_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    logs = opened(tmp_path)
+    fill(logs, 0)
+    logs.shutdown(NOW)
+    shutil.copytree(tmp_path / "a" / "t-0", tmp_path / "b" / "t-0")
+    logs = opened(tmp_path)
+    logs.placement.settle(logs.new_uuid, lambda key: bytes(16))
+    assert "the metadata names none of them" in caplog.text
+    with pytest.raises(ApiError, match="can't be told"):
+        logs.get(*KEY)
+    logs.delete(*KEY, NOW)  # whichever it was
+    assert {path.name[-7:] for path in tmp_path.glob("*/t-0*")} == {"-delete"}
+    assert len(list(tmp_path.glob("*/t-0*-delete"))) == 2
+    assert logs.create(*KEY, TOPIC_ID, NOW).log_end_offset == 0
+
+
+def test_in_three_directories(tmp_path: Path) -> None:
+    logs = opened(tmp_path, "abc")
+    home = fill(logs, 2)
+    logs.shutdown(NOW)
+    for name in "ab":
+        shutil.copytree(tmp_path / "c" / "t-0", tmp_path / name / "t-0")
+    logs = opened(tmp_path, "abc")
+    logs.placement.settle(logs.new_uuid, lambda key: home)
+    assert logs.get(*KEY).directory == f"{tmp_path}/c/t-0"
+    assert len(list(tmp_path.glob("*/t-0.*-stray"))) == 2
+
+
+def test_a_copy_elsewhere_waits_while_the_directory_that_the_metadata_names_is_away(tmp_path: Path) -> None:
+    logs = opened(tmp_path)
+    home = fill(logs, 0)
+    logs.shutdown(NOW)
+    shutil.copytree(tmp_path / "a" / "t-0", tmp_path / "b" / "t-0")
+    break_directory(tmp_path / "a")
+    logs = opened(tmp_path)
+    logs.placement.settle(logs.new_uuid, lambda key: home)
+    with pytest.raises(ApiError, match="can't be told"):
+        logs.get(*KEY)
+    logs.shutdown(NOW)
+    mend(tmp_path / "a")
+    logs = opened(tmp_path)
+    logs.placement.settle(logs.new_uuid, lambda key: home)
+    assert logs.get(*KEY).directory == f"{tmp_path}/a/t-0"
+
+
+def test_two_directories_with_one_id_are_refused(tmp_path: Path) -> None:
+    opened(tmp_path).shutdown(NOW)
+    shutil.copy(tmp_path / "a" / "meta.properties", tmp_path / "b" / "meta.properties")
+    with pytest.raises(LogDirectoryError, match=r"/a and .*/b have the same directory\.id"):
+        opened(tmp_path)
+
+
+def test_one_directory_named_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(LogDirectoryError, match="have the same directory"):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("directory.id=AAAAAAAAAAAAAAAAAAAAAQ", "is reserved"),
+        ("directory.id=short", "is damaged: directory.id"),
+        ("cluster.id=other", "is of cluster other"),
+        ("node.id=99", "is of node 99"),
+        ("cluster.id=\udcff", "is damaged"),
+    ],
+)
+def test_what_meta_properties_must_not_say(tmp_path: Path, line: str, problem: str) -> None:
+    opened(tmp_path).shutdown(NOW)
+    path = tmp_path / "b" / "meta.properties"
+    key = line.partition("=")[0]
+    lines = [line if each.startswith(key) else each for each in path.read_text().splitlines()]
+    path.write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
+    with pytest.raises(LogDirectoryError, match=problem):
+        opened(tmp_path)
+    assert (tmp_path / "a" / ".kafka_cleanshutdown").exists()  # nothing was touched
+
+
+def test_directories_come_and_go(tmp_path: Path) -> None:
+    logs = opened(tmp_path)
+    home = fill(logs, 1)
+    logs.shutdown(NOW)
+    logs = opened(tmp_path, "cab")
+    assert logs.get(*KEY).log_end_offset == 3
+    assert len({directory.id for directory in logs.directories}) == 3
+    logs.shutdown(NOW)
+    logs = opened(tmp_path, "ca")
+    assert "is not online" in refused(logs, directory_id=home, new=False)
+
+
+def test_the_metadata_log_is_used_where_it_is(tmp_path: Path) -> None:
+    logs = opened(tmp_path)
+    assert logs.metadata_log(NOW).directory == f"{tmp_path}/a/__cluster_metadata-0"
+    logs.shutdown(NOW)
+    logs = opened(tmp_path, "ba")
+    assert logs.metadata_log(NOW).directory == f"{tmp_path}/a/__cluster_metadata-0"
+
+
+def test_a_second_metadata_log_is_never_begun(tmp_path: Path) -> None:
+    logs = opened(tmp_path)
+    logs.metadata_log(NOW)
+    logs.create("t", 0, TOPIC_ID, NOW, directory_id=logs.directories[1].id)
+    logs.shutdown(NOW)
+    break_directory(tmp_path / "a")
+    with pytest.raises(LogDirectoryError, match=r"It may be in what can't be read: .*/a: "):
+        opened(tmp_path).metadata_log(NOW)
+    with pytest.raises(LogDirectoryError, match="There are partitions, but no metadata log"):
+        opened(tmp_path, "b").metadata_log(NOW)
+    mend(tmp_path / "a")
+    shutil.copytree(tmp_path / "a" / "__cluster_metadata-0", tmp_path / "b" / "__cluster_metadata-0")
+    with pytest.raises(LogDirectoryError, match=r"is in .*/a and in .*/b: remove the older one"):
+        opened(tmp_path).metadata_log(NOW)
+
+
+def test_a_metadata_log_that_can_not_be_read_ends_the_start(tmp_path: Path) -> None:
+    logs = opened(tmp_path)
+    logs.metadata_log(NOW)
+    logs.take_offline(logs.directories[0], OSError("gone"))
+    with pytest.raises(LogDirectoryError, match=r"The metadata log can't be read: .*/a: gone"):
+        logs.metadata_log(NOW)
+
+
+def test_metadata_log_dir_has_to_be_one_of_the_log_dirs(tmp_path: Path) -> None:
+    logs = manager(tmp_path, None, log_dirs=f"{tmp_path}/a", metadata_log_dir=f"{tmp_path}/x")
+    logs.start(NOW)
+    with pytest.raises(LogDirectoryError, match=r"which is not one of log\.dirs"):
+        logs.metadata_log(NOW)
