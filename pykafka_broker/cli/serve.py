@@ -30,7 +30,9 @@ CANNOT_START = 1
 def parser() -> argparse.ArgumentParser:
     it = argparse.ArgumentParser(
         prog="pykafka-broker",
-        description="A Kafka broker on one node. `pykafka-broker configs` lists every config key and its effect.",
+        description="A Kafka broker on one node.",
+        epilog="Other commands: `pykafka-broker configs` lists every config key and its effect, "
+        "`pykafka-broker log` looks into a data directory that no broker is using. Each has its own --help.",
     )
     it.add_argument("properties", nargs="?", metavar="server.properties", help="settings, in Kafka's own file format")
     it.add_argument("--listen", metavar="HOST:PORT", help="address to bind; port 0 takes a free one")
@@ -80,8 +82,14 @@ def serve(config: BrokerConfig, on_ready: Callable[[str, int], None], signals: S
     except ConfigError as error:
         return complain([str(error)])
     except (LogDirectoryError, OSError) as error:
-        print(f"pykafka-broker: cannot start: {error}", file=sys.stderr)
+        print(f"pykafka-broker: cannot start: {_reason(error)}", file=sys.stderr)
         return CANNOT_START
+
+
+def _reason(error: Exception) -> str:
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
 def complain(lines: Iterator[str] | Sequence[str]) -> int:

@@ -16,6 +16,7 @@ _LENGTH = Struct(">i")
 FIRST_BUFFER_BYTES = 64 << 10  # a frame's memory grows with what has arrived, not with what its length promises
 KEPT_BUFFER_BYTES = 2 << 20  # buffers up to this size are kept for the next frame; larger ones go back to the system
 KEPT_BUFFERS = 4
+_OTHER_PROTOCOLS = {b"\x16\x03": "TLS", b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTTP", b"PRI ": "HTTP"}
 
 
 class BufferPool:
@@ -118,7 +119,7 @@ class FrameReader:
         while end - position >= 4:
             (size,) = _LENGTH.unpack_from(data, position)
             if size < 0 or size > self._max_bytes:
-                raise FrameError(f"frame length {size} is not within 0 to {self._max_bytes}")
+                raise _wrong_length(size, self._max_bytes, bytes(data[position : position + 4]))
             stop = position + 4 + size
             if stop > end:
                 self._begin_partial(size, data[position + 4 :])
@@ -128,7 +129,7 @@ class FrameReader:
             if not more:
                 self._paused = True
                 break
-        self._waiting = bytes(data[position:])
+        self._waiting = bytes(data[position:]) if position < end else b""
 
     def _begin_partial(self, size: int, start: memoryview) -> None:
         buffer = self._pool.take(size)
@@ -143,3 +144,9 @@ def _larger(buffer: bytearray, size: int) -> bytearray:
     grown = bytearray(size)
     grown[: len(buffer)] = buffer
     return grown
+
+
+def _wrong_length(size: int, max_bytes: int, start: bytes) -> FrameError:
+    spoken = next((name for first, name in _OTHER_PROTOCOLS.items() if start.startswith(first)), None)
+    hint = f"; the client speaks {spoken}" if spoken else ""
+    return FrameError(f"frame length {size} is not within 0 to {max_bytes}{hint}")

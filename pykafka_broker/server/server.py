@@ -17,15 +17,18 @@ from typing import TYPE_CHECKING
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.router import Router
 from pykafka_broker.server.connection import Connection
+from pykafka_broker.server.connection_quota import ConnectionQuota
 from pykafka_broker.server.framing import BufferPool
 from pykafka_broker.server.listeners import Listener
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
+    from pykafka_broker.config import BrokerConfig
 
 log = logging.getLogger(__name__)
 
 SCRATCH_BYTES = 256 << 10
+_ACCEPTED_AT_ONCE = 50
 _IDLE_SWEEP_MS = 30_000
 _GRACE_SECONDS = 5.0
 _PAUSE_MS = 1_000  # after a defect at a deadline
@@ -48,15 +51,12 @@ class Server:
         self.buffers = BufferPool()
         self.max_request_bytes: int = config.socket_request_max_bytes
         self._max_idle_ms: int = config.connections_max_idle_ms
-        self._max_connections: int = config.max_connections
-        self._max_per_ip: int = config.max_connections_per_ip
-        self._max_per_ip_of = _overrides(config.max_connections_per_ip_overrides)
+        self._quota = ConnectionQuota(config, now_ms())
         self._buffer_sizes = (config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes)
-        self._backlog: int = config.socket_listen_backlog_size
+        self._backlog = _backlog(config)
         self._listening: list[tuple[socket.socket, Listener]] = []
         self._accepting = False
         self._connections: dict[int, Connection] = {}
-        self._per_ip: dict[str, int] = {}
         self._next_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
@@ -81,7 +81,7 @@ class Server:
         self._arm(now_ms())
 
     def _accept_on(self) -> None:
-        if not self._accepting:
+        if not self._accepting and not self.stopping:
             self._accepting = True
             for sock, listener in self._listening:
                 self.loop.add_reader(sock, self._on_connect, sock, listener)
@@ -93,9 +93,14 @@ class Server:
                 self.loop.remove_reader(sock)
 
     def _on_connect(self, listening: socket.socket, listener: Listener) -> None:
-        for _ in range(self._backlog):
-            if len(self._connections) >= self._max_connections:
-                self._accept_off()  # the next one waits in the backlog until one has gone, as with Kafka's acceptor
+        self._quota.follow(self.broker.config)
+        for _ in range(_ACCEPTED_AT_ONCE):
+            if self._quota.full:
+                self._accept_off()  # until one has gone
+                return
+            if pause := self._quota.pause_ms(now_ms()):
+                self._accept_off()
+                self.loop.call_later(pause / 1000, self._accept_on)
                 return
             try:
                 sock, address = listening.accept()
@@ -114,9 +119,9 @@ class Server:
 
     def _adopt(self, sock: socket.socket, address: tuple[str, int], listener: Listener) -> None:
         host = address[0]
-        allowed = self._max_per_ip_of.get(host, self._max_per_ip)
-        if self._per_ip.get(host, 0) >= allowed:
-            log.info("closing %s:%d: max.connections.per.ip is %d", host, address[1], allowed)
+        exceeded = self._quota.enter(host)
+        if exceeded is not None:
+            log.info("closing %s:%d: max.connections.per.ip is %d", host, address[1], exceeded)
             sock.close()
             return
         sock.setblocking(False)
@@ -126,26 +131,19 @@ class Server:
         self._next_id += 1
         local = sock.getsockname()
         context = ConnectionContext(self._next_id, listener.name, (local[0], local[1]), (host, address[1]))
-        self._per_ip[host] = self._per_ip.get(host, 0) + 1
         self._connections[context.id] = Connection(self, sock, context, now_ms())
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed itself."""
-        host = connection.context.client_host
         if self._connections.pop(connection.context.id, None) is None:
             return
-        left = self._per_ip[host] - 1
-        if left:
-            self._per_ip[host] = left
-        else:
-            del self._per_ip[host]
+        self._quota.leave(connection.context.client_host)
         self.broker.connection_closed(connection.context)
         if not self.stopping:
             self._arm(now_ms())
         if not self._connections:
             self._drained.set()
-        if not self._accepting and not self.stopping:
-            self._accept_on()
+        self._accept_on()
 
     # -- time
 
@@ -172,6 +170,7 @@ class Server:
             self.broker.on_deadline(now)
             if now >= self._next_sweep:
                 self._sweep_idle(now)
+            self._accept_on()  # max.connections may have been raised
             self.broker.settle(now)
         except Exception:
             log.exception("a defect at a deadline")
@@ -189,9 +188,13 @@ class Server:
         if self._max_idle_ms <= 0:
             return
         oldest = now - self._max_idle_ms
-        for connection in [c for c in self._connections.values() if c.last_active < oldest and not c.busy]:
-            log.info("closing %s: idle", connection.context.client_host)
+        idle = [c for c in self._connections.values() if c.last_active < oldest and not c.busy]
+        for connection in idle:
             connection.close()
+        if idle:
+            log.info(
+                "closed %d connections that were idle for connections.max.idle.ms, %d", len(idle), self._max_idle_ms
+            )
 
     # -- the end
 
@@ -231,7 +234,9 @@ def _bind(host: str, port: int, backlog: int) -> socket.socket:
     return sock
 
 
-def _overrides(text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides`: "host:count,host:count"."""
-    pairs = (entry.strip().rpartition(":") for entry in text.split(",") if entry.strip())
-    return {socket.gethostbyname(host): int(count) for host, _, count in pairs}
+def _backlog(config: BrokerConfig) -> int:
+    """Where nothing is set, as much as the system allows: with Kafka's 50 a burst of connections overruns the backlog,
+    and those that were dropped try again only after a second.
+    """
+    name = "socket.listen.backlog.size"
+    return config.socket_listen_backlog_size if name in config.static else socket.SOMAXCONN

@@ -86,6 +86,13 @@ def test_an_impossible_length_is_refused_at_its_four_bytes(size: int) -> None:
         harness.feed(struct.pack(">i", size))
 
 
+@pytest.mark.parametrize(("start", "spoken"), [(b"GET / HTTP/1.1\r\n", "HTTP"), (b"\x16\x03\x01\x02\x00\x01", "TLS")])
+def test_who_speaks_another_protocol_is_recognised(start: bytes, spoken: str) -> None:
+    harness = Harness(max_bytes=100 << 20)
+    with pytest.raises(FrameError, match=f"the client speaks {spoken}"):
+        harness.feed(start)
+
+
 def test_the_largest_allowed_frame_passes() -> None:
     harness = Harness()
     harness.feed(framed(b"z" * MAX))

@@ -352,6 +352,21 @@ def test_above_max_connections_the_next_one_waits(tmp_path: Any) -> None:
     run(scenario)
 
 
+def test_new_connections_come_at_the_rate_that_is_allowed(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        limits = {"max_connection_creation_rate": "20", "quota_window_num": "1"}  # one comes every 50 ms
+        async with serving(tmp_path, **limits) as (server, connect, _):
+            server._quota._allowance = 1.0  # no burst
+            begun = now_ms()
+            for _ in range(5):
+                client = await connect()
+                client.send(b"echo:x")
+                assert await client.answer() == b"x"
+            assert now_ms() - begun >= 150
+
+    run(scenario)
+
+
 def test_idle_connections_are_closed_and_waiting_ones_are_not(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, connections_max_idle_ms="400") as (_, connect, _):
