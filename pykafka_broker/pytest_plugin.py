@@ -7,7 +7,7 @@ test fails, what its brokers logged meanwhile stands in the report.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -58,19 +58,18 @@ def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..
         yield start
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
     shared = getattr(item, "funcargs", {}).get("kafka_broker")
     if shared is not None:
         item.stash.setdefault(_BROKERS, []).append((shared, shared.log_size))
-    return (yield)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    report: pytest.TestReport = yield  # type: ignore[assignment]
+@pytest.hookimpl(hookwrapper=True)  # the older form: whoever has pytest 7 with an early pluggy has this plugin as well
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
     if report.when == "call" and report.failed:
         for broker, logged_before in item.stash.get(_BROKERS, []):
-            title = f"log of the broker at {broker.bootstrap_servers}"
-            report.sections.append((title, broker.log_since(logged_before)))
-    return report  # type: ignore[return-value]
+            if logged := broker.log_since(logged_before):
+                report.sections.append((f"log of the broker at {broker.bootstrap_servers}", logged))

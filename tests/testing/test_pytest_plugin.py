@@ -67,3 +67,4 @@ def test_failed_test_shows_the_log_of_its_brokers(pytester: pytest.Pytester) -> 
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*log of the broker at 127.0.0.1:*", "*unknown config no.such.key is ignored*"])
+    assert result.stdout.str().count("log of the broker at") == 1  # the other one had nothing to say
