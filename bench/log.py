@@ -117,6 +117,7 @@ def recovery(run: Running, records: int) -> Figures:
     synced = checkpoint(run.data / "recovery-point-offset-checkpoint")
     unsynced = sum(end - synced.get(("recovery", number), 0) for number, end in enumerate(ends))
     crashed_s, read_bytes = _start(run, ends)
+    cpu_s = run.cpu_s()
     run.stop()
     clean_s, clean_bytes = _start(run, ends)
     if read_bytes - clean_bytes < unsynced * RECORD_BYTES:
@@ -124,6 +125,8 @@ def recovery(run: Running, records: int) -> Figures:
     return {
         "recovery_s": crashed_s,
         "recovery_clean_s": clean_s,
+        "recovery_added_s": crashed_s - clean_s,
+        "recovery_cpu_s": cpu_s,
         "recovery_unsynced_gb": unsynced * RECORD_BYTES / 1e9,
         "recovery_read_gb": (read_bytes - clean_bytes) / 1e9,
     }

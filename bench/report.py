@@ -71,6 +71,8 @@ METRICS: dict[str, tuple[str, list[Goal]]] = {
     "commit_cpu_us": ("CPU of a commit of 100 records, us", []),
     "recovery_s": ("kill -9 to the end of every partition, s", [most(1.0, "kafka")]),
     "recovery_clean_s": ("the same after a clean shutdown, s", []),
+    "recovery_added_s": ("what recovery adds, s", [most(1.0, "kafka")]),
+    "recovery_cpu_s": ("CPU from kill -9 to there, s", []),
     "recovery_unsynced_gb": ("of that not synced, GB", []),
     "recovery_read_gb": ("read to recover it, GB", []),
     "offset_small_ms": ("fetch by offset, small log, ms", []),

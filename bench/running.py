@@ -75,7 +75,8 @@ class Running:
         self.start()
 
     def cpu_s(self) -> float:
-        return float(sum(t.user + t.system for t in (p.cpu_times() for p in self._tree())))
+        """Of the processes that are there and of those children that have ended."""
+        return float(sum(sum(p.cpu_times()[:4]) for p in self._tree()))
 
     def read_bytes(self) -> int:
         """What the process has asked the system to read since it began, from the page cache too."""
