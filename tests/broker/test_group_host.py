@@ -23,7 +23,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
-from tests.scenarios.groups.actors import Actor, ClassicMember, ConsumerMember
+from tests.scenarios.groups.actors import Actor, ClassicMember, ConsumerMember, joined_pair
 from tests.scenarios.groups.local import LocalWorld
 from tests.scenarios.groups.settings import CONFIG
 from tests.scenarios.groups.stage import Stage
@@ -113,14 +113,7 @@ def test_a_log_that_refuses_changes_nothing(stage: Stage, monkeypatch: pytest.Mo
     topic = stage.topic("t")
     actor = Actor(stage, "a")
     actor.commit({(topic, 0): 5})
-    one, two = ClassicMember(stage, "one"), ClassicMember(stage, "two")
-    one.group = two.group = f"{stage.group}-members"
-    one.enter()
-    one.joined()
-    two.enter()
-    one.send_join()
-    one.joined()
-    two.joined()
+    one, two = joined_pair(stage, group=f"{stage.group}-members")
     two.send_sync()
 
     def refuse(*arguments: Any, **keywords: Any) -> None:

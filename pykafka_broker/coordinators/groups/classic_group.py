@@ -103,6 +103,7 @@ class ClassicGroup:
     """A group of the classic protocol (KIP-62, KIP-345, KIP-394, KIP-814)."""
 
     type_name = "classic"
+    goes_when_empty = True
 
     def __init__(self, group_id: str, now: int, state: ClassicState = EMPTY) -> None:
         self.group_id = group_id

@@ -33,8 +33,10 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
 from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
 from pykafka_broker.protocol.messages.sync_group_response import SyncGroupResponse
+from pykafka_broker.protocol.runtime import Write
 
 MEMBER_ID_REQUIRED_FROM = 4
+NO_PROTOCOL_FROM = 7
 SKIP_ASSIGNMENT_FROM = 9
 
 
@@ -57,9 +59,19 @@ class Join:
         self.effects.reply = refusal(error, member_id)
 
 
+class Refusal(JoinGroupResponse):
+    """It has no protocol, which only newer versions can say."""
+
+    __slots__ = ()
+
+    def write(self, version: int, w: Write) -> None:
+        self.protocol_name = None if version >= NO_PROTOCOL_FROM else ""
+        super().write(version, w)
+
+
 def refusal(error: ErrorCode, member_id: str) -> JoinGroupResponse:
     """A JoinGroup answer that carries nothing but an error."""
-    return JoinGroupResponse(error_code=error, member_id=member_id)
+    return Refusal(error_code=error, member_id=member_id)
 
 
 class ClassicJoin:

@@ -12,7 +12,7 @@ from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.classic_join import Join, refusal
 from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable
+from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, GroupTable
 from pykafka_broker.coordinators.groups.records import group_tombstones
 from pykafka_broker.coordinators.streams.group import StreamsGroup
 from pykafka_broker.errors import ApiError
@@ -37,9 +37,9 @@ class ClassicRequests:
         """JoinGroup. Without a reply the request waits under `token`."""
         effects = Effects(key=request.group_id)
         join = Join(caller, request, token, now, effects)
+        group = self._table.groups.get(request.group_id)
         try:
             self._check_join(request)
-            group = self._table.groups.get(request.group_id)
             if isinstance(group, ConsumerGroup) and not group.is_empty:
                 self._members.join(group, join)
             elif group is None or isinstance(group, ClassicGroup):
@@ -50,7 +50,9 @@ class ClassicRequests:
             else:
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         except ApiError as error:
-            return Effects(refusal(error.code, request.member_id), key=request.group_id)
+            # As Kafka has it: a consumer group's refusal does not repeat the member's id.
+            member_id = UNKNOWN_MEMBER if isinstance(group, ConsumerGroup) else request.member_id
+            return Effects(refusal(error.code, member_id), key=request.group_id)
         return _own_reply(effects, token)
 
     def _check_join(self, request: JoinGroupRequest) -> None:

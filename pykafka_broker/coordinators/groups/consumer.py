@@ -140,14 +140,14 @@ class ConsumerProtocol:
         if existing is None:
             member = group.members.get(member_id)
             return ConsumerMember(member_id) if member is None else member
-        if existing.member_id == member_id:
-            return existing
         if not claim.is_classic and existing.classic is None and existing.epoch != LEAVE_STATIC_EPOCH:
             raise ApiError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
                 f"id is owned by {existing.member_id} member.",
             )
+        if existing.member_id == member_id:
+            return existing
         return self._replace(group, existing, member_id, effects)
 
     def _replace(
@@ -186,6 +186,7 @@ class ConsumerProtocol:
         away.assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away.revoking = {}
         effects.records.append(consumer_stored.current_assignment(group.group_id, away))
+        self._clocks.stop_rebalance(group, member.member_id)
 
     def fence(self, group: ConsumerGroup, leaving: list[ConsumerMember], effects: Effects, now: int) -> None:
         """Take members out of the group; the others share what they had from the next epoch on."""

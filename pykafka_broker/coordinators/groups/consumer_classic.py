@@ -65,6 +65,8 @@ class ClassicMembers:
         self._consumer.check_room(group, member_id)
         subscription = _subscription(join.protocols)
         existing = None if instance_id is None else group.static_member(instance_id)
+        if instance_id is not None and request.member_id != UNKNOWN_MEMBER:
+            known_static(group, instance_id, member_id, existing)
         before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.effects)
         change = MemberChange(self._table, group, before, join.effects, join.now)
         _take_over(change.member, join, subscription)

@@ -250,7 +250,7 @@ class GroupCoordinator:
         if group is None:
             return
         effects.records, nothing_left = self._offset_requests.expired(group_id, now)
-        if nothing_left and group.is_empty:
+        if nothing_left and group.is_empty and group.goes_when_empty:
             effects.records += group_tombstones(group)
 
     # Topics
@@ -268,11 +268,13 @@ class GroupCoordinator:
                 group.metadata_stale = True
 
     def on_topics_deleted(self, names: Iterable[str]) -> list[Effects]:
-        """Offsets of topics that are gone go too."""
+        """What groups know of topics that are gone goes too: offsets, and where share groups have a state."""
         topics = frozenset(names)
-        done = []
-        for group_id in self.offsets.groups:
-            records = self._offset_requests.topic_tombstones(group_id, topics)
-            if records:
-                done.append(Effects(records=records, key=group_id))
-        return done
+        done = [
+            Effects(records=self._offset_requests.topic_tombstones(group_id, topics), key=group_id)
+            for group_id in self.offsets.groups
+        ]
+        for group in self.groups.values():
+            if isinstance(group, ShareGroup) and (gone := self.share.deleted_topics(group)):
+                done.append(self.share.forget_topics(group.group_id, gone))
+        return [effects for effects in done if effects.records]

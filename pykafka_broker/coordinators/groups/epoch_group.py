@@ -102,6 +102,7 @@ class EpochGroup(Generic[M, T]):
 
     type_name: str
     protocol_type: str
+    goes_when_empty = True
 
     def __init__(self, group_id: str, assignment_epoch: int) -> None:
         self.group_id = group_id

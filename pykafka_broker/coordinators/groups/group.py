@@ -34,6 +34,7 @@ class Group(Protocol):
 
     group_id: str
     type_name: str  # "classic", "consumer", "share", "streams"
+    goes_when_empty: bool  # with the last of its offsets; share groups stay until they are deleted
 
     @property
     def protocol_type(self) -> str: ...

@@ -30,11 +30,15 @@ class MemberClocks:
         if member.state is member.UNREVOKED:
             self.await_revocation(group, member, now)
         else:
-            self._timers.cancel(TimerKey(self.rebalance, group.group_id, member.member_id))
+            self.stop_rebalance(group, member.member_id)
 
     def await_revocation(self, group: Group, member: ReconciledMember, now: int) -> None:
         key = TimerKey(self.rebalance, group.group_id, member.member_id)
         self._timers.set(key, now + member.rebalance_timeout_ms)
+
+    def stop_rebalance(self, group: Group, member_id: str) -> None:
+        """There is nothing to be given back any more."""
+        self._timers.cancel(TimerKey(self.rebalance, group.group_id, member_id))
 
     def stop(self, group: Group, member_id: str) -> None:
         """The member has gone."""

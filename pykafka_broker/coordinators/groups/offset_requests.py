@@ -257,7 +257,7 @@ class OffsetRequests:
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 elif subscribed:
                     code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-                elif index in committed:
+                elif index in committed or self._store.is_pending(request.group_id, topic.name, index):
                     effects.records.append(stored.offset_commit(request.group_id, topic.name, index, None))
                 partitions.append(OffsetDeleteResponsePartition(index, code))
             topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
@@ -288,17 +288,20 @@ class OffsetRequests:
 
     def all_tombstones(self, group_id: str) -> list[KeyValue]:
         """For a group that is deleted; what open transactions have written goes too."""
-        partitions = {(topic, partition): None for topic, partition, _ in self._store.partitions(group_id)}
-        partitions |= dict.fromkeys(self._store.pending_partitions(group_id))
-        return [stored.offset_commit(group_id, topic, partition, None) for topic, partition in partitions]
+        return [stored.offset_commit(group_id, *partition, None) for partition in self._known_partitions(group_id)]
 
     def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[KeyValue]:
         """For topics that have been deleted."""
         return [
             stored.offset_commit(group_id, topic, partition, None)
-            for topic, partition, _ in self._store.partitions(group_id)
+            for topic, partition in self._known_partitions(group_id)
             if topic in topics
         ]
+
+    def _known_partitions(self, group_id: str) -> list[tuple[str, int]]:
+        """Those with an offset, also with one that a transaction may still commit."""
+        committed = ((topic, partition) for topic, partition, _ in self._store.partitions(group_id))
+        return list(dict.fromkeys((*committed, *self._store.pending_partitions(group_id))))
 
 
 def _verdict(

@@ -205,6 +205,10 @@ class ShareMembership:
         left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in gone}
         return Effects(records=[group_records.initialized(group_id, left)], key=group_id)
 
+    def deleted_topics(self, group: ShareGroup) -> set[bytes]:
+        """Those that had a state and are no more."""
+        return group.initialized.keys() - self._table.topics.topics_by_id.keys()
+
     # Leaving and time
 
     def _remove(self, group: ShareGroup, member: ShareMember, effects: Effects) -> None:

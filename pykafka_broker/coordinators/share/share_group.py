@@ -35,6 +35,7 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
 
     type_name = "share"
     protocol_type = "share"
+    goes_when_empty = False  # it knows which partitions have a state with the share coordinator
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id, assignment_epoch=0)

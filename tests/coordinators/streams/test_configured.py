@@ -69,32 +69,25 @@ def test_the_application_may_say_how_many_partitions_and_how_many_replicas_and_w
     assert found.task_counts == {"0": 4, "1": 7}
 
 
-def test_repartition_topics_that_are_joined_are_as_wide_as_the_widest() -> None:
-    found = configured(
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        pytest.param(0, 6, id="as wide as the widest"),
+        pytest.param(3, 3, id="one that is fixed decides for the others"),
+    ],
+)
+def test_repartition_topics_that_are_joined_are_equally_wide(given: int, found: int) -> None:
+    topology = configured(
         TopicTable(narrow=2, wide=6),
         Subtopology("0", ["narrow"], repartition_sink_topics=["a"]),
         Subtopology("1", ["wide"], repartition_sink_topics=["b"]),
         Subtopology(
             "2",
-            repartition_source_topics=[TopicInfo("a"), TopicInfo("b")],
+            repartition_source_topics=[TopicInfo("a", given), TopicInfo("b")],
             copartition_groups=[CopartitionGroup([], [], [0, 1])],
         ),
     )
-    assert found.partitions == {"a": 6, "b": 6}
-
-
-def test_one_that_is_fixed_decides_for_the_others() -> None:
-    found = configured(
-        TopicTable(narrow=2, wide=6),
-        Subtopology("0", ["narrow"], repartition_sink_topics=["a"]),
-        Subtopology("1", ["wide"], repartition_sink_topics=["b"]),
-        Subtopology(
-            "2",
-            repartition_source_topics=[TopicInfo("a", 3), TopicInfo("b")],
-            copartition_groups=[CopartitionGroup([], [], [0, 1])],
-        ),
-    )
-    assert found.partitions == {"a": 3, "b": 3}
+    assert topology.partitions == {"a": found, "b": found}
 
 
 def test_an_internal_topic_of_another_size_is_a_problem() -> None:

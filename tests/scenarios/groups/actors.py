@@ -17,8 +17,14 @@ from pykafka_broker.protocol.messages.consumer_protocol_assignment import TopicP
 from pykafka_broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from pykafka_broker.protocol.messages.consumer_protocol_subscription import TopicPartition as OwnedPartitions
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
@@ -42,6 +48,7 @@ from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from tests.scenarios.groups.stage import Client, Stage
 
 SESSION_MS = 30_000
+GROUP_RESOURCE = 32
 
 
 def subscription(topics: list[str], version: int = 1, owned: dict[str, list[int]] | None = None) -> bytes:
@@ -77,6 +84,7 @@ class Actor(Client):
         instance_id: str | None = None,
         metadata: str | None = "",
         leader_epoch: int = -1,
+        retention_ms: int = -1,
         group: str | None = None,
         topic_ids: dict[str, bytes] | None = None,
     ) -> Any:
@@ -89,7 +97,7 @@ class Actor(Client):
             self.epoch if epoch is None else epoch,
             self.member_id if member_id is None else member_id,
             instance_id,
-            -1,
+            retention_ms,
             [
                 OffsetCommitRequestTopic(name, (topic_ids or {}).get(name, bytes(16)), parts)
                 for name, parts in topics.items()
@@ -147,6 +155,22 @@ class Actor(Client):
     def delete_groups(self, *groups: str, version: int = 2) -> Any:
         return self.ask(DeleteGroupsRequest(list(groups) or [self.group]), version)
 
+    def drop_topic(self, suffix: str) -> None:
+        """Delete a topic of the scenario."""
+        name = f"{self.stage.world.name}-{suffix}"
+        self.wire.send(DeleteTopicsRequest([DeleteTopicState(name)], [], 10_000), 6)
+        self.wire.receive()
+        self.stage.lines.append(f"-- {suffix} is deleted")
+        self.stage.world.settle()
+
+    def configure_group(self, **configs: object) -> Any:
+        """Set configs of the group; underscores stand for dots."""
+        altered = [AlterableConfig(name.replace("_", "."), 0, str(value)) for name, value in configs.items()]
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, self.group, altered)])
+        answer = self.ask(request, 1)
+        self.stage.world.settle()
+        return answer
+
 
 class ClassicMember(Actor):
     """A member of the classic protocol."""
@@ -162,8 +186,10 @@ class ClassicMember(Actor):
         session_ms: int = SESSION_MS,
         rebalance_ms: int = SESSION_MS,
         version: int = 9,
+        group: str | None = None,
     ) -> None:
         super().__init__(stage, name)
+        self.group = stage.group if group is None else group
         self.instance_id = instance_id
         self.protocols = protocols or {"range": name.encode()}
         self.protocol_type = protocol_type

@@ -188,6 +188,78 @@ def consumer_that_is_static(s: Stage) -> None:
 
 
 @scenario
+def consumer_static_that_is_away_and_owes_partitions(s: Stage) -> None:
+    topic = s.topic("t", 2)
+    one, two = ConsumerMember(s, "one", instance_id="i1"), ConsumerMember(s, "two")
+    watcher = Actor(s, "watcher")
+    one.join(topic, rebalance_timeout_ms=600)
+    owned(one, topic, 0, 1)
+    two.join(topic)
+    one.beat()
+    one.beat(-2)
+    watcher.describe_consumer()
+    watcher.delete_groups()
+    s.wait(900)
+    two.beat()
+    watcher.describe_consumer()
+    s.wait(1_000)
+    two.beat()
+    watcher.describe_consumer()
+
+
+@scenario
+def consumer_static_that_comes_back_in_time(s: Stage) -> None:
+    topic = s.topic("t", 2)
+    one, two = ConsumerMember(s, "one", instance_id="i1"), ConsumerMember(s, "two")
+    watcher = Actor(s, "watcher")
+    one.join(topic)
+    owned(one, topic, 0, 1)
+    two.join(topic)
+    one.beat()
+    one.beat(-2)
+    again = ConsumerMember(s, "again", instance_id="i1")
+    again.join(topic)
+    two.beat()
+    watcher.describe_consumer()
+    again.commit({(topic, 0): 1})
+    one.commit({(topic, 0): 2}, epoch=1)
+    two.beat()
+
+
+@scenario
+def consumer_session_of_another_length(s: Stage) -> None:
+    topic = s.topic("t", 2)
+    one = ConsumerMember(s, "one")
+    watcher = Actor(s, "watcher")
+    one.join(topic)
+    one.configure_group(consumer_session_timeout_ms=700, consumer_heartbeat_interval_ms=150)
+    one.beat()
+    s.wait(1_100)
+    watcher.describe_consumer()
+    one.beat()
+
+
+@scenario
+def consumer_topic_that_goes_and_grows(s: Stage) -> None:
+    topic, other = s.topic("t", 1), s.topic("u", 2)
+    one, watcher = ConsumerMember(s, "one"), Actor(s, "watcher")
+    one.join(topic, other)
+    one.commit({(topic, 0): 1, (other, 1): 2})
+    one.drop_topic("u")
+    one.beat()
+    one.beat(owned={topic: [0]})
+    watcher.describe_consumer()
+    watcher.fetch(None)
+    one.commit({(other, 1): 3})
+    s.topic("u", 1)
+    one.beat()
+    watcher.fetch({other: [0, 1]})
+    one.beat(subscribed_topic_names=[])
+    one.beat()
+    watcher.describe_consumer()
+
+
+@scenario
 def consumer_static_that_changes_its_mind(s: Stage) -> None:
     topic, other = s.topic("t", 2), s.topic("u", 1)
     one = ConsumerMember(s, "one", instance_id="i1")

@@ -113,8 +113,9 @@ class Stage:
             return self._plain_fields(value)
         if isinstance(value, list) and value:
             items = [self.plain(one, field) for one in value]
-            # In which order members, partitions and groups come depends on hash tables in Kafka.
-            return sorted(items, key=lambda item: json.dumps(item)) if isinstance(value[0], Fields | int) else items
+            # In which order members, partitions, groups and subscriptions come depends on hash tables in Kafka.
+            unordered = isinstance(value[0], Fields | int) or field == "subscribed_topic_names"
+            return sorted(items, key=lambda item: json.dumps(item)) if unordered else items
         if isinstance(value, bytes | memoryview):
             raw = bytes(value)
             return self._topic_ids.get(raw) or raw.decode("latin-1").replace(self.world.name, "G")

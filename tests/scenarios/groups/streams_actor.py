@@ -9,13 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
@@ -138,22 +132,6 @@ class StreamsMember(Actor):
             if one.config_source == TOPIC_CONFIG_SOURCE
         ]
         self.stage.lines.append(f"{suffix}: {partitions} partitions, {sorted(configs)}")
-
-    def drop_topic(self, suffix: str) -> None:
-        """Delete a topic of the scenario."""
-        name = f"{self.stage.world.name}-{suffix}"
-        self.wire.send(DeleteTopicsRequest([DeleteTopicState(name)], [], 10_000), 6)
-        self.wire.receive()
-        self.stage.lines.append(f"-- {suffix} is deleted")
-        self.settle()
-
-    def configure_group(self, **configs: object) -> Any:
-        """Set configs of the group; underscores stand for dots."""
-        altered = [AlterableConfig(name.replace("_", "."), 0, str(value)) for name, value in configs.items()]
-        request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, self.group, altered)])
-        answer = self.ask(request, 1)
-        self.settle()
-        return answer
 
 
 def endpoint(port: int) -> Endpoint:

@@ -205,3 +205,21 @@ def state_follows_acknowledgements(s: Stage) -> None:
     one.fetch()
     one.fetch(epoch=-1)
     talk.read(-1)
+
+
+@scenario
+def topic_is_made_anew(s: Stage) -> None:
+    topic, admin, (one,) = earliest(s, 1, "one")
+    admin.produce(topic, *"abc")
+    one.fetch(topic)
+    one.ack({(topic, 0): [(0, 1, [ACCEPT])]})
+    admin.offsets({topic: [0]})
+    admin.delete_topic(topic)
+    s.wait(500)
+    admin.offsets({topic: [0]})
+    admin.offsets()
+    s.topic("t")
+    admin.produce(topic, *"xy")
+    one.resubscribe(topic)
+    one.fetch(topic, epoch=0)
+    admin.offsets({topic: [0]})

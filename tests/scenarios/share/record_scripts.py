@@ -237,3 +237,30 @@ def locks_are_limited(s: Stage) -> None:
     two.fetch(max_wait_ms=100)
     one.ack({(topic, 0): [(0, 9, [ACCEPT])]})
     two.fetch(max_wait_ms=100)
+
+
+@scenario
+def locks_of_a_member_that_leaves(s: Stage) -> None:
+    topic, admin, (one, two) = earliest(s, 1, "one", "two")
+    admin.produce(topic, *"ab")
+    one.fetch(topic)
+    one.beat(-1)
+    two.fetch(topic, max_wait_ms=100)
+    one.ack({(topic, 0): [(0, 0, [ACCEPT])]})
+    s.wait(2_200)
+    two.fetch(max_wait_ms=100)
+
+
+@scenario
+def fewer_deliveries_are_allowed_than_there_were(s: Stage) -> None:
+    topic, admin, (one,) = earliest(s, 1, "one")
+    admin.configure(share_delivery_count_limit="5")
+    admin.produce(topic, *"ab")
+    one.fetch(topic)
+    for _ in range(2):
+        one.ack({(topic, 0): [(0, 1, [RELEASE])]})
+        one.fetch()
+    admin.configure(share_delivery_count_limit="2")
+    one.ack({(topic, 0): [(0, 1, [RELEASE])]})
+    one.fetch(max_wait_ms=100)
+    admin.offsets({topic: [0]})

@@ -205,6 +205,55 @@ def offsets_of_a_group_without_adding_them(c: Client) -> None:
 
 
 @scenario
+def offsets_are_deleted_while_the_transaction_is_open(c: Client) -> None:
+    c.create_topic()
+    c.await_group()
+    p = c.init()
+    c.txn_commit(p, {A0: 5, A1: 6}, version=5)
+    c.delete_offsets(A0)
+    c.committed(A0, A1)
+    p = c.end(p)
+    c.settle()
+    c.committed(A0, A1)
+    c.txn_commit(p, {A0: 7}, version=5)
+    c.delete_offsets(A0, A1, NOWHERE)
+    c.end(p, False)
+    c.settle()
+    c.committed(A0, A1)
+
+
+@scenario
+def topic_goes_while_its_offsets_are_in_a_transaction(c: Client) -> None:
+    c.create_topic()
+    c.await_group()
+    p = c.init()
+    c.txn_commit(p, {A0: 5}, version=5)
+    c.delete_topic()
+    c.wait(500)
+    c.create_topic()
+    c.wait(500)
+    c.committed(A0)
+    c.end(p)
+    c.settle()
+    c.committed(A0)
+
+
+@scenario
+def offsets_of_a_transaction_that_times_out(c: Client) -> None:
+    c.create_topic()
+    c.await_group()
+    p = c.init(timeout_ms=1_000)
+    c.txn_commit(p, {A0: 5}, version=5)
+    c.committed(A0)
+    c.wait(2_500)
+    c.settle()
+    c.committed(A0)
+    c.txn_commit(p, {A0: 6}, version=5)
+    c.end(p)
+    c.describe("t")
+
+
+@scenario
 def records_that_do_not_belong(c: Client) -> None:
     c.create_topic()
     p = c.init()

@@ -18,6 +18,11 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from pykafka_broker.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from pykafka_broker.protocol.messages.produce_request import (
     PartitionProduceData,
@@ -219,8 +224,23 @@ class PartitionTalk(Talk):
             f"{', '.join(outcome)}"
         )
 
+    def delete_offsets(self, *partitions: Partition, group: str = "g") -> None:
+        wanted = [
+            OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(number) for number in numbers])
+            for name, numbers in self._grouped(partitions)
+        ]
+        answer = self.request(OffsetDeleteRequest(self.name(group), wanted), 0)
+        outcome = sorted(
+            f"{topic.name}-{one.partition_index} {error_name(one.error_code)}"
+            for topic in answer.topics
+            for one in topic.partitions
+        )
+        self.say(f"OffsetDelete {group} -> {error_name(answer.error_code)} {', '.join(outcome)}")
+
     def delete_topic(self, name: str = "a", *, internal: bool = False) -> None:
-        answer = self.request(DeleteTopicsRequest(topic_names=[name if internal else self.name(name)]), 5)
+        answer = self.request(
+            DeleteTopicsRequest(topic_names=[name if internal else self.name(name)], timeout_ms=10_000), 5
+        )
         assert error_name(answer.responses[0].error_code) == "NONE", answer
 
     def finalize(self, level: int) -> None:
