@@ -19,12 +19,13 @@ def claim(context: Context, job: str, topic: str, path: str) -> str:
     """The id of the checkpoint at `path`, which is this job's from now on."""
     files = Files(context.spark)
     mine = {"job": job, "topic": topic, "cluster": context.kafka.cluster_id()}
+    topic_id = context.kafka.topic_id(topic)
     text = files.read(f"{path}/{OWNER_FILE}")
     if text is None:
         if files.exists(f"{path}/offsets") or files.exists(f"{path}/metadata"):
             raise CheckpointError(f"the checkpoint {path} was not made by this pipeline; set another data_dir")
         identity = uuid.uuid4().hex
-        files.write(f"{path}/{OWNER_FILE}", json.dumps({**mine, "id": identity}) + "\n")
+        files.write(f"{path}/{OWNER_FILE}", json.dumps({**mine, "topic_id": topic_id, "id": identity}) + "\n")
         return identity
     try:
         owner = json.loads(text)
@@ -36,7 +37,17 @@ def claim(context: Context, job: str, topic: str, path: str) -> str:
             raise CheckpointError(
                 f"the checkpoint {path} is of {name} {owner.get(name)!r}, and this is {name} {value!r}"
             )
+    require_same_topic(topic, topic_id, owner.get("topic_id"), f"the checkpoint {path}", "set another data_dir")
     return identity
+
+
+def require_same_topic(topic: str, topic_id: str, known: str | None, of: str, remedy: str) -> None:
+    """Names live longer than topics; a broker or an owner without ids has to be believed."""
+    if topic_id and known and topic_id != known:
+        raise CheckpointError(
+            f"topic {topic} was deleted and made anew, and {of} has offsets of the old one: they are other records "
+            f"now; to begin with the new one, {remedy}"
+        )
 
 
 def claim_output(context: Context, checkpoint_id: str, path: str) -> None:

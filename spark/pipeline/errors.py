@@ -26,7 +26,7 @@ class SchemaError(PipelineError):
 
 
 class CheckpointError(PipelineError):
-    """The checkpoint belongs to another job, another topic or another cluster."""
+    """The checkpoint, or the offsets, belong to another job, another topic or another cluster."""
 
     exit_code = 6
 

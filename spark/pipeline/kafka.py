@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -14,6 +14,8 @@ from confluent_kafka import (
     IsolationLevel,
     KafkaError,
     KafkaException,
+    Producer,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
@@ -22,6 +24,7 @@ from pipeline.errors import BrokerUnreachable, UnknownTopic
 from pipeline.settings import Settings
 
 Offsets = dict[int, int]  # by partition
+Answer = TypeVar("Answer")
 COMPACTED = {"cleanup.policy": "compact"}
 READ_WAIT_S, READ_STEP_S = 30.0, 0.05
 
@@ -71,6 +74,16 @@ class Kafka:
             raise UnknownTopic(f"there is no topic {topic} at {self._settings.bootstrap_servers}")
         return sorted(found.partitions)
 
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from a later one of its name; empty where the brokers are too old to have ids."""
+
+        def ask() -> str:
+            asked = TopicCollection([topic])
+            found = self._admin.describe_topics(asked, request_timeout=self._timeout_s)[topic].result().topic_id
+            return str(found) if found.get_most_significant_bits() or found.get_least_significant_bits() else ""
+
+        return self._retried(ask)
+
     def check_writable(self, topic: str) -> bool:
         """Whether the topic is there; it has to be if the settings don't let us create it."""
         present = topic in self._metadata().topics
@@ -99,7 +112,7 @@ class Kafka:
 
         return self._retried(ask)
 
-    def _retried(self, ask: Callable[[], Offsets]) -> Offsets:
+    def _retried(self, ask: Callable[[], Answer]) -> Answer:
         """Ask again while the answer is one that passes: the leader of a new partition may not know of it yet."""
         deadline = time.monotonic() + self._timeout_s
         while True:
@@ -145,6 +158,10 @@ class Kafka:
                 return offsets
 
             self._retried(ask)
+
+    def producer(self) -> Producer:
+        """The driver's own. Its keys go where Java's clients put them, as Spark's do: same key, same partition."""
+        return Producer({"partitioner": "murmur2_random", **self.config, "error_cb": _quiet, "log_level": 0})
 
     def read_all(self, topic: str) -> list[Any]:
         """Every record that is in the topic now: for topics that fit into memory, like metrics."""

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import Producer
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from pipeline import prometheus
@@ -78,17 +77,19 @@ class MetricsListener(StreamingQueryListener):
         self.batches: list[Metrics] = []
         self._job, self._settings, self._kafka = job, settings, kafka
         self._names: set[str] = set()
+        self._run_ids: set[str] = set()
         self._ended = threading.Event()
         self._warned: set[str] = set()
         self._totals = prometheus.Totals(job)
-        self._producer = Producer({**kafka.config, "log_level": 0}) if settings.metrics_topic else None
+        self._producer = kafka.producer() if settings.metrics_topic else None
 
     def watch(self, query_name: str) -> None:
         """Only queries of this name are this job's: a session may run others."""
         self._names.add(query_name)
 
     def onQueryStarted(self, event: Any) -> None:
-        return None
+        if event.name in self._names:
+            self._run_ids.add(str(event.runId))
 
     def onQueryIdle(self, event: Any) -> None:
         return None
@@ -104,7 +105,8 @@ class MetricsListener(StreamingQueryListener):
         self._attempt("the Prometheus file", lambda: self._totals.write(self._settings.prometheus_file, metrics))
 
     def onQueryTerminated(self, event: Any) -> None:
-        self._ended.set()
+        if str(event.runId) in self._run_ids:
+            self._ended.set()
 
     def wait_until_told(self, timeout_s: float) -> None:
         """Spark tells its listeners later, on another thread."""

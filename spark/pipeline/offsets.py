@@ -30,8 +30,15 @@ Offsets = dict[int, int]
 def ensure_tables(database: Database) -> None:
     integer = "INTEGER" if database.dialect == SQLITE else "BIGINT"
     database.ensure_table(PROGRESS, {"table_name": "TEXT", "checkpoint": "TEXT", "batch_id": integer}, ["table_name"])
-    kinds = {"table_name": "TEXT", "topic": "TEXT", "partition": integer, "next_offset": integer}
+    kinds = {"table_name": "TEXT", "topic": "TEXT", "partition": integer, "next_offset": integer, "topic_id": "TEXT"}
     database.ensure_table(OFFSETS, kinds, ["table_name", "topic", "partition"])
+
+
+def require_same_topic(database: Database, table: str, topic: str, topic_id: str) -> None:
+    """Rows are known by topic, partition and offset: those of a later topic of the same name would pass for them."""
+    statement = f"SELECT DISTINCT topic_id FROM {OFFSETS} WHERE table_name = ? AND topic = ?"
+    for (known,) in database.execute(statement, (table, topic)):
+        checkpoints.require_same_topic(topic, topic_id, known, f"the table {table}", "set another table")
 
 
 def stored_offsets(database: Database, table: str, topic: str) -> Offsets:
@@ -39,9 +46,9 @@ def stored_offsets(database: Database, table: str, topic: str) -> Offsets:
     return dict(database.execute(statement, (table, topic)))
 
 
-def store_offsets(database: Database, table: str, topic: str, offsets: Mapping[int, int]) -> None:
-    columns = ["table_name", "topic", "partition", "next_offset"]
-    rows = [(table, topic, partition, offset) for partition, offset in offsets.items()]
+def store_offsets(database: Database, table: str, topic: str, topic_id: str, offsets: Mapping[int, int]) -> None:
+    columns = ["table_name", "topic", "partition", "next_offset", "topic_id"]
+    rows = [(table, topic, partition, offset, topic_id) for partition, offset in offsets.items()]
     database.upsert(OFFSETS, columns, columns[:3], rows)
 
 

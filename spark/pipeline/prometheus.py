@@ -23,6 +23,10 @@ GAUGES = {
 }
 
 
+def escaped(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
 class Totals:
     """Counts since the start of the process, as Prometheus expects of counters."""
 
@@ -43,7 +47,7 @@ class Totals:
             lines.append(f"pipeline_{name}{self._labels} {metrics[name]}")
         lines += ["# HELP pipeline_null_rate Share of events without the column", "# TYPE pipeline_null_rate gauge"]
         for column, rate in sorted(metrics["null_rates"].items()):
-            lines.append(f'pipeline_null_rate{{job="{self._job}",column="{column}"}} {rate}')
+            lines.append(f'pipeline_null_rate{{job="{self._job}",column="{escaped(column)}"}} {rate}')
         return "\n".join(lines) + "\n"
 
     def write(self, path: str, metrics: dict[str, Any]) -> None:

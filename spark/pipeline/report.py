@@ -26,7 +26,7 @@ STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
     "table{border-collapse:collapse;margin:1rem 0}"
     "td,th{padding:.25rem .75rem;text-align:right;border-bottom:1px solid #ddd}"
-    "td:first-child,th:first-child{text-align:left}svg{max-width:100%;height:auto}h1,h2{line-height:1.2}"
+    "td:first-child,th:first-child{text-align:left}figure{margin:0}svg{max-width:100%;height:auto}h1,h2{line-height:1.2}"
 )
 SUMS = ("rows", "accepted", "duplicates", "late", "rejected")
 
@@ -38,19 +38,24 @@ def reads(settings: Settings) -> list[str]:
 
 
 def figure(draw: Callable[[Any], None], title: str, x: str, y: str) -> str:
-    """One plot as SVG."""
+    """One plot as SVG; the same numbers give the same bytes."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     plot = Figure(figsize=(9, 3.2), layout="constrained")
     axes = plot.subplots()
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.yaxis.set_major_formatter("{x:,.10g}")
     draw(axes)
     axes.set(title=title, xlabel=x, ylabel=y)
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     text = io.StringIO()
-    plot.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()[text.getvalue().index("<svg") :]
+    with rc_context({"svg.hashsalt": title}):
+        plot.savefig(text, format="svg", metadata={"Date": None})
+    drawing = text.getvalue()[text.getvalue().index("<svg") :]
+    return f'<figure role="img" aria-label="{escape(title)}">{drawing}</figure>'
 
 
 def by_job(batches: Batches) -> dict[str, Batches]:
@@ -62,33 +67,46 @@ def by_job(batches: Batches) -> dict[str, Batches]:
 
 def line_per_job(jobs: dict[str, Batches], name: str) -> Callable[[Any], None]:
     def draw(axes: Any) -> None:
-        for job, batches in jobs.items():
+        for number, (job, batches) in enumerate(jobs.items()):
             with_rows = [batch for batch in batches if batch["rows"]]
-            axes.plot(range(len(with_rows)), [batch[name] for batch in with_rows], marker="o", label=job)
+            # Lines that lie on each other stay visible: the later one is thinner.
+            width = max(1.5, 5 - 1.5 * number)
+            heights = [batch[name] for batch in with_rows]
+            axes.plot(range(1, len(heights) + 1), heights, marker="o", lw=width, ms=width + 2, alpha=0.8, label=job)
+        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
 
     return draw
 
 
-def fates(jobs: dict[str, Batches]) -> Callable[[Any], None]:
+def left_out(jobs: dict[str, Batches]) -> Callable[[Any], None]:
+    """In percent, and without what was accepted: beside that, nobody would see the rest."""
+
     def draw(axes: Any) -> None:
-        left = [0] * len(jobs)
-        for name in SUMS[1:]:
-            widths = [sum(batch[name] for batch in batches) for batches in jobs.values()]
-            axes.barh(list(jobs), widths, left=left, label=name)
+        rows = [max(1, sum(batch["rows"] for batch in batches)) for batches in jobs.values()]
+        left = [0.0] * len(jobs)
+        for name in SUMS[2:]:
+            counts = [sum(batch[name] for batch in batches) for batches in jobs.values()]
+            widths = [100 * count / of for count, of in zip(counts, rows, strict=True)]
+            bars = axes.barh(list(jobs), widths, left=left, label=name)
+            axes.bar_label(bars, [f"{count:,}" if count else "" for count in counts], label_type="center")
             left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.xaxis.get_major_locator().set_params(integer=False)
 
     return draw
 
 
 def window_lines(windows: list[tuple[str, str, int, float]], column: int) -> Callable[[Any], None]:
     def draw(axes: Any) -> None:
+        from matplotlib.dates import ConciseDateFormatter
+
         groups: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
         for row in windows:
             groups[row[1]].append((datetime.fromisoformat(row[0]), row[column]))
         for group, points in sorted(groups.items()):
-            axes.plot(
-                [time for time, _ in sorted(points)], [value for _, value in sorted(points)], label=group or "none"
-            )
+            times, values = zip(*sorted(points), strict=True)
+            axes.plot(times, values, marker=".", label=group or "none")
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(axes.xaxis.get_major_locator()))
+        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
 
     return draw
 
@@ -120,13 +138,14 @@ def null_table(jobs: dict[str, Batches]) -> str:
 
 
 def page(batches: Batches, windows: list[tuple[str, str, int, float]]) -> str:
-    jobs = by_job(batches)
+    jobs, first, last = by_job(batches), batches[0]["timestamp"], batches[-1]["timestamp"]
     parts = [
         "<h1>Pipeline run</h1>",
+        f"<p>{len(batches)} batches, begun between {escape(first)} and {escape(last)}.</p>",
         summary_table(jobs),
         figure(line_per_job(jobs, "rows_per_second"), "Throughput", "batch", "records/s"),
         figure(line_per_job(jobs, "lag"), "Lag after each batch", "batch", "records"),
-        figure(fates(jobs), "What became of the records", "records", ""),
+        figure(left_out(jobs), "Records that were not accepted", "% of the job's records", ""),
         "<h2>Nulls</h2>",
         null_table(jobs),
     ]
@@ -164,7 +183,9 @@ def write(settings: Settings, kafka: Kafka) -> dict[str, Any]:
     path = Path(settings.output or settings.path("report.html"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page(batches, read_windows(settings)))
+        unfinished = path.with_name(path.name + ".unfinished")
+        unfinished.write_text(page(batches, read_windows(settings)))
+        unfinished.replace(path)
     except OSError as error:
         raise StoreError(f"the report {path} can't be written: {error.strerror}") from error
     return {"file": str(path), "batches": len(batches)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 
 from pyspark import SparkConf
+from pyspark import __version__ as PYSPARK_VERSION
 from pyspark.sql import SparkSession
 
 from pipeline.connector import connector_jars
@@ -15,16 +16,22 @@ from pipeline.settings import Settings
 # For small jobs, which are mostly compilation: the quick compiler, and no code made per query.
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.sql.codegen.wholeStage": "false"}
 CONNECTOR_GIVEN = ("spark.jars", "spark.jars.packages")
+# How checkpoints are written. Spark's usual way starts a process or two (chmod, readlink) for every file on a local
+# disk, tens of milliseconds of each batch; its other one, for object stores, has a local rename to rely on just as well.
+CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+LOCAL_CHECKPOINT_FILES = "FileSystemBasedCheckpointFileManager"
+STREAMING = "org.apache.spark.sql.execution.streaming"
 
 
 def build_session(settings: Settings, name: str) -> SparkSession:
     submitted = SparkConf()  # what spark-submit and spark-defaults.conf have set
     builder = SparkSession.builder.appName(f"pipeline-{name}")
+    master = settings.master or submitted.get("spark.master", "local[*]")
     if settings.master or not submitted.contains("spark.master"):
-        builder = builder.master(settings.master or "local[*]")
+        builder = builder.master(master)
     if settings.jars or not any(submitted.contains(key) for key in CONNECTOR_GIVEN):
         builder = builder.config("spark.jars", ",".join(connector_jars(settings.jars)))
-    for key, value in _defaults(settings).items():
+    for key, value in _defaults(settings, str(master)).items():
         if not submitted.contains(key):
             builder = builder.config(key, value)
     for key, value in settings.spark.items():
@@ -34,8 +41,7 @@ def build_session(settings: Settings, name: str) -> SparkSession:
     return session
 
 
-def _defaults(settings: Settings) -> dict[str, str]:
-    local = not settings.master or settings.master.startswith("local")
+def _defaults(settings: Settings, master: str) -> dict[str, str]:
     everywhere = {
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.session.timeZone": "UTC",
@@ -44,4 +50,12 @@ def _defaults(settings: Settings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.stopTimeout": "30000",
     }
-    return everywhere | ({"spark.driver.host": "127.0.0.1"} if local else {})
+    if is_local(settings.data_dir):
+        package = f"{STREAMING}.checkpointing" if PYSPARK_VERSION >= "4.1" else STREAMING
+        everywhere[CHECKPOINT_FILES] = f"{package}.{LOCAL_CHECKPOINT_FILES}"
+    # The executors of a cluster have to find the driver where Spark announces it.
+    return everywhere | ({"spark.driver.host": "127.0.0.1"} if master.startswith("local") else {})
+
+
+def is_local(path: str) -> bool:
+    return ":" not in path or path.startswith("file:")

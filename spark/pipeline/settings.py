@@ -23,6 +23,7 @@ EVENT_SCHEMA = (
     "event_id STRING, event_time TIMESTAMP, user_id STRING, kind STRING, product STRING, country STRING, amount DOUBLE"
 )
 JOBS = ("generate", "ingest", "silver", "aggregate", "store", "replay", "compacted", "report", "demo")
+TABLE_NAME = re.compile(r"\w+")  # it is also part of a path
 INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour|day)s?")
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
@@ -231,6 +232,8 @@ def _checked(settings: Settings) -> Settings:
         _require_interval(settings.trigger, "trigger", "available-now, asap, or an interval like '5 seconds'")
     for name in ("watermark", "window"):
         _require_interval(getattr(settings, name), name, "an interval like '5 minutes'")
+    if not TABLE_NAME.fullmatch(settings.table):
+        raise SettingsError(f"table is {settings.table!r}, and can have letters, digits and underscores")
     if settings.max_offsets_per_trigger < 0:
         raise SettingsError("max_offsets_per_trigger has to be at least 0")
     return settings

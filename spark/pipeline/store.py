@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType, TimestampType
 from pipeline import events, topics
 from pipeline.context import Context
 from pipeline.database import SQLITE, Database, open_database
-from pipeline.offsets import JOB, STRATEGIES, Strategy, ensure_tables, store_offsets
+from pipeline.offsets import JOB, STRATEGIES, Strategy, ensure_tables, require_same_topic, store_offsets
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
 
@@ -43,8 +43,10 @@ def ensure_event_tables(database: Database, table: str, schema: StructType) -> N
 class Writer:
     """What is done with a batch."""
 
-    def __init__(self, settings: Settings, database: Database, strategy: Strategy, schema: StructType) -> None:
-        self._table, self._topic = settings.table, settings.bronze_topic
+    def __init__(
+        self, settings: Settings, database: Database, strategy: Strategy, schema: StructType, topic_id: str
+    ) -> None:
+        self._table, self._topic, self._topic_id = settings.table, settings.bronze_topic, topic_id
         self._database, self._strategy, self._schema = database, strategy, schema
         self._names = [field.name for field in schema.fields]
 
@@ -57,7 +59,7 @@ class Writer:
             offsets[row[1]] = max(offsets.get(row[1], 0), row[2] + 1)
         with self._database.transaction():
             self._insert(rows)
-            store_offsets(self._database, self._table, self._topic, offsets)
+            store_offsets(self._database, self._table, self._topic, self._topic_id, offsets)
             self._strategy.in_transaction(batch_id)
         self._strategy.after_commit(offsets)
 
@@ -83,11 +85,13 @@ def run(context: Context) -> dict[str, Any]:
     database = open_database(settings.database_url)
     try:
         ensure_tables(database)
+        topic_id = context.kafka.topic_id(settings.bronze_topic)
+        require_same_topic(database, settings.table, settings.bronze_topic, topic_id)
         ensure_event_tables(database, settings.table, schema)
         strategy = STRATEGIES[settings.offsets](context, database)
         records = topics.read_stream(context.spark, settings, settings.bronze_topic, strategy.starting())
         frame = events.observe_read(events.parse(records, schema, settings), schema)
-        writer = Writer(settings, database, strategy, schema)
+        writer = Writer(settings, database, strategy, schema, topic_id)
         batches = run_stream(context, JOB, frame, writer, strategy.checkpoint)
     finally:
         database.close()

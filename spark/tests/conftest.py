@@ -34,6 +34,7 @@ from confluent_kafka import Producer  # noqa: E402
 from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
+from interop.java import java_command, kafka_classpath  # noqa: E402
 from interop.targets import Target, start  # noqa: E402
 from pipeline.context import Context  # noqa: E402
 from pipeline.kafka import Kafka  # noqa: E402
@@ -41,6 +42,7 @@ from pipeline.session import QUICK, build_session  # noqa: E402
 from pipeline.settings import Settings  # noqa: E402
 
 NUMBER = count()
+CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 MakeSettings = Callable[..., Settings]
 MakeContext = Callable[[Settings], Context]
 Put = Callable[[str, list[Any]], None]
@@ -135,6 +137,19 @@ def put(broker: Target) -> Put:
         assert producer.flush(30) == 0
 
     return put_all
+
+
+@pytest.fixture
+def consumer_groups(broker: Target) -> Callable[..., list[list[str]]]:
+    """Kafka's own `kafka-consumer-groups`; the words of each line that it prints."""
+
+    def run(*arguments: str) -> list[list[str]]:
+        command = java_command("-XX:TieredStopAtLevel=1", "-cp", kafka_classpath(), CONSUMER_GROUPS)
+        command += ["--bootstrap-server", broker.bootstrap_servers, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        return [line.split() for line in done.stdout.splitlines() if line.strip()]
+
+    return run
 
 
 @pytest.fixture

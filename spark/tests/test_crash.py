@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+from pipeline import store
 from pipeline.connector import connector_jars
 from pipeline.settings import Settings
 
 pytestmark = pytest.mark.spark
-KILLS = 5
+KILLS = {"checkpoint": 5, "kafka": 1, "store": 1}  # with --slow five of each
 RECORDS = 6000
 SPARK = Path(__file__).resolve().parents[1]
 
@@ -67,28 +68,20 @@ def kill_at_random(settings: Settings, draw: random.Random, eventually: Any) -> 
         job.stdout and job.stdout.close()
 
 
-@pytest.fixture(params=["checkpoint", "kafka", "store"])
-def strategy(request: pytest.FixtureRequest, slow: bool) -> str:
-    if request.param != "checkpoint" and not slow:
-        pytest.skip("the steps of all three are interrupted in test_store; killed with -9 they are with --slow")
-    return str(request.param)
-
-
+@pytest.mark.parametrize("strategy", KILLS)
 def test_killed_again_and_again(
-    strategy: str, make_settings: Any, make_topic: Any, put: Any, event: Any, eventually: Any
-) -> None:
+    strategy: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, eventually: Any,
+    slow: bool,
+) -> None:  # fmt: skip
     settings = make_settings(offsets=strategy, max_offsets_per_trigger=60)
     make_topic(settings.bronze_topic, 2)
     put(settings.bronze_topic, [{"value": event(n), "partition": n % 2} for n in range(RECORDS)])
     draw = random.Random(RECORDS)
-    for _ in range(KILLS):
+    for _ in range(max(KILLS.values()) if slow else KILLS[strategy]):
         kill_at_random(settings, draw, eventually)
     left = RECORDS - len(ids(settings))
     assert left > 0  # otherwise the kills proved little
-    job = start(dataclasses.replace(settings, max_offsets_per_trigger=1000))
-    out, _ = job.communicate(timeout=240)
-    assert job.returncode == 0
-    assert json.loads(out)["job"] == "store"
+    store.run(make_context(dataclasses.replace(settings, max_offsets_per_trigger=1000)))
     found = ids(settings)
     assert len(found) == len(set(found)) == RECORDS
 

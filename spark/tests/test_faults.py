@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from pipeline import silver, store
 from pipeline.database import open_database
-from pipeline.errors import DataLoss
+from pipeline.errors import CheckpointError, DataLoss
 from pipeline.settings import Settings
 
 pytestmark = pytest.mark.spark
@@ -90,6 +90,27 @@ def test_records_are_deleted_under_the_reader(
     assert len(stored(settings)) == 10
     store.run(make_context(dataclasses.replace(settings, fail_on_data_loss=False)))
     assert stored(settings) == {f"e{n}" for n in (*range(10), *range(15, 20))}
+
+
+def test_a_topic_that_was_made_anew(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, admin: AdminClient
+) -> None:
+    """The new topic has as many records as the old one had: only the topic's id tells that they are others."""
+    settings = make_settings()
+    stored_by = [dataclasses.replace(settings, offsets=name, table=name) for name in ("checkpoint", "kafka", "store")]
+    topic = make_topic(settings.bronze_topic)
+    put(topic, [event(n) for n in range(5)])
+    silver.run(make_context(settings))
+    for own in stored_by:
+        store.run(make_context(own))
+    admin.delete_topics([topic])[topic].result(30)
+    make_topic(topic)
+    put(topic, [event(n) for n in range(10, 17)])
+    for job, own in [(silver.run, settings), *((store.run, own) for own in stored_by)]:
+        with pytest.raises(CheckpointError, match=f"topic {topic} was deleted and made anew"):
+            job(make_context(dataclasses.replace(own, fail_on_data_loss=False)))
+    for own in stored_by:
+        assert stored(own) == {f"e{n}" for n in range(5)}
 
 
 def test_a_stream_ends_between_batches(

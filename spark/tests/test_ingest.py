@@ -65,6 +65,37 @@ def test_a_second_run_adds_nothing_and_a_crashed_one_is_completed(
     assert sorted(record.value().decode() for record in records(settings)) == sorted(lines)
 
 
+def test_keys_go_where_kafkas_own_producer_puts_them(
+    make_settings: Any, make_context: Any, make_topic: Any, tmp_path: Path, spark: SparkSession
+) -> None:
+    """What Spark writes and what the driver writes, held against the code of Kafka's Java clients."""
+    keys = [
+        *("k" * length for length in range(1, 10)),
+        "ключ",
+        "キー",
+        "🔑",
+        "user-1",
+        "-1",
+        *map(str, range(100, 160)),
+    ]
+    (tmp_path / "keys.jsonl").write_text("".join(json.dumps({"user_id": key}) + "\n" for key in keys))
+    settings = make_settings(input=str(tmp_path / "keys.jsonl"))
+    context = make_context(settings)
+    make_topic(settings.bronze_topic, 7)
+    ours = make_topic(f"{settings.bronze_topic}.driver", 7)
+    ingest.run(context)
+    producer = context.kafka.producer()
+    for key in keys:
+        producer.produce(ours, b"value", key=key.encode())
+    assert producer.flush(30) == 0
+    java: Any = spark._jvm
+    where = java.org.apache.kafka.clients.producer.internals.BuiltInPartitioner.partitionForKey
+    wanted = {key.encode(): where(bytearray(key.encode()), 7) for key in keys}
+    assert len(set(wanted.values())) == 7
+    for topic in (settings.bronze_topic, ours):
+        assert {record.key(): record.partition() for record in context.kafka.read_all(topic)} == wanted
+
+
 def test_real_data_as_csv(make_settings: Any, make_context: Any) -> None:
     package = find_spec("vega_datasets")
     assert package is not None

@@ -57,7 +57,7 @@ def test_counters_add_up_and_gauges_do_not() -> None:
 
 @pytest.mark.spark
 def test_topic_file_group_and_report(
-    settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, tmp_path: Path
+    settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, tmp_path: Path, consumer_groups: Any
 ) -> None:
     topic = make_topic(settings.bronze_topic, 2)
     put(topic, [{"value": event(n), "partition": n % 2} for n in range(40)])
@@ -72,6 +72,10 @@ def test_topic_file_group_and_report(
     assert published == done["batches_metrics"]
     assert [batch["lag"] for batch in published if batch["rows"]] == [20, 0]
     assert context.kafka.committed(own.group, topic) == {0: 20, 1: 20}
+    put(topic, [{"value": event(n), "partition": 1} for n in range(40, 47)])
+    head, *lines = consumer_groups("--describe", "--group", own.group)
+    lag = {line[head.index("PARTITION")]: line[head.index("LAG")] for line in lines if topic in line}
+    assert lag == {"0": "0", "1": "7"}
     assert 'pipeline_rows_total{job="silver"} 40' in (tmp_path / "m.prom").read_text()
     summary = report.write(dataclasses.replace(own, output=str(tmp_path / "report.html")), context.kafka)
     page = (tmp_path / "report.html").read_text()

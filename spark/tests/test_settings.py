@@ -41,6 +41,7 @@ def test_types() -> None:
         ("offsets", "memory", "offsets is 'memory', and can be checkpoint, kafka, store"),
         ("topic_partitions", "0", "topic_partitions has to be above 0"),
         ("late_share", "1.5", "late_share has to be at least 0 and below 1"),
+        ("table", 'a"; --', "and can have letters, digits and underscores"),
         ("max_offsets_per_trigger", "-1", "max_offsets_per_trigger has to be at least 0"),
     ],
 )

@@ -131,15 +131,16 @@ def test_values_and_a_new_column(settings: Settings, make_context: Any, make_top
 
 
 def test_the_group_can_be_set_back(
-    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, consumer_groups: Any
 ) -> None:
-    """What `kafka-consumer-groups --reset-offsets` does to the job: records are read again, and not stored again."""
+    """`kafka-consumer-groups --reset-offsets`: records are read again, and not stored again."""
     settings = make_settings(offsets="kafka", group="set-back")
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n) for n in range(10)])
     context = make_context(settings)
     store.run(context)
-    context.kafka.commit("set-back", settings.bronze_topic, {0: 4})
+    own = ["--group", "set-back", "--topic", settings.bronze_topic]
+    consumer_groups(*own, "--reset-offsets", "--to-offset", "4", "--execute")
     put(settings.bronze_topic, [event(10)])
     assert store.run(context)["rows"] == 7
     assert len(rows(settings)) == 11
