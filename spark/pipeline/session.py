@@ -17,7 +17,7 @@ from pipeline.settings import Settings
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.sql.codegen.wholeStage": "false"}
 CONNECTOR_GIVEN = ("spark.jars", "spark.jars.packages")
 # How checkpoints are written. Spark's usual way starts a process or two (chmod, readlink) for every file on a local
-# disk, tens of milliseconds of each batch; its other one, for object stores, has a local rename to rely on just as well.
+# disk, tens of milliseconds of each batch; its other one, for object stores, can rely on a local rename just as well.
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 LOCAL_CHECKPOINT_FILES = "FileSystemBasedCheckpointFileManager"
 STREAMING = "org.apache.spark.sql.execution.streaming"
