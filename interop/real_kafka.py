@@ -54,7 +54,8 @@ def answers_api_versions(port: int, timeout_s: float = 1.0) -> bool:
 
 
 class RealKafka:
-    """One node of Apache Kafka, broker and controller in one process; `data_dir` is its log directory."""
+    """One node of Apache Kafka, broker and controller in one process; `data_dir` is its log directory. `standalone`:
+    its quorum is a dynamic one, with kraft.version 1 (KIP-853)."""
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class RealKafka:
         directory: Path | None = None,
         port: int | None = None,
         heap: str = "512m",
+        standalone: bool = False,
     ) -> None:
         self._owns_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="real-kafka-"))
@@ -73,13 +75,14 @@ class RealKafka:
         self.process: subprocess.Popen[bytes] | None = None
         self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC"]
         self._classpath = kafka_classpath()
+        self._standalone = standalone
         self._properties = self.directory / "server.properties"
         self._write_properties(config or {})
 
     def _write_properties(self, config: Mapping[str, str]) -> None:
         controller = free_port()
         values = SINGLE_NODE | {
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            **self._quorum(controller),
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "log.dirs": str(self.data_dir),
@@ -88,11 +91,18 @@ class RealKafka:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
 
+    def _quorum(self, controller_port: int) -> dict[str, str]:
+        if self._standalone:
+            return {"controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}"}
+        return {"controller.quorum.voters": f"1@127.0.0.1:{controller_port}"}
+
     def format(self) -> None:
         """What `kafka-storage format` does; once per directory."""
         if (self.data_dir / "meta.properties").exists():
             return
         arguments = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties)]
+        if self._standalone:
+            arguments.append("--standalone")
         subprocess.run(
             java_command("-XX:TieredStopAtLevel=1", "-cp", self._classpath, *arguments), check=True, capture_output=True
         )

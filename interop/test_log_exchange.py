@@ -1,5 +1,6 @@
 """A data directory changes hands between Apache Kafka and this broker, there and back, after clean stops and after
-kill -9: each serves what the other wrote, and Kafka's dump tool has nothing to complain of in any file.
+kill -9: each serves what the other wrote, and Kafka's dump tool has nothing to complain of in any file. So do two
+directories of a dynamic quorum, whose metadata log this broker cuts down to a snapshot.
 """
 
 import re
@@ -8,10 +9,12 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
+from kafka.admin import KafkaAdminClient
 
 from interop import exchanged
 from interop.java_tools import JavaTools
 from interop.real_kafka import RealKafka
+from interop.waiting import eventually
 from pykafka_broker.testing import KafkaBroker
 
 pytestmark = [pytest.mark.java, pytest.mark.ours_only]
@@ -21,8 +24,10 @@ DECODERS = {
     "__transaction_state": ["--transaction-log-decoder"],
     "__cluster_metadata": ["--cluster-metadata-decoder"],
 }
-# What the tool says of any file, and of compacted ones: that there are gaps between their offsets.
-EXPECTED = {"": ("SLF4J",), "compacted": ("SLF4J", "Non-consecutive offsets in ", "  ")}
+# What the tool says of any file; of compacted ones, that there are gaps between their offsets, and of a log that was
+# trimmed, that it does not begin at zero.
+GAPS = ("SLF4J", "Non-consecutive offsets in ")
+EXPECTED = {"": ("SLF4J",), "compacted": (*GAPS, "  "), "__cluster_metadata": (*GAPS, "  -1 is followed by ")}
 COMPLAINT = re.compile(
     r"isvalid: false|mismatch|out of order|corrupt|could not|error|exception|invalid|unable|not found|skip",
     re.IGNORECASE,
@@ -70,6 +75,62 @@ def test_ours_to_kafka_and_back(tmp_path: Path, jvm: JavaTools) -> None:
     with ours(tmp_path) as broker:
         exchanged.check(broker.bootstrap_servers, written)
     dump_everything(jvm, tmp_path / "logs")
+
+
+def test_a_dynamic_quorum_with_two_directories(tmp_path: Path, jvm: JavaTools) -> None:
+    """kraft.version 1 (KIP-853), directories in the metadata (KIP-858), a metadata log that begins with a snapshot."""
+    first, second = tmp_path / "logs", tmp_path / "more"
+    config = {**exchanged.QUICK_CLEANER, "log.dirs": f"{first},{second}"}
+    written = exchanged.Written()
+    with RealKafka(config, directory=tmp_path, standalone=True) as broker:
+        exchanged.create(broker.bootstrap_servers, written)
+        exchanged.write(broker.bootstrap_servers, written)
+    trimming = {"metadata.log.max.record.bytes.between.snapshots": "2000", "metadata.max.retention.bytes": "0"}
+    with KafkaBroker({**config, **trimming, "file.delete.delay.ms": "0"}) as ours:
+        go_on(ours.bootstrap_servers, written)
+        moved = move_one(ours.bootstrap_servers, first, second)
+        ours.kill()
+    metadata = first / "__cluster_metadata-0"
+    logs, snapshots = sorted(metadata.glob("*.log")), sorted(metadata.glob("*.checkpoint"))
+    assert int(logs[0].stem) > 0
+    assert len(snapshots) == 1
+    dump(jvm, "__cluster_metadata", logs, "--deep-iteration", "--cluster-metadata-decoder")
+    dump(jvm, "__cluster_metadata", snapshots, "--cluster-metadata-decoder")
+    with RealKafka(config, directory=tmp_path, standalone=True) as broker:
+        go_on(broker.bootstrap_servers, written)
+        assert log_dirs(broker.bootstrap_servers)[moved] == str(second)
+        broker.kill()
+    with KafkaBroker(config) as ours:
+        exchanged.check(ours.bootstrap_servers, written)
+        assert log_dirs(ours.bootstrap_servers)[moved] == str(second)
+
+
+def log_dirs(bootstrap: str) -> dict[tuple[str, int], str]:
+    """Where each partition is."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        (answer,) = admin.describe_log_dirs()
+    finally:
+        admin.close()
+    return {
+        (topic["name"], partition["partition_index"]): directory["log_dir"]
+        for directory in answer["log_dirs"]
+        for topic in directory["topics"]
+        for partition in topic["partitions"]
+    }
+
+
+def move_one(bootstrap: str, source: Path, target: Path) -> tuple[str, int]:
+    """Bring a partition from one directory to the other; which one it was."""
+    places = log_dirs(bootstrap)
+    moved = next(key for key, place in places.items() if key[0].startswith("codec-") and place == str(source))
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        admin.alter_replica_log_dirs({(*moved, 1): str(target)})
+    finally:
+        admin.close()
+    eventually(lambda: log_dirs(bootstrap)[moved], str(target))
+    return moved
 
 
 def go_on(bootstrap: str, written: exchanged.Written) -> None:

@@ -20,7 +20,10 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
 from pykafka_broker.cluster.snapshot import (
     BOOTSTRAP_FILE,
     ControlType,
+    Snapshot,
+    Voters,
     control_batch,
+    control_type,
     encode_snapshot,
     snapshot_name,
     snapshot_records,
@@ -36,6 +39,7 @@ from pykafka_broker.protocol.stored.end_transaction_record import EndTransaction
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.protocol.stored.kraft_version_record import KRaftVersionRecord
 from pykafka_broker.records.header import iter_batches
+from pykafka_broker.records.record import iter_records
 
 DATA = Path(__file__).with_name("data")
 NOW = 1_700_000_000_000
@@ -210,3 +214,63 @@ def test_without_what_came_before_a_damaged_snapshot_is_refused(node: Node) -> N
     put_snapshot(node, 0).write_bytes(b"\0" * 100)
     with pytest.raises(MetadataError, match="is damaged"):
         node.reopen()
+
+
+@pytest.mark.parametrize("name", ["kafka.checkpoint", "bootstrap.checkpoint", "standalone.checkpoint"])
+def test_the_control_records_of_a_snapshot_have_kafkas_bytes(name: str) -> None:
+    recorded = list(iter_batches((DATA / name).read_bytes()))
+    (first, header), (last, footer) = recorded[0], recorded[-1]
+    _, *values = [record.value or b"" for record in iter_records(header, first)]
+    voters = Voters(1, values[1]) if values else Voters()
+    timestamp = Snapshot(FS, str(DATA / name), 0, 0).timestamp
+    ours = encode_snapshot(
+        [],
+        now=first.base_timestamp,
+        epoch=first.partition_leader_epoch,
+        last_contained_log_timestamp=timestamp,
+        voters=voters,
+    )
+    assert ours.startswith(bytes(header))
+    end = control_batch(
+        [(ControlType.SNAPSHOT_FOOTER, bytes(3))],
+        last.base_timestamp,
+        offset=last.base_offset,
+        epoch=last.partition_leader_epoch,
+    )
+    assert end == bytes(footer)
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Node:
+    """What `kafka-storage format --standalone` leaves, with kraft.version 1."""
+    folder = tmp_path / "__cluster_metadata-0"
+    folder.mkdir()
+    shutil.copy(DATA / "standalone.checkpoint", folder / snapshot_name(0, 0))
+    shutil.copy(DATA / "bootstrap.checkpoint", tmp_path)
+    return Node(tmp_path)
+
+
+def test_the_voters_of_a_formatted_directory_go_into_the_log_as_kafka_puts_them(standalone: Node) -> None:
+    (first, opening), (second, bootstrap) = iter_batches((DATA / "standalone.log").read_bytes())
+    assert standalone.log.kraft_version == 1
+    standalone.log.lead(first.base_timestamp)
+    records = bootstrap_records(FS, str(standalone.directory), NOW)
+    standalone.log.append(first_records(standalone.controller, records), second.base_timestamp)
+    assert standalone.bytes == bytes(opening) + bytes(bootstrap)
+
+
+def test_voters_are_in_the_log_once_and_in_every_snapshot(standalone: Node) -> None:
+    voters = standalone.log.voters
+    for _ in range(2):
+        standalone.log.lead(NOW)
+        standalone.reopen()
+        assert standalone.log.voters == voters
+    control = [record for header, batch in iter_batches(standalone.bytes) for record in iter_records(batch, header)]
+    assert [control_type(record) for record in control] == [2, 5, 6, 2]
+    standalone.log.lead(NOW)
+    path = standalone.folder / snapshot_name(standalone.log.log.log_end_offset, standalone.log.epoch)
+    path.write_bytes(encode_snapshot([], now=NOW, epoch=standalone.log.epoch, voters=voters))
+    (standalone.folder / snapshot_name(0, 0)).unlink()
+    standalone.reopen()
+    standalone.log.lead(NOW)
+    assert (standalone.log.voters, standalone.log.log.log_end_offset) == (voters, 6)
