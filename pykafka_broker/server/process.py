@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from pykafka_broker import __version__
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.jobs import JobRunner
@@ -62,6 +63,13 @@ async def _serve(
     try:
         broker.start(now_ms())
         gc.freeze()  # what a start leaves behind lives as long as the process: no collection needs to look at it again
+        log.info(
+            "version %s, node %d, cluster %s, data in %s",
+            __version__,
+            broker.node_id,
+            broker.cluster_id,
+            ", ".join(config.data_dirs),
+        )
         server.start()
         on_ready(listeners[0].host, listeners[0].port)
         await stopped.wait()

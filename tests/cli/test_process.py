@@ -38,6 +38,7 @@ def test_ephemeral_broker_ends_cleanly_and_leaves_nothing(tmp_path: Path, number
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")
+    assert f"data in {temporary}/" in err
     assert "Traceback" not in err
     assert list(temporary.iterdir()) == []
 
