@@ -20,6 +20,7 @@ from pykafka_broker.protocol.messages.fetch_response import AbortedTransaction, 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
 
+NO_LEADER_EPOCH = -1
 _DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record batches v2
 _MAGIC_1_FROM = 2
 _NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -72,7 +73,7 @@ class PartitionReader:
 
     def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         log = self._log(wanted)
-        if wanted.current_leader_epoch >= 0:
+        if wanted.current_leader_epoch != NO_LEADER_EPOCH:
             check_leader_epoch(log, wanted.current_leader_epoch)
         upper = log.last_stable_offset if self._committed else log.high_watermark
         data = PartitionData(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.partition_reader import Isolation, check_leader_epoch
+from pykafka_broker.broker.partition_reader import NO_LEADER_EPOCH, Isolation, check_leader_epoch
 from pykafka_broker.broker.router import handles
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
@@ -68,6 +68,8 @@ def _partitions(
         try:
             if len(asked) > 1 and asked.count(index) > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST)
+            if wanted.timestamp < 0 and 0 < context.api_version < _NAMED_SINCE.get(wanted.timestamp, 1 << 15):
+                raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
             answers[index] = _answer(broker, topic.name, wanted, request.isolation_level, context.api_version)
         except ApiError as error:
             answers[index] = ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
@@ -84,17 +86,14 @@ def _answer(
     if isolation not in _ISOLATION_LEVELS:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
     log = broker.partition_log(topic, wanted.partition_index)
-    if wanted.current_leader_epoch >= 0:
+    if wanted.current_leader_epoch != NO_LEADER_EPOCH:
         check_leader_epoch(log, wanted.current_leader_epoch)
     end = log.last_stable_offset if isolation == Isolation.READ_COMMITTED else log.high_watermark
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     if version == 0:
         answer.old_style_offsets = _old_style_offsets(log, wanted, end)
         return answer
-    timestamp = wanted.timestamp
-    if timestamp < 0 and version < _NAMED_SINCE.get(timestamp, 1 << 15):
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    answer.offset, answer.timestamp, leader_epoch = _lookup(log, timestamp, end)
+    answer.offset, answer.timestamp, leader_epoch = _lookup(log, wanted.timestamp, end)
     if version >= _LEADER_EPOCHS_FROM:
         answer.leader_epoch = leader_epoch
     return answer
@@ -112,7 +111,8 @@ def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int, int]
     found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is None or found.offset >= end:
         return _NONE, _NONE, _NONE
-    return found.offset, found.timestamp, log.epoch_at(found.offset)
+    # The record may stand before the log's start, in a batch that is still there; its epoch is not in the cache then.
+    return found.offset, found.timestamp, log.epoch_at(max(found.offset, log.log_start_offset))
 
 
 def _old_style_offsets(log: PartitionLog, wanted: ListOffsetsPartition, end: int) -> list[int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.partition_reader import check_leader_epoch
+from pykafka_broker.broker.partition_reader import NO_LEADER_EPOCH, check_leader_epoch
 from pykafka_broker.broker.router import handles
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -47,7 +47,7 @@ def _end_offset(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) ->
     answer = EpochEndOffset(partition=wanted.partition)
     try:
         log = broker.partition_log(topic, wanted.partition)
-        if wanted.current_leader_epoch >= 0:
+        if wanted.current_leader_epoch != NO_LEADER_EPOCH:
             check_leader_epoch(log, wanted.current_leader_epoch)
         answer.leader_epoch, answer.end_offset = log.leader_epoch_end(wanted.leader_epoch)
     except ApiError as error:
