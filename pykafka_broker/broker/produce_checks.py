@@ -60,20 +60,43 @@ class Prepared(NamedTuple):
 
 
 def prepare(records: Buffer | None, version: int, config: TopicConfig, now: int) -> Prepared:
-    """Check what a Produce request of `version` brought for one partition; raise ApiError as a real broker answers."""
+    """Both steps of checking what a Produce request of `version` brought for one partition."""
+    return check_batch(*read_batch(records, version), config, now)
+
+
+def read_batch(records: Buffer | None, version: int) -> tuple[Buffer, BatchHeader | None]:
+    """What a Produce request of `version` has to bring, whatever the partition is: the batch and its header, or a
+    message set, which has none. Raises ApiError as a real broker answers.
+    """
+    if version <= MESSAGE_SETS_UP_TO:
+        if records is None or not len(records):
+            raise ApiError(ErrorCode.INVALID_RECORD, "A produced message set is empty")
+        return records, None
     try:
-        if version <= MESSAGE_SETS_UP_TO:
+        return _one_batch(records, version)
+    except (CorruptBatch, InvalidRecord, UnsupportedCompression) as error:
+        raise _answer_to(error) from None
+
+
+def check_batch(records: Buffer, header: BatchHeader | None, config: TopicConfig, now: int) -> Prepared:
+    """What the partition's log asks of a batch, or of a message set. Raises ApiError as a real broker answers."""
+    try:
+        if header is None:
             return _prepare_message_set(records, config, now)
-        return _prepare_batch(records, version, config, now)
-    except InvalidRecord as error:
-        raise _refused(str(error)) from None
-    except CorruptBatch as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-    except UnsupportedCompression as error:
-        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+        return _prepare_batch(records, header, config, now)
+    except (CorruptBatch, InvalidRecord, UnsupportedCompression) as error:
+        raise _answer_to(error) from None
 
 
-def _prepare_batch(records: Buffer | None, version: int, config: TopicConfig, now: int) -> Prepared:
+def _answer_to(error: Exception) -> ApiError:
+    if isinstance(error, InvalidRecord):
+        return _refused(str(error))
+    if isinstance(error, UnsupportedCompression):
+        return ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error))
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, str(error))
+
+
+def _one_batch(records: Buffer | None, version: int) -> tuple[Buffer, BatchHeader]:
     if records is None or not len(records):
         raise _no_batch(version)
     try:
@@ -99,6 +122,10 @@ def _prepare_batch(records: Buffer | None, version: int, config: TopicConfig, no
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {version} are not allowed to use ZStandard compression",
         )
+    return records, header
+
+
+def _prepare_batch(records: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> Prepared:
     if header.base_offset != 0:
         raise _refused(f"The base offset of a produced batch is 0, not {header.base_offset}")
     if len(records) > config.max_message_bytes:
@@ -194,8 +221,6 @@ def _check_timestamps(batch: Buffer, header: BatchHeader, config: TopicConfig, n
     """
     latest = now + config.message_timestamp_after_max_ms
     earliest = now - config.message_timestamp_before_max_ms if config.message_timestamp_before_max_ms < now else 0
-    if header.log_append_time:
-        raise ApiError(ErrorCode.INVALID_TIMESTAMP, "A client's batch can't be of timestamp type LogAppendTime")
     if header.max_timestamp <= latest and not (earliest > 0 and header.base_timestamp != _NO_TIMESTAMP):
         return
     from pykafka_broker.records.record import iter_records
@@ -239,12 +264,10 @@ def _level(config: TopicConfig, codec: int) -> int | None:
     return levels.get(codec)
 
 
-def _prepare_message_set(records: Buffer | None, config: TopicConfig, now: int) -> Prepared:
+def _prepare_message_set(records: Buffer, config: TopicConfig, now: int) -> Prepared:
     """Produce v0-v2: message formats v0 and v1, converted as a whole into one batch."""
     from pykafka_broker.records.conversion import to_v2
 
-    if records is None or not len(records):
-        raise ApiError(ErrorCode.INVALID_RECORD, "A produced message set is empty")
     if len(records) > config.max_message_bytes:
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.produce_checks import Buffer, Explained, RecordErrors, RefusedByLog, prepare
+from pykafka_broker.broker.produce_checks import Buffer, Explained, RecordErrors, RefusedByLog, check_batch, read_batch
 from pykafka_broker.broker.purgatory import Parked, Uncommitted
 from pykafka_broker.broker.router import handles
 from pykafka_broker.errors import ApiError, FrameError
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 TOPIC_IDS_FROM = 13
 INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themselves when they write internal topics
 Waiting = tuple[PartitionLog, int, PartitionProduceResponse]  # with the offset that makes it an answer
+_ACKS = (-1, 0, 1)
 _ATTRIBUTES_LOW_BYTE = 22
 _REFUSALS_OF_A_LOG = frozenset(
     {
@@ -49,11 +50,15 @@ _REFUSALS_OF_A_LOG = frozenset(
 )
 
 
+class RefusedByCoordinator(ApiError):
+    """The log was not asked then."""
+
+
 @handles(ApiKey.PRODUCE)
 def produce(broker: Broker, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Parked | None:
     refused = _refused(request)
     uses_ids = context.api_version >= TOPIC_IDS_FROM
-    if request.transactional_id is not None and not refused:
+    if request.transactional_id is not None and not refused and request.acks in _ACKS:
         _join(broker, context, request)
     uncommitted: list[Waiting] = []
     responses = []
@@ -93,17 +98,19 @@ def _append(
     uncommitted: list[Waiting],
 ) -> PartitionProduceResponse:
     log = broker.partition_log(topic, partition)
+    batch, header = read_batch(records, context.api_version)
+    if request.acks not in _ACKS:
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+    verified = False
+    if header is not None and header.attributes & TRANSACTIONAL_BIT:
+        verified = _verified(broker, context, request, header, topic, partition)
     if broker.is_internal(topic) and context.client_id != INTERNAL_TOPICS_CLIENT:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
     config = log.config
     if request.acks == -1 and config.min_insync_replicas > 1:
         broker.require_insync_replicas(topic, partition, config.min_insync_replicas)
-    batch, header, log_append_time = prepare(records, context.api_version, config, context.now)
-    if header.attributes & TRANSACTIONAL_BIT:
-        verified = _verified(broker, context, request, header, topic, partition)
-        appended = log.append(batch, context.now, header=header, verified=verified)
-    else:
-        appended = log.append(batch, context.now, header=header)
+    batch, header, log_append_time = check_batch(batch, header, config, context.now)
+    appended = log.append(batch, context.now, header=header, verified=verified)
     answer = PartitionProduceResponse(
         index=partition,
         base_offset=appended.base_offset,
@@ -127,6 +134,10 @@ def _verified(
         if request.acks:
             raise  # the request is served again then
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS) from None
+    except ApiError as error:
+        if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            raise
+        raise RefusedByCoordinator(error.code, error.message) from None
 
 
 def _join(broker: Broker, context: RequestContext, request: ProduceRequest) -> None:
@@ -166,8 +177,6 @@ def _answered_when_committed(
 
 def _refused(request: ProduceRequest) -> ApiError | None:
     """What makes the whole request wrong."""
-    if request.acks not in (-1, 0, 1):
-        return ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if request.transactional_id is None and any(
         one.records is not None
         and len(one.records) > _ATTRIBUTES_LOW_BYTE
@@ -183,7 +192,9 @@ def _refused(request: ProduceRequest) -> ApiError | None:
 def _failure(broker: Broker, topic: str, partition: int, error: ApiError) -> PartitionProduceResponse:
     """A real broker tells the log's start where the log was asked, and a text only where single records are bad."""
     answer = PartitionProduceResponse(index=partition, error_code=error.code, base_offset=-1)
-    if isinstance(error, RefusedByLog) or error.code in _REFUSALS_OF_A_LOG:
+    if isinstance(error, RefusedByLog) or (
+        error.code in _REFUSALS_OF_A_LOG and not isinstance(error, RefusedByCoordinator)
+    ):
         answer.log_start_offset = broker.partition_log(topic, partition).log_start_offset
     if isinstance(error, Explained):
         answer.error_message = error.message
