@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 @handles(ApiKey.DELETE_GROUPS)
 def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     results = [
-        DeletableGroupResult(group_id, _delete(broker, group_id, context.now)) for group_id in request.groups_names
+        DeletableGroupResult(group_id, _delete(broker, group_id, context.now))
+        for group_id in dict.fromkeys(request.groups_names)
     ]
     return DeleteGroupsResponse(results=results)
 

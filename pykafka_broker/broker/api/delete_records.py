@@ -7,6 +7,7 @@ Versions: 2 is the flexible encoding.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
@@ -14,7 +15,7 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.delete_records_request import DeleteRecordsRequest
+from pykafka_broker.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
 from pykafka_broker.protocol.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
@@ -34,11 +35,16 @@ def delete_records(broker: Broker, context: RequestContext, request: DeleteRecor
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete(broker, topic.name, one.partition_index, one.offset) for one in topic.partitions],
+                partitions=[_delete(broker, topic.name, *one) for one in _once(topic)],
             )
             for topic in request.topics
         ]
     )
+
+
+def _once(topic: DeleteRecordsTopic) -> Iterable[tuple[int, int]]:
+    """Partitions and offsets; a partition that is named twice is answered once, for its last offset."""
+    return {one.partition_index: one.offset for one in topic.partitions}.items()
 
 
 def _delete(broker: Broker, topic: str, partition: int, offset: int) -> DeleteRecordsPartitionResult:

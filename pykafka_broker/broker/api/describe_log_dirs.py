@@ -36,7 +36,8 @@ def describe_log_dirs(
     if request.topics is None:
         wanted = [partition for partition in broker.logs.partitions() if partition[0] != CLUSTER_METADATA]
     else:
-        wanted = [(topic.topic, partition) for topic in request.topics for partition in topic.partitions]
+        named = ((topic.topic, partition) for topic in request.topics for partition in topic.partitions)
+        wanted = list(dict.fromkeys(named))
     by_directory: dict[int, list[TopicPartition]] = {}
     for partition in wanted:
         directory = broker.logs.directory_of(partition)

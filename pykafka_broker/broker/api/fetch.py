@@ -89,7 +89,11 @@ class FetchAttempt:
                 for partition in topic.partitions
             ]
             self._session.update(wanted, forgotten)
-            return list(self._session.partitions.values())
+            left = list(self._session.partitions.values())
+            if not left:
+                sessions.close(request.session_id)
+                self._session = None
+            return left
         if request.session_id:
             sessions.close(request.session_id)
         if request.session_epoch == INITIAL_EPOCH:
