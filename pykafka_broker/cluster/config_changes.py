@@ -56,6 +56,7 @@ def incremental_alter_configs(controller: Controller, kind: int, name: str, ops:
         if op.operation in (APPEND, SUBTRACT):
             changed[op.key] = _edited_list(controller, ResourceType(kind), op, present.get(op.key))
         else:
+            check_operation(op)
             changed[op.key] = op.value if op.operation == SET else None
     return _records(controller, kind, name, present, changed)
 
@@ -77,16 +78,17 @@ def check_ops(ops: Sequence[ConfigOp]) -> None:
     nulls = [op.key for op in ops if op.value is None and op.operation != DELETE]
     if nulls:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
-    for op in ops:
-        if op.operation not in (SET, DELETE, APPEND, SUBTRACT):
-            # Kafka fails the whole request with UNKNOWN_SERVER_ERROR here.
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.operation}")
+
+
+def check_operation(op: ConfigOp) -> None:
+    if op.operation not in (SET, DELETE, APPEND, SUBTRACT):
+        # Kafka fails the whole request with UNKNOWN_SERVER_ERROR here.
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.operation}")
 
 
 def _check_resource(controller: Controller, kind: int, name: str) -> None:
-    if kind == ResourceType.TOPIC:
-        config_rules.check_topic_resource(controller, name)
-    elif kind == ResourceType.BROKER:
+    """A topic's name is looked at later, behind the changes of its lists."""
+    if kind == ResourceType.BROKER:
         config_rules.check_broker_name(controller, name)
     elif kind not in _KEYS:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
@@ -94,7 +96,7 @@ def _check_resource(controller: Controller, kind: int, name: str) -> None:
 
 def _edited_list(controller: Controller, kind: ResourceType, op: ConfigOp, present: str | None) -> str:
     key = _KEYS[kind]().get(op.key)
-    if key is None or key.type is not ConfigType.LIST:
+    if key is None or key.type is not ConfigType.LIST or kind is ResourceType.CLIENT_METRICS:
         if kind is ResourceType.BROKER:
             word = _NAMES[op.operation].lower()
             reason = f"Config value {word} is not allowed for config key: {op.key}"
@@ -125,9 +127,11 @@ def _records(
         if value is None:
             overrides.pop(key, None)
     if kind == ResourceType.TOPIC:
+        config_rules.check_topic_resource(name)
         # What another release left behind and this one doesn't know is no fault of this request.
         known = {key.name for key in live_keys()} | changed.keys()
         config_rules.check_topic({key: value for key, value in overrides.items() if key in known})
+        config_rules.check_topic_exists(controller, name)
     elif kind == ResourceType.BROKER:
         config_rules.check_broker(controller, name, changed, overrides)
     elif kind == ResourceType.GROUP:

@@ -34,6 +34,22 @@ _POOLS = (
 )
 # Known as dynamic to Kafka, and fixed here: sockets are bound once.
 _FIXED_HERE = ("listeners", "listener.security.protocol.map")
+# Keys and who is trusted: each listener has its own.
+_PER_LISTENER = frozenset(
+    f"ssl.{rest}"
+    for rest in (
+        "key.password",
+        "keystore.type",
+        "keystore.location",
+        "keystore.password",
+        "keystore.key",
+        "keystore.certificate.chain",
+        "truststore.type",
+        "truststore.location",
+        "truststore.password",
+        "truststore.certificates",
+    )
+)
 _CLIENT_MATCHES = (
     "client_instance_id",
     "client_id",
@@ -63,10 +79,14 @@ def check_topic(overrides: Overrides) -> None:
         )
 
 
-def check_topic_resource(controller: Controller, name: str) -> None:
+def check_topic_resource(name: str) -> None:
     if not name:
         raise _wrong("Default topic resources are not allowed.")
     check_topic_name(name)
+
+
+def check_topic_exists(controller: Controller, name: str) -> None:
+    """The last of the checks: a bad value is told even of a topic that is not there."""
     if name not in controller.image.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
@@ -99,9 +119,10 @@ def check_client_metrics(name: str, overrides: Overrides) -> None:
     if not name:
         raise _wrong("Subscription name can't be empty")
     keys = client_metrics_keys()
+    unknown = [key for key in overrides if key not in keys]
+    if unknown:
+        raise _wrong(f"Unknown client metrics configuration: {unknown[0]}")
     for key, text in overrides.items():
-        if key not in keys:
-            raise _wrong(f"Unknown client metrics configuration: {key}")
         try:
             value = parse_value(keys[key], text)
         except ConfigError as error:
@@ -135,7 +156,7 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
     fixed = [key for key in known if keys[key].read_only or (name and key in _FIXED_HERE)]
     _refuse_all(fixed, "Cannot update these configs dynamically")
     _refuse_all(
-        [key for key in known if key.startswith(("ssl.", "sasl."))],
+        [key for key in known if key in _PER_LISTENER],
         "These security configs can be dynamically updated only per-listener using the listener prefix",
     )
     try:
