@@ -40,6 +40,7 @@ Pieces = list[Any]  # bytes-like objects and file slices, to be sent in order
 _HEADER = Struct(">hhi")
 _CLIENT_ID_LENGTH = Struct(">h")
 _SIZE_AND_CORRELATION = Struct(">ii")
+_TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 _HANDLERS: dict[int, Handler] = {}
 
 
@@ -88,8 +89,12 @@ class Endpoint:
 
 
 def _refuse(broker: Any, context: RequestContext, request: Any) -> Any:
-    """An API of the protocol that this broker does not serve: the client is told, where its response has room."""
-    raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    """Clients ask for telemetry by themselves and are told that there is none; whatever else is not served ends the
+    connection, as with Kafka.
+    """
+    if context.api_key in _TELEMETRY:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    raise FrameError(f"{ApiKey(context.api_key).name} is not for clients of a broker")
 
 
 def served_versions(api_key: ApiKey) -> tuple[int, int]:

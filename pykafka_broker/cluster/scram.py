@@ -73,6 +73,8 @@ def _record(image: MetadataImage, change: ScramCredentialDeletion | ScramCredent
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if change.iterations > MAX_ITERATIONS:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    if not change.salted_password:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salted password is empty")  # Kafka stumbles over it
     digest = DIGESTS[change.mechanism]
     client_key = hmac.digest(change.salted_password, b"Client Key", digest)
     record = UserScramCredentialRecord(

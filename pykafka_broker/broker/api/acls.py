@@ -1,6 +1,7 @@
 """DescribeAcls, CreateAcls and DeleteAcls v0-v3.
 
-Behaviour: no authorizer is configured, so each of them answers SECURITY_DISABLED, as a broker of Kafka does.
+Behaviour: no authorizer is configured, so each of them answers SECURITY_DISABLED, as a broker of Kafka does. A type, a
+pattern, an operation or a permission that Kafka does not know closes the connection, as there.
 Versions: 1 patterns by prefix (KIP-290), 3 users as resources (KIP-373); they make no difference to the answer.
 """
 
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_acls_request import CreateAclsRequest
 from pykafka_broker.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
-from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsRequest
+from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from pykafka_broker.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
 from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
 from pykafka_broker.protocol.messages.describe_acls_response import DescribeAclsResponse
@@ -22,11 +24,14 @@ from pykafka_broker.protocol.messages.describe_acls_response import DescribeAcls
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
 
+# The numbers that stand for something; 0 is "unknown" in each.
+_RESOURCE_TYPES, _PATTERNS, _OPERATIONS, _PERMISSIONS = range(1, 8), range(1, 5), range(1, 16), range(1, 4)
 _DISABLED = "No Authorizer is configured."
 
 
 @handles(ApiKey.DESCRIBE_ACLS)
 def describe_acls(broker: Broker, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    _check_filter(request)
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
     )
@@ -34,11 +39,29 @@ def describe_acls(broker: Broker, context: RequestContext, request: DescribeAcls
 
 @handles(ApiKey.CREATE_ACLS)
 def create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+    for one in request.creations:
+        _check_known(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
     results = [AclCreationResult(ErrorCode.SECURITY_DISABLED, _DISABLED) for _ in request.creations]
     return CreateAclsResponse(results=results)
 
 
 @handles(ApiKey.DELETE_ACLS)
 def delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    for one in request.filters:
+        _check_filter(one)
     results = [DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, _DISABLED) for _ in request.filters]
     return DeleteAclsResponse(filter_results=results)
+
+
+def _check_filter(wanted: DescribeAclsRequest | DeleteAclsFilter) -> None:
+    _check_known(wanted.resource_type_filter, wanted.pattern_type_filter, wanted.operation, wanted.permission_type)
+
+
+def _check_known(resource_type: int, pattern: int, operation: int, permission: int) -> None:
+    if (
+        resource_type not in _RESOURCE_TYPES
+        or pattern not in _PATTERNS
+        or operation not in _OPERATIONS
+        or permission not in _PERMISSIONS
+    ):
+        raise FrameError("an ACL with a type, pattern, operation or permission that is unknown")

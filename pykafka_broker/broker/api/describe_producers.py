@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest
@@ -40,12 +41,13 @@ def describe_producers(
 
 def _partition(broker: Broker, topic: str, partition: int) -> PartitionResponse:
     try:
+        check_topic_name(topic)
         log = broker.partition_log(topic, partition)
     except ApiError as error:
         # Kafka's sentence comes with a topic that it has never heard of, not with a partition that a topic lacks.
         unknown = topic not in broker.image.topics
         message = "This server does not host this topic-partition." if unknown else None
-        return PartitionResponse(partition, error.code, message)
+        return PartitionResponse(partition, error.code, error.message or message)
     return PartitionResponse(
         partition,
         active_producers=[

@@ -2,7 +2,7 @@
 
 Behaviour: the cluster is this node. It can't be taken out of itself, where Kafka would let it and be left without a
 broker; any other broker is not registered. The voter is static (kraft.version 0), so voters are neither added nor
-removed: UNSUPPORTED_VERSION.
+removed: UNSUPPORTED_VERSION, if the request is otherwise right.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
@@ -19,6 +20,7 @@ from pykafka_broker.protocol.messages.remove_raft_voter_request import RemoveRaf
 from pykafka_broker.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
 from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from pykafka_broker.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from pykafka_broker.protocol.runtime import ZERO_UUID
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
@@ -41,6 +43,11 @@ def unregister_broker(
 
 @handles(ApiKey.ADD_RAFT_VOTER)
 def add_raft_voter(broker: Broker, context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
+    _check_cluster(broker, request.cluster_id)
+    if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter")
+    if not request.listeners:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Add voter request didn't include an endpoint of the controller")
     return AddRaftVoterResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         error_message="Cluster doesn't support adding voter because the kraft.version feature is 0",
@@ -51,7 +58,17 @@ def add_raft_voter(broker: Broker, context: RequestContext, request: AddRaftVote
 def remove_raft_voter(
     broker: Broker, context: RequestContext, request: RemoveRaftVoterRequest
 ) -> RemoveRaftVoterResponse:
+    _check_cluster(broker, request.cluster_id)
+    if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter")
     return RemoveRaftVoterResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         error_message="Cluster doesn't support removing voter because the kraft.version feature is 0",
     )
+
+
+def _check_cluster(broker: Broker, wanted: str | None) -> None:
+    if wanted is not None and wanted != broker.cluster_id:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID, f"The request is for cluster {wanted!r}, this is {broker.cluster_id!r}"
+        )

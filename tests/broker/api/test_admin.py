@@ -17,7 +17,7 @@ from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
+from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsResource as Replacement
 from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import (
@@ -29,6 +29,7 @@ from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsReq
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
@@ -113,6 +114,7 @@ def test_every_version_can_be_written(node: RealBroker, api_key: ApiKey, version
         ApiKey.DESCRIBE_CONFIGS: DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)]),
         ApiKey.DESCRIBE_LOG_DIRS: DescribeLogDirsRequest(None),
         ApiKey.DESCRIBE_QUORUM: DescribeQuorumRequest([TopicData("__cluster_metadata", [PartitionData(0)])]),
+        ApiKey.DESCRIBE_ACLS: DescribeAclsRequest(1, None, 3, None, None, 1, 1),
         ApiKey.ELECT_LEADERS: ElectLeadersRequest(topic_partitions=[TopicPartitions("t", [0])]),
     }
     if api_key is ApiKey.API_VERSIONS and version >= 3:
@@ -322,7 +324,10 @@ def test_config_sources_of_version_0(node: RealBroker) -> None:
 
 def test_the_broker_can_not_be_taken_out_of_itself(node: RealBroker) -> None:
     assert node.call(UnregisterBrokerRequest(1), 0).error_code == ErrorCode.INVALID_REQUEST
-    assert node.call(AddRaftVoterRequest(), 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert node.call(AddRaftVoterRequest("another"), 1).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert node.call(AddRaftVoterRequest(None), 1).error_code == ErrorCode.INVALID_REQUEST
+    wanted = AddRaftVoterRequest(None, 0, 2, b"d" * 16, [Listener("CONTROLLER", "127.0.0.1", 1)])
+    assert node.call(wanted, 1).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert 1 in node.broker.image.brokers
 
 

@@ -113,6 +113,10 @@ def compare(broker: RealBroker, rows: list[dict[str, Any]]) -> list[str]:
         api_key, version = ApiKey(row["key"]), row["version"]
         body = ids.replace(bytes.fromhex(row["request"]))
         request_class, response_class = SPECS[api_key].request_class(), SPECS[api_key].response_class()
+        if api_key is ApiKey.REMOVE_RAFT_VOTER:
+            asked: Any = request_class.decode(body, version)
+            asked.cluster_id = broker.broker.cluster_id
+            body = asked.encode(version)
         if api_key is ApiKey.ALTER_REPLICA_LOG_DIRS:
             request: Any = request_class.decode(body, version)
             for directory in request.dirs:
