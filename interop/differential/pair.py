@@ -14,7 +14,7 @@ from interop.differential.compare import class_of, found
 from interop.differential.play import Outcome, Side, lockstep
 from interop.differential.steps import Step, prefix_of
 
-SETTLE_S, CAREFUL_SETTLE_S = 0.04, 0.3
+SETTLE_S, CAREFUL_SETTLE_S = 0.12, 0.4
 CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",

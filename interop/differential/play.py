@@ -17,6 +17,7 @@ from interop.differential.world import World
 from interop.raw import Closed, RawClient, framed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.messages.response_header import ResponseHeader
 from pykafka_broker.protocol.runtime import EncodeError
@@ -25,6 +26,7 @@ PARKED_AFTER_S = 0.3  # with no answer from either broker until then
 UNANSWERED_S = 0.1  # for a connection to be closed instead of an answer
 PATIENCE_S = 3.0  # for the second broker, once the first has answered
 RETRIED = {14, 15, 16, 51}  # loading, not there yet, moved, and a transaction whose markers are on their way
+UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
 RETRY_EVERY_S, RETRY_FOR_S = 0.03, 1.5
 # After these a real Kafka's broker needs a moment until it has caught up with its controller.
 CHANGES_METADATA = {
@@ -94,7 +96,7 @@ class Side:
             except (Closed, ConnectionError):
                 self._clients.pop(on).close()
                 return CLOSED
-            if time.monotonic() > until or not _too_early(answer):
+            if time.monotonic() > until or not (_too_early(answer) or _is_being_made(step, answer)):
                 break
             time.sleep(RETRY_EVERY_S)
             client.send_bytes(framed(request))
@@ -103,7 +105,8 @@ class Side:
         return self.world.plain(answer)
 
     def _settle(self, step: Step, client: RawClient) -> None:
-        if step.key in CHANGES_METADATA:
+        if step.key in CHANGES_METADATA and self._settle_s:
+            self._wait_for_topics(client)
             time.sleep(self._settle_s)
         elif step.key in (ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID):
             name = (step.fields.get("transactional_id") or "").replace(PREFIX, self._prefix)
@@ -113,6 +116,15 @@ class Side:
                 if not state.startswith("Prepare"):
                     break
                 time.sleep(RETRY_EVERY_S)
+
+    def _wait_for_topics(self, client: RawClient) -> None:
+        """Until the broker knows of what its controller has done, as far as topics tell."""
+        until = time.monotonic() + RETRY_FOR_S
+        while time.monotonic() < until:
+            told = {topic.name: len(topic.partitions) for topic in client.call(MetadataRequest(None), 9).topics}
+            if all(told.get(name, 0) == count for name, count in self.world.topics.items()):
+                return
+            time.sleep(RETRY_EVERY_S)
 
     def close(self) -> None:
         for client in self._clients.values():
@@ -129,6 +141,13 @@ def _too_early(answer: Any) -> bool:
     for topic in getattr(answer, "results_by_topic_v3_and_below", None) or ():
         codes += [result.partition_error_code for result in topic.results_by_partition]
     return any(code in RETRIED for code in codes)
+
+
+def _is_being_made(step: Step, answer: Any) -> bool:
+    """A topic that Metadata creates is there at once with us, and soon with Kafka: clients ask again."""
+    if step.key != ApiKey.METADATA or not step.fields.get("allow_auto_topic_creation", True):
+        return False
+    return any(topic.error_code in (UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE) and topic.name for topic in answer.topics)
 
 
 def decoded(step: Step, frame: bytes) -> Any:

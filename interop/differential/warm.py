@@ -58,4 +58,5 @@ def offered(*addresses: str) -> Versions:
             if found
             else one
         )
+    found["Produce"] = (max(found["Produce"][0], 3), found["Produce"][1])  # Kafka 4 only says that it serves older ones
     return {name: versions for name, versions in found.items() if versions[0] <= versions[1]}

@@ -15,7 +15,7 @@ from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 KEPT = ("producer_id", "producer_epoch", "member_id", "generation_id", "member_epoch", "session_id")
 MEMBER_ID_REQUIRED = 79
 NOW_FROM = 1_700_000_000_000  # steps write earlier times, so anything later came from a clock
-LEFT_OUT = {"throttle_time_ms"}
+LEFT_OUT = {"throttle_time_ms", "min_version"}  # old versions are served that Kafka 4 has given up
 UNSTEADY = {"port", "usable_bytes", "total_bytes", "finalized_features_epoch", "log_dir", "cluster_id", "directory_id"}
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # What is given out for a reference to something that no answer has given: no broker has made it.
@@ -33,8 +33,9 @@ LISTED = {
     "list_transactions_response": "transactional_id",
     "list_config_resources_response": "resource_name",
 }
+# Most lists of Kafka's answers come from hash tables, and no client minds; the order of these means something.
+IN_ORDER = {"records", "synonyms", "replica_nodes", "isr_nodes"}
 OF_A_SEQUENCE = re.compile(r"d\d{7}-")
-SETS = {"configs", "synonyms", "groups", "transaction_states", "api_keys", "supported_features", "finalized_features"}
 
 
 class World:
@@ -45,6 +46,7 @@ class World:
         self._given: dict[str, Any] = {}
         self._names: dict[tuple[str, Any], str] = {}
         self._lives: dict[str, int] = {}
+        self.topics: dict[str, int] = {}  # how many partitions there should be
 
     def resolve(self, what: str) -> Any:
         kind, name = what.split(" ", 1)
@@ -53,6 +55,7 @@ class World:
         return self._given.get(what, NEVER[kind])
 
     def learn(self, step: Step, answer: Any) -> None:
+        self._count_partitions(step, answer)
         named = [*(getattr(answer, "topics", None) or ()), *(getattr(answer, "responses", None) or ())]
         for topic in named:
             if getattr(topic, "topic_id", ZERO_UUID) != ZERO_UUID and getattr(topic, "name", None):
@@ -64,6 +67,21 @@ class World:
                     self._given[f"{kind} {step.keep}"] = value
                     if not kind.endswith(("epoch", "generation_id")):
                         self._names.setdefault((kind, value), f"<{kind} {step.keep}>")
+
+    def _count_partitions(self, step: Step, answer: Any) -> None:
+        if step.fields.get("validate_only"):
+            return
+        if step.api == "CreateTopics":
+            asked = {topic["name"].replace(PREFIX, self.prefix): topic for topic in step.fields["topics"]}
+            for topic in answer.topics:
+                if topic.error_code == 0:
+                    assigned = asked[topic.name].get("assignments", ())
+                    self.topics[topic.name] = len(assigned) or max(asked[topic.name]["num_partitions"], 1)
+        elif step.api == "DeleteTopics":
+            self.topics |= {topic.name: 0 for topic in answer.responses if topic.error_code == 0 and topic.name}
+        elif step.api == "CreatePartitions":
+            counts = {topic["name"].replace(PREFIX, self.prefix): topic["count"] for topic in step.fields["topics"]}
+            self.topics |= {topic.name: counts[topic.name] for topic in answer.results if topic.error_code == 0}
 
     def _learn_topic(self, name: str, topic_id: bytes) -> None:
         if ("topic_id", topic_id) not in self._names:
@@ -79,7 +97,7 @@ class World:
             return {s: self.plain(getattr(value, s), s) for s in type(value).__match_args__ if s not in LEFT_OUT}
         if isinstance(value, list | tuple):
             items = [self.plain(item, field) for item in value if not self._is_others(item)]
-            return sorted(items, key=repr) if field in SETS or _is_set(items) else items
+            return items if field in IN_ORDER else sorted(items, key=repr)
         return self._scalar(value, field)
 
     def _is_others(self, item: Any) -> bool:
@@ -126,11 +144,3 @@ class World:
             if kind == "topic_id":
                 text = text.replace(base64.urlsafe_b64encode(known).decode().rstrip("="), name)
         return text
-
-
-def _is_set(items: list[Any]) -> bool:
-    """The sizes of partitions and the parts of an assignment come from hash tables."""
-    first = items[0] if items else None
-    return isinstance(first, dict) and (
-        "partition_size" in first or first.keys() <= {"topic_id", "topic_name", "partitions"}
-    )

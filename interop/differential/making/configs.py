@@ -111,7 +111,7 @@ def incremental(maker: Maker) -> list[Step]:
             value = None
         changes.append({"name": key, "config_operation": operation, "value": value})
     asked = {"resource_type": kind, "resource_name": name, "configs": changes}
-    fields = {"resources": [asked] * maker.mostly(1, 2, share=0.95), "validate_only": maker.often(0.15)}
+    fields = {"resources": [asked], "validate_only": maker.often(0.15)}
     return maker.step("IncrementalAlterConfigs", fields)
 
 
@@ -121,7 +121,7 @@ def replace(maker: Maker) -> list[Step]:
     for key in maker.some([*configs], 2):
         changes.append({"name": key, "value": maker.mostly(maker.value(configs[key]), None, share=0.93)})
     asked = {"resource_type": kind, "resource_name": name, "configs": changes}
-    fields = {"resources": [asked] * maker.mostly(1, 2, share=0.95), "validate_only": maker.often(0.3)}
+    fields = {"resources": [asked], "validate_only": maker.often(0.3)}
     return maker.step("AlterConfigs", fields)
 
 

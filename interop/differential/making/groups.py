@@ -61,6 +61,15 @@ def join(maker: Maker) -> list[Step]:
     return steps
 
 
+def classic_join(maker: Maker) -> list[Step]:
+    """Into a group of the new protocol. The broker makes up the id, on whose order shares would depend: the topic that
+    it wants has no partitions."""
+    steps = join(maker) if maker.alone else []
+    for step in steps:
+        step.fields["protocols"] = [{"name": "range", "metadata": {"subscription": ["§none"]}}]
+    return steps
+
+
 def sync(maker: Maker) -> list[Step]:
     version, name = maker.version("SyncGroup"), maker.one(*MEMBERS)
     fields: dict[str, Any] = {
@@ -166,7 +175,7 @@ def describe(maker: Maker) -> list[Step]:
 
 
 def delete(maker: Maker) -> list[Step]:
-    names = [maker.mostly(GROUP, "§h", "", "§none", share=0.7) for _ in range(maker.one(1, 1, 2))]
+    names = maker.some([GROUP, GROUP, GROUP, "§h", "", "§none"], 2)
     return maker.step("DeleteGroups", {"groups_names": names})
 
 
@@ -177,7 +186,7 @@ def consumer_member(name: str) -> str:
 
 def consumer_heartbeat(maker: Maker) -> list[Step]:
     """Joins with everything that a first heartbeat needs; else whatever came to mind."""
-    version, name = maker.mostly(1, 0, share=0.93), "m" if maker.alone else maker.one(*MEMBERS)
+    version, name = maker.one(0, 1), "m" if maker.alone else maker.one(*MEMBERS)
     joining = maker.often(0.35)
     epoch: Any = (
         START_EPOCH
@@ -188,7 +197,7 @@ def consumer_heartbeat(maker: Maker) -> list[Step]:
         epoch = maker.mostly(STATIC_LEAVE_EPOCH if name == "o" else LEAVE_EPOCH, -1, -2)
     fields: dict[str, Any] = {
         "group_id": group(maker),
-        "member_id": maker.mostly(consumer_member(name), "", share=0.97),
+        "member_id": maker.mostly(consumer_member(name), "", share=0.97) if version else consumer_member(name),
         "member_epoch": epoch,
     }
     if maker.mostly(name == "o", name != "o", share=0.97):
@@ -202,7 +211,7 @@ def consumer_heartbeat(maker: Maker) -> list[Step]:
     elif maker.often(0.5):
         fields["topic_partitions"] = owned(maker)
     if version >= 1 and maker.often(0.04):
-        fields["subscribed_topic_regex"] = maker.one("[", "§none.*", "")
+        fields["subscribed_topic_regex"] = maker.one("[", "")
     return maker.step("ConsumerGroupHeartbeat", fields, on="main", keep=name, version=version)
 
 
@@ -233,8 +242,7 @@ CONSUMERS = Area(
     [
         (consumer_heartbeat, 26),
         (consumer_describe, 4),
-        (join, 1),
-        (rebalance, 1),
+        (classic_join, 1),
         (topics.grow, 1),
         (heartbeat, 1),
         *SHARED,

@@ -110,10 +110,10 @@ def produce(maker: Maker) -> list[Step]:
         batches = [sequenced(maker, maker.one(*IDEMPOTENT), name, partition)]
     else:
         batches = [plain_batch(maker, version) for _ in range(maker.mostly(1, 2, 0, share=0.95))]
-    fields = produce_fields(maker, name, partition, maker.mostly(batches, None, share=0.98))
+    fields = produce_fields(maker, name, partition, batches)
     if maker.often(0.1):
         other = produce_fields(maker, topic(maker), maker.partition(), [plain_batch(maker, version)])
-        fields["topic_data"] += other["topic_data"]
+        fields["topic_data"] += [one for one in other["topic_data"] if one["name"] != name]
     on = "unanswered" if fields["acks"] == 0 else "main"
     return maker.step("Produce", fields, version=version, on=on)
 
@@ -126,7 +126,7 @@ def asked_partition(maker: Maker, version: int) -> dict[str, Any]:
     asked: dict[str, Any] = {
         "partition": maker.mostly(0, maker.partition(), share=0.75),
         "fetch_offset": maker.mostly(maker.one(0, 0, 1), offset(maker), share=0.6),
-        "partition_max_bytes": maker.mostly(1_000_000, 1, 100, 250, 0, -1),
+        "partition_max_bytes": maker.mostly(1_000_000, 1, 100, 250, 0),
     }
     if version >= 9:
         asked["current_leader_epoch"] = maker.mostly(maker.one(-1, 0), 1, -2, share=0.95)
@@ -143,16 +143,18 @@ def fetch(maker: Maker, on: str = "main", keep: str = "") -> list[Step]:
         "topics": fetched_topics(maker, version),
     }
     if version >= 3:
-        fields["max_bytes"] = maker.mostly(50_000_000, 1, 200, 0, -1)
+        fields["max_bytes"] = maker.mostly(50_000_000, 1, 200, 0)
     if version >= 4:
-        fields["isolation_level"] = maker.mostly(maker.one(0, 1), 2, share=0.98)
+        fields["isolation_level"] = maker.one(0, 1)
     return maker.step("Fetch", fields, version=version, on=on, keep=keep)
 
 
 def fetched_topics(maker: Maker, version: int) -> list[dict[str, Any]]:
     found = []
     for name in {maker.mostly(maker.one("§a", "§s"), topic(maker), share=0.7) for _ in range(maker.one(1, 1, 2))}:
-        partitions = [asked_partition(maker, version) for _ in range(maker.mostly(1, 2, share=0.9))]
+        partitions = [asked_partition(maker, version)]
+        if maker.often(0.1) and partitions[0]["partition"] != 1:
+            partitions.append(asked_partition(maker, version) | {"partition": 1})
         found.append({"topic": name, "topic_id": of("topic_id " + name.removeprefix("§")), "partitions": partitions})
     return sorted(found, key=lambda t: t["topic"])  # a set's order is not the seed's
 
@@ -198,7 +200,7 @@ def list_offsets(maker: Maker) -> list[Step]:
     fields: dict[str, Any] = {"replica_id": maker.mostly(-1, -2, share=0.97), "topics": []}
     fields["topics"] = [{"name": topic(maker), "partitions": [asked] * maker.mostly(1, 2, share=0.97)}]
     if version >= 2:
-        fields["isolation_level"] = maker.mostly(maker.one(0, 1), 2, share=0.98)
+        fields["isolation_level"] = maker.one(0, 1)
     if version >= 10:
         fields["timeout_ms"] = 1000
     return maker.step("ListOffsets", fields, version=version)
