@@ -267,9 +267,9 @@ class Connection:
         return bool(self._out)
 
     @property
-    def busy(self) -> bool:
-        """Something is on its way out, or being waited for."""
-        return bool(self._out) or self._parked is not None
+    def waiting(self) -> bool:
+        """A request of it waits for something to happen."""
+        return self._parked is not None
 
     def close(self) -> None:
         if self.closed:

@@ -188,7 +188,7 @@ class Server:
         if self._max_idle_ms <= 0:
             return
         oldest = now - self._max_idle_ms
-        idle = [c for c in self._connections.values() if c.last_active < oldest and not c.busy]
+        idle = [c for c in self._connections.values() if c.last_active < oldest and not c.waiting]
         for connection in idle:
             connection.close()
         if idle:

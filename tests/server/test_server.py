@@ -378,6 +378,23 @@ def test_idle_connections_are_closed_and_waiting_ones_are_not(tmp_path: Any) -> 
     run(scenario)
 
 
+def test_who_takes_nothing_of_an_answer_is_idle_too(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, connections_max_idle_ms="400") as (server, connect, _):
+            client = await connect()
+            client.send(*[b"file:10000000"] * 5)
+            other = await connect()
+            other.send(b"echo:x")
+            await other.answer()
+            assert len(server._connections) == 2
+            while len(server._connections) > 1:
+                other.send(b"echo:x")
+                await other.answer()
+            client.writer.close()
+
+    run(scenario)
+
+
 def test_stopping_lets_an_answer_out(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as (server, connect, router):
