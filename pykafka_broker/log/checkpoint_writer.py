@@ -25,13 +25,15 @@ class CheckpointWriter:
         self._lock = threading.Lock()
         self._pending: dict[str, Offsets] = {}
         self._known: dict[str, Offsets] = {}  # by path: what the file says, or is about to say
+        self._written: dict[str, Offsets] = {}  # what it says, at least until the one that is pending is written
 
     def note(self, path: str, offsets: Offsets) -> None:
         """That is what the file says."""
-        self._known[path] = offsets
+        self._known[path] = self._written[path] = offsets
 
     def mentions(self, key: TopicPartition, paths: Iterable[str]) -> bool:
-        return any(key in self._known.get(path, ()) for path in paths)
+        """Whether one of the files says anything of this partition, or may do so."""
+        return any(key in known.get(path, ()) for path in paths for known in (self._written, self._pending))
 
     def later(self, path: str, offsets: Offsets, *, folder: str | None = None) -> None:
         """Write beside the loop if there is anything new; first of all sync `folder`, if the offsets depend on it."""
@@ -45,13 +47,20 @@ class CheckpointWriter:
         with self._lock:
             self._pending.pop(path, None)
             write_offsets(self.fs, path, offsets)
+            self._written[path] = offsets
         self._known[path] = offsets
 
     def write_pending(self, path: str) -> None:
         with self._lock:
-            offsets = self._pending.pop(path, None)
-            if offsets is not None:  # else another job has written what is newest
+            offsets = self._pending.get(path)
+            if offsets is None:
+                return  # another job has written what is newest
+            try:
                 write_offsets(self.fs, path, offsets)
+                self._written[path] = offsets
+            finally:
+                if self._pending.get(path) is offsets:  # else something newer has come meanwhile
+                    del self._pending[path]
 
     def failed(self, path: str, error: OSError) -> None:
         self._known.pop(path, None)  # so that it is tried again

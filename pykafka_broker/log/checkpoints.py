@@ -27,7 +27,10 @@ _VERSION = "0"
 
 def read_lines(fs: FileSystem, path: str) -> list[list[str]]:
     """The words of each entry; `ValueError` if the file is not a whole checkpoint."""
-    lines = read_file(fs, path).decode("ascii").splitlines()
+    text = read_file(fs, path).decode("ascii")
+    lines = text.splitlines()
+    if not text.endswith("\n"):
+        raise ValueError(f"{path} is torn")  # which the last number would not show
     if len(lines) < 2 or lines[0] != _VERSION:
         raise ValueError(f"{path} is not a checkpoint of version {_VERSION}")
     if int(lines[1]) != len(lines) - 2:

@@ -114,8 +114,8 @@ def _unsynced_files(log: PartitionLog, closed: bool) -> tuple[list[FileHandle], 
             paths.append(f"{log.directory}/{snapshot_name(segment.base_offset)}")
     for segment in log.unsynced_segments:
         if segment.base_offset < log.segments.floor(log.recovery_point).base_offset and segment in log.segments:
-            # its batches were synced while it was the active one
-            handles += [file.handle() for file in segment.files()[1:] if file.exists()]
+            # its batches were synced while it was the active one, but not the cut of what it had preallocated
+            handles += [file.handle() for file in segment.files() if file.exists()]
             paths.append(f"{log.directory}/{snapshot_name(log.segments.after(segment).base_offset)}")
     if closed:
         paths.append(f"{log.directory}/{snapshot_name(log.log_end_offset)}")
@@ -126,7 +126,7 @@ def _unsynced_files(log: PartitionLog, closed: bool) -> tuple[list[FileHandle], 
 
 def close_log(log: PartitionLog, now: int) -> None:
     """Leave a log's files as a clean shutdown leaves them, all of them synced."""
-    unsynced = log.recovery_point < log.log_end_offset
+    unsynced = log.recovery_point < log.log_end_offset or not log.segments.active.is_complete or log.unsynced_segments
     log.seal()
     if unsynced:
         job = FlushJob(Flusher(log, run_inline), now, closed=True)

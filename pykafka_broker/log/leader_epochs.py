@@ -7,6 +7,7 @@ KIP-320)
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 
 from pykafka_broker.log.checkpoints import read_lines, write_lines
 from pykafka_broker.log.filesystem import FileSystem
@@ -32,6 +33,8 @@ class LeaderEpochs:
         try:
             entries = [(int(epoch), int(offset)) for epoch, offset in read_lines(fs, path)]
         except (FileNotFoundError, ValueError):
+            entries = []
+        if any(before[0] >= after[0] or before[1] > after[1] for before, after in pairwise(entries)):
             entries = []
         return cls(fs, path, entries)
 

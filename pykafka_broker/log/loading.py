@@ -6,6 +6,7 @@ asked for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from pykafka_broker.config.topic import TopicConfig
@@ -148,10 +149,14 @@ def load_epochs(fs: FileSystem, directory: str, segments: Segments) -> LeaderEpo
     epochs = LeaderEpochs.load(fs, f"{directory}/{EPOCHS_FILE}")
     if epochs.entries or not segments.size_bytes:
         return epochs
+    learn_epochs(epochs, segments)
+    epochs.write(sync=False)
+    return epochs
+
+
+def learn_epochs(epochs: LeaderEpochs, segments: Iterable[LogSegment]) -> None:
     for segment in segments:
         if not segment.size or segment.last_epoch() <= epochs.latest:
             continue  # epochs only rise, so none begins in here
         for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
             epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
-    epochs.write(sync=False)
-    return epochs

@@ -15,7 +15,7 @@ from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.loading import Offsets, open_segments, remove_leftovers
+from pykafka_broker.log.loading import Offsets, learn_epochs, open_segments, remove_leftovers
 from pykafka_broker.log.producer_loading import replay_batch, restore_producers
 from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
 from pykafka_broker.log.producer_state import ProducerState
@@ -55,9 +55,13 @@ class FolderRecovery:
         segments = open_segments(self._files, self._directory, names, self._offsets.log_start_offset, self._now)
         unflushed = segments.starting_from(self._offsets.recovery_point)
         start = unflushed[0].base_offset
+        if start == self._offsets.recovery_point > segments.first.base_offset:
+            self._complete(segments[segments.number_of(start) - 1])
         if len(unflushed) == 1 and self._is_whole(unflushed[0], names):
             return Recovered(self._offsets.recovery_point, 0, 0)
         restore_producers(fs, self._directory, names, self._producers, segments, self._offsets.log_start_offset, start)
+        if not self._epochs.entries:
+            learn_epochs(self._epochs, [segment for segment in segments if segment.base_offset < start])
         end = start
         for number, segment in enumerate(unflushed):
             if segment.base_offset < end and not segment.size:
@@ -71,10 +75,36 @@ class FolderRecovery:
             self._take_snapshot(end)
             if not whole:
                 self._drop(segments, unflushed[number + 1 :])
+                # or the next power cut brings back what is cut here, behind what has been appended since
+                segment.log.handle().sync()
+                fs.sync_directory(self._directory)
                 break
         self._check_synced(segments, end)
         self._finish(segments, end)
         return Recovered(end, self._read_bytes, self._cut_bytes)
+
+    def _complete(self, segment: LogSegment) -> None:
+        """Its batches were synced while it was the active one. What was done to its files when it was complete may be
+        lost: the room that was preallocated, and not used, is still there, and entries of its indexes are missing.
+        """
+        handle, path = segment.log.handle(), segment.log.path
+        try:
+            complete = segment.has_whole_indexes() and segment.time_index.last() == segment.greatest_timestamp()
+        except DamagedLog:
+            complete = False
+        if not complete:
+            size, end = segment.size, 0
+            try:
+                for batch in scan(handle, path, 0, size, verify=False):
+                    end = batch.position + batch.header.size
+            except DamagedLog as damage:
+                if any(handle.read_at(size - damage.position, damage.position)):
+                    raise
+                end = damage.position
+                handle.truncate(end)
+            segment.size = end
+            segment.rebuild_indexes(self._config.index_interval_bytes)
+        segment.close()
 
     def _is_whole(self, segment: LogSegment, names: list[str]) -> bool:
         """Whether nothing was written since all was synced: then the folder is what a clean shutdown left."""

@@ -164,6 +164,11 @@ class LogSegment:
             self._first_timestamp = read_header(self.log.handle().read_at(HEADER_SIZE, 0)).max_timestamp
         return self._first_timestamp
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether sealing would change nothing that counts."""
+        return (self._sealed or not self.size) and not self._ragged
+
     def seal(self) -> None:
         """Nothing more will be appended, at least not by this process: complete the index files."""
         if self._ragged:
@@ -219,9 +224,9 @@ class LogSegment:
         self._first_timestamp = NO_TIMESTAMP
         self._bytes_since_index = 0
         self._positions = {self.base_offset: 0}
-        self._max_timestamp, self._max_timestamp_offset = self._greatest_timestamp()
+        self._max_timestamp, self._max_timestamp_offset = self.greatest_timestamp()
 
-    def _greatest_timestamp(self) -> tuple[int, int]:
+    def greatest_timestamp(self) -> tuple[int, int]:
         """From the time index and the batches after its last entry."""
         timestamp, offset = self.time_index.last()
         position = self.start_for(offset)

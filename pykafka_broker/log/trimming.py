@@ -76,7 +76,11 @@ def delete_segments(log: PartitionLog, segments: list[LogSegment]) -> None:
 
 
 def truncate_to(log: PartitionLog, offset: int) -> None:
-    """Forget what lies at or above `offset` (a follower whose history differs, or a torn tail)."""
+    """Forget what lies at or above `offset` (a follower whose history differs).
+
+    Synced before this returns: what is appended next stands where the old batches stood, and after a power cut the log
+    must not hold some of these and some of those.
+    """
     if offset >= log.log_end_offset:
         return
     log.truncations += 1
@@ -85,12 +89,14 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     later = [segment for segment in log.segments if segment.base_offset >= offset]
     if len(later) == len(log.segments):
         later.pop(0)
-    if later:
-        delete_segments(log, later)
+    for segment in reversed(later):  # a crash in between leaves no gap
+        delete_segments(log, [segment])
     log.segments.active.truncate_to(offset)
+    log.segments.active.log.handle().sync()
     log.log_end_offset = max(offset, log.segments.active.base_offset)
     log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
     if log.epochs.truncate_from_end(log.log_end_offset):
         log.write_epochs()
     log.reload_producers()
+    log.files.fs.sync_directory(log.directory)
     log.advance_high_watermark(min(log.high_watermark, log.log_end_offset))

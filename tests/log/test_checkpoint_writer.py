@@ -78,3 +78,15 @@ def test_offsets_that_depend_on_a_folder_wait_for_its_sync(tmp_path: Path) -> No
     it.run(1)
     assert it.on_disk == 1
     assert it.errors == []
+
+
+def test_a_file_mentions_a_partition_until_it_is_written_without_it(tmp_path: Path) -> None:
+    it = Setting(tmp_path)
+    it.writer.later(it.path, {KEY: 1})
+    assert it.writer.mentions(KEY, [it.path])
+    it.run(0)
+    it.writer.later(it.path, {})
+    assert it.writer.mentions(KEY, [it.path])
+    it.run(1)
+    assert not it.writer.mentions(KEY, [it.path])
+    assert it.on_disk is None

@@ -98,3 +98,15 @@ def test_epochs_are_cut_at_both_ends(tmp_path: Path) -> None:
     assert known.truncate_from_end(50)
     assert known.entries == [(4, 30)]
     assert not known.truncate_from_end(50)
+
+
+def test_a_file_torn_in_its_last_number_is_no_checkpoint(tmp_path: Path) -> None:
+    path = f"{tmp_path}/leader-epoch-checkpoint"
+    (tmp_path / "leader-epoch-checkpoint").write_bytes(b"0\n2\n0 0\n1 3")  # of "1 33\n"
+    assert LeaderEpochs.load(OsFileSystem(), path).entries == []
+
+
+def test_epochs_that_do_not_rise_are_not_believed(tmp_path: Path) -> None:
+    path = f"{tmp_path}/leader-epoch-checkpoint"
+    (tmp_path / "leader-epoch-checkpoint").write_bytes(b"0\n2\n1 33\n2 3\n")
+    assert LeaderEpochs.load(OsFileSystem(), path).entries == []
