@@ -53,6 +53,11 @@ def test_matches_what_pythons_re_matches(pieces: list[str], names: list[str]) ->
         ("\u212a", [], ["K"]),  # the Kelvin sign
         ("(?i)\u212a", ["k", "K"], []),
         (r"\141\x{62}", ["ab"], []),
+        (r"(?i)\p{Ll}", ["a", "K", "S"], ["A"]),  # as Kafka's library has it
+        (r"(?i)\p{Lu}", ["a", "A"], ["1"]),
+        (r"\p{Unknown}|\P{Unknown}x", ["ax"], ["a"]),
+        ("(?i)[\u017e-\u0180]", ["s", "S"], ["t"]),  # the long s is in it
+        (r"\é|a", ["a"], ["b"]),
     ],
 )
 def test_syntax_of_re2(pattern: str, matching: list[str], others: list[str]) -> None:

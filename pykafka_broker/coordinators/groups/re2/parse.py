@@ -297,7 +297,7 @@ class _Parser:
             raise RegexError(CHAR_RANGE)
         mask = charset.UNICODE[name]
         if self._flags.fold:
-            mask = charset.fold(mask)
+            mask = charset.FOLDED_LL if name == "Ll" else charset.fold(mask)
         return charset.negate(mask) if negated else mask
 
     def _char_escape(self) -> int:
@@ -316,7 +316,7 @@ class _Parser:
             while len(digits) < 3 and self._text[self._at : self._at + 1] in tuple("01234567"):
                 digits += self._take()
             return int(digits, 8)
-        if char.isascii() and not char.isalnum():
+        if not (char.isascii() and char.isalnum()):
             return ord(char)
         raise RegexError(ESCAPE)
 
