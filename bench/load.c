@@ -2,6 +2,7 @@
  *
  *   load produce BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   first produce to last acknowledgement
  *   load keyed   BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   the same with keys, each twice, in mixed order
+ *   load dated   BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   the same with times of its own, 16 to a millisecond
  *   load consume BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   first record to last record
  *   load latency BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]   one record in flight, linger 0; SIGTERM ends it
  *
@@ -75,6 +76,12 @@ static int result(double seconds, long count, size_t size) {
     return failed != 0;
 }
 
+static int delivered(rd_kafka_t *rk, double start, long count, size_t size) {
+    while (acked + failed < count && now() - start < GIVE_UP_S)
+        rd_kafka_poll(rk, 10);
+    return result(now() - start, acked, size) || acked < count;
+}
+
 /* Every number below count / 2 twice, mixed; every run mixes them alike. */
 static long *shuffled(long count) {
     long *keys = malloc(count * sizeof *keys);
@@ -102,9 +109,24 @@ static int produce(rd_kafka_t *rk, const char *name, long count, size_t size, co
         if (!(i & 1023))
             rd_kafka_poll(rk, 0);
     }
-    while (acked + failed < count && now() - start < GIVE_UP_S)
-        rd_kafka_poll(rk, 10);
-    return result(now() - start, acked, size) || acked < count;
+    return delivered(rk, start, count, size);
+}
+
+/* From an hour ago on, so that no broker finds them too new. */
+static int dated(rd_kafka_t *rk, const char *name, long count, size_t size) {
+    rd_kafka_topic_t *topic = ready(rk, name);
+    char *text = payload(size);
+    double start = now();
+    int64_t first = (int64_t)(time(NULL) - 3600) * 1000;
+    for (long i = 0; i < count; i++) {
+        while (rd_kafka_producev(rk, RD_KAFKA_VTYPE_RKT, topic, RD_KAFKA_VTYPE_MSGFLAGS, RD_KAFKA_MSG_F_COPY,
+                                 RD_KAFKA_VTYPE_VALUE, text, size, RD_KAFKA_VTYPE_TIMESTAMP, first + i / 16,
+                                 RD_KAFKA_VTYPE_END))
+            rd_kafka_poll(rk, 10);
+        if (!(i & 1023))
+            rd_kafka_poll(rk, 0);
+    }
+    return delivered(rk, start, count, size);
 }
 
 static int compare(const void *a, const void *b) {
@@ -170,7 +192,7 @@ static int consume(rd_kafka_t *rk, const char *name, int partitions, long count,
 
 int main(int argc, char **argv) {
     if (argc < 7) {
-        fprintf(stderr, "usage: load produce|keyed|consume|latency BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]\n");
+        fprintf(stderr, "usage: load produce|keyed|dated|consume|latency BOOTSTRAP TOPIC PARTITIONS COUNT SIZE [key=value ...]\n");
         return 2;
     }
     const char *mode = argv[1], *topic = argv[3];
@@ -195,6 +217,8 @@ int main(int argc, char **argv) {
     }
     if (!strcmp(mode, "produce"))
         return produce(client(RD_KAFKA_PRODUCER, conf), topic, count, size, NULL);
+    if (!strcmp(mode, "dated"))
+        return dated(client(RD_KAFKA_PRODUCER, conf), topic, count, size);
     if (!strcmp(mode, "keyed"))
         return produce(client(RD_KAFKA_PRODUCER, conf), topic, count, size, shuffled(count));
     if (!strcmp(mode, "latency"))

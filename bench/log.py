@@ -149,12 +149,13 @@ def _start(run: Running, ends: list[int]) -> tuple[float, int]:
 
 def position(run: Running, small: int, large: int, rounds: int) -> Figures:
     """A fetch by offset, and one by time (ListOffsets and then a fetch), in a small and a large log in turns. A second
-    small log shows what the difference between two logs of the same size is: nothing but noise.
+    small log shows what the difference between two logs of the same size is: nothing but noise. The records have times
+    of their own, since a search by time takes longer the more records share a millisecond.
     """
     logs = {"large": large, "small": small, "twin": small}
     for name, count in logs.items():
         create(run, name)
-        load(run, "produce", name, 1, count)
+        load(run, "dated", name, 1, count)
     settle(run.data)
     times: dict[str, list[float]] = {f"{what}_{name}": [] for what in ("offset", "time") for name in logs}
     with RawClient(run.bootstrap, timeout_s=60) as client:

@@ -26,6 +26,13 @@ typedef struct {
 } rd_kafka_message_t;
 
 enum { RD_KAFKA_PRODUCER, RD_KAFKA_CONSUMER };
+enum {
+    RD_KAFKA_VTYPE_END = 0,
+    RD_KAFKA_VTYPE_RKT = 2,
+    RD_KAFKA_VTYPE_VALUE = 4,
+    RD_KAFKA_VTYPE_MSGFLAGS = 7,
+    RD_KAFKA_VTYPE_TIMESTAMP = 8
+};
 #define RD_KAFKA_PARTITION_UA ((int32_t)-1)
 #define RD_KAFKA_OFFSET_BEGINNING (-2)
 #define RD_KAFKA_MSG_F_COPY 0x2
@@ -39,6 +46,7 @@ rd_kafka_topic_t *rd_kafka_topic_new(rd_kafka_t *rk, const char *topic, rd_kafka
 int rd_kafka_metadata(rd_kafka_t *rk, int all, rd_kafka_topic_t *only, const struct rd_kafka_metadata **md, int timeout_ms);
 int rd_kafka_produce(rd_kafka_topic_t *rkt, int32_t partition, int flags, void *payload, size_t len, const void *key,
                      size_t key_len, void *opaque);
+int rd_kafka_producev(rd_kafka_t *rk, ...);
 int rd_kafka_poll(rd_kafka_t *rk, int timeout_ms);
 int rd_kafka_poll_set_consumer(rd_kafka_t *rk);
 rd_kafka_topic_partition_list_t *rd_kafka_topic_partition_list_new(int size);
