@@ -15,7 +15,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.replica_keeper import ReplicaKeeper
 from pykafka_broker.cluster import bootstrap
 from pykafka_broker.cluster.controller import Controller, ProducerIds
-from pykafka_broker.cluster.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
@@ -140,12 +140,7 @@ class MetadataPublisher:
             for number in topic.partitions:
                 broker.forget_partition(topic.name, number)
                 logs.delete(topic.name, number, now)
-        for topic, partition in delta.new_partitions:
-            if topic.id in self.image.topics_by_id and broker.node_id in partition.replicas:
-                try:
-                    self._create_log(topic, partition, new=True)
-                except ApiError as error:  # it is in the metadata now: whoever asks for the log has it tried again
-                    logger.warning("%s-%d has no log yet: %s", topic.name, partition.partition, error)
+        self._make_logs(delta)
         if delta.configs:
             self._follow_configs(delta.configs)
         for listener in self._listeners:
@@ -155,14 +150,22 @@ class MetadataPublisher:
         """The log of a partition of which this node is a replica, made now if that is possible; not where it may be in
         a directory that is offline."""
         described = self.image.topics[topic]
-        log = self._create_log(described, described.partitions[number], new=False)
+        assigned = described.partitions[number].directory_of(self.broker.node_id)
+        log = self.broker.logs.create(topic, number, described.id, self.now, directory_id=assigned, new=False)
         self.replicas.tell_place((topic, number))
         return log
 
-    def _create_log(self, topic: TopicImage, partition: PartitionImage, *, new: bool) -> PartitionLog:
-        broker = self.broker
-        assigned = partition.directory_of(broker.node_id)
-        return broker.logs.create(topic.name, partition.partition, topic.id, self.now, directory_id=assigned, new=new)
+    def _make_logs(self, delta: MetadataDelta) -> None:
+        logs, node_id, known = self.broker.logs, self.broker.node_id, self.image.topics_by_id
+        for topic, partition in delta.new_partitions:
+            if topic.id not in known or node_id not in partition.replicas:
+                continue
+            assigned = partition.directory_of(node_id)
+            try:
+                logs.make(topic.name, partition.partition, topic.id, self.now, directory_id=assigned)
+            except ApiError as error:  # it is in the metadata now: whoever asks for the log has it tried again
+                logger.warning("%s-%d has no log yet: %s", topic.name, partition.partition, error)
+        logs.name_folders()
 
     def _follow_configs(self, changed: Iterable[tuple[int, str]]) -> None:
         if any(kind == ResourceType.BROKER for kind, _ in changed):

@@ -65,6 +65,7 @@ class ReplicaKeeper:
             and node_id in partition.replicas
             and not self._make(topic, partition, now)
         ]
+        logs.name_folders()
         if away:
             logger.error("Out of service, since there is no log of them in reach: %s", ", ".join(sorted(away)))
         strays = []
@@ -83,7 +84,7 @@ class ReplicaKeeper:
         """Whether there is a log now."""
         assigned, number = partition.directory_of(self._broker.node_id), partition.partition
         try:
-            self._broker.logs.create(topic.name, number, topic.id, now, directory_id=assigned, new=False)
+            self._broker.logs.make(topic.name, number, topic.id, now, directory_id=assigned, new=False)
         except ApiError as error:
             logger.debug("%s-%d: %s", topic.name, number, error)
             return False

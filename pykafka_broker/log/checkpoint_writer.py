@@ -7,7 +7,7 @@ on disk already is not written again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pykafka_broker.log.checkpoints import write_offsets
 from pykafka_broker.log.filesystem import FileSystem
@@ -31,9 +31,10 @@ class CheckpointWriter:
         """That is what the file says."""
         self._known[path] = self._written[path] = offsets
 
-    def mentions(self, key: TopicPartition, paths: Iterable[str]) -> bool:
+    def mentions(self, key: TopicPartition, paths: Sequence[str]) -> bool:
         """Whether one of the files says anything of this partition, or may do so."""
-        return any(key in known.get(path, ()) for path in paths for known in (self._written, self._pending))
+        known = [*map(self._written.get, paths), *map(self._pending.get, paths)]
+        return any(offsets is not None and key in offsets for offsets in known)
 
     def later(self, path: str, offsets: Offsets, *, folder: str | None = None) -> None:
         """Write beside the loop if there is anything new; first of all sync `folder`, if the offsets depend on it."""

@@ -72,7 +72,12 @@ def id_bytes(text: str) -> bytes:
 
 def write_partition_metadata(fs: FileSystem, path: str, topic_id: bytes) -> None:
     """Not synced: that is the first flush's work, and the metadata log knows the id too."""
-    write_file(fs, path, f"version: 0\ntopic_id: {id_text(topic_id)}".encode("ascii"), sync=False)
+    write_file(fs, path, partition_metadata(topic_id), sync=False)
+
+
+def partition_metadata(topic_id: bytes) -> bytes:
+    """What the file says."""
+    return f"version: 0\ntopic_id: {id_text(topic_id)}".encode("ascii")
 
 
 def read_partition_metadata(fs: FileSystem, path: str) -> bytes | None:

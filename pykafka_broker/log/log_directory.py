@@ -34,6 +34,7 @@ class LogDirectory:
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.fs = fs
         self.path = path
+        self.offset_files = [f"{path}/{name}" for name in checkpoints.OFFSET_FILES]
         self.id = b""
         self.cluster_id = ""
         self.error: Exception | None = None  # set: offline

@@ -22,6 +22,7 @@ from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import PASSING, FileSystem
 from pykafka_broker.log.flush import DirectorySyncJob, Flusher, Waiter, close_log
+from pykafka_broker.log.fresh_folders import FreshFolders
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.loading import ZERO_ID, create_log, load_log
 from pykafka_broker.log.log_directory import (
@@ -88,6 +89,7 @@ class LogManager:
         self.placement = Placement(self.directories)
         self._where = self.placement.where
         self._flushers: dict[TopicPartition, Flusher] = {}
+        self._fresh = FreshFolders(fs, lambda job: self.submit(job), self.path_failed)
         self._remover = Remover(fs, submit, self._removal_failed)
         self._upkeep = Upkeep(self)
         self.cleaner = Cleaner(self)
@@ -133,7 +135,7 @@ class LogManager:
         for name in directory.futures():
             key = settle_future(self, directory, name)
             if key is not None:
-                self._where[key] = directory
+                self.placement.put(key, directory)
 
     def _recover(self, directory: LogDirectory, now: int) -> None:
         """Recover every partition, several at a time if there are threads for it. Topics' own settings aren't known
@@ -166,6 +168,10 @@ class LogManager:
 
     def shutdown(self, now: int) -> None:
         """Sync and close every log, write the checkpoints and, last of all, the marker."""
+        try:
+            self._fresh.name_all()
+        except OSError as error:
+            self._fresh.failed(error)
         for directory in self._online():
             self._attempt(directory, self._close, directory, now)
         for directory in self.directories:
@@ -211,6 +217,7 @@ class LogManager:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path} is offline: {directory.error}")
         path, offsets = directory.partition_path(key), directory.offsets(key)
         try:
+            self._fresh.name(path)
             log = load_log(self.files, path, topic, partition, self._config_of(topic), offsets, self.now, self)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
@@ -257,9 +264,28 @@ class LogManager:
             log = create_log(self.files, path, topic, partition, topic_id, self._config_of(topic), now, self)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
-        self._where[key] = directory
+        self.placement.put(key, directory)
         self.loaded[key] = log
         return log
+
+    def make(
+        self, topic: str, partition: int, topic_id: bytes, now: int, *, directory_id: bytes = ZERO_ID, new: bool = True
+    ) -> None:
+        """As `create`, but the log is loaded when it is first asked for. Many may be made before `name_folders`."""
+        key = topic, partition
+        if key in self._where or self._config_of(topic).preallocate:
+            self.create(topic, partition, topic_id, now, directory_id=directory_id, new=new)
+            return
+        directory = self.placement.choose(key, directory_id, new=new)
+        try:
+            self._upkeep.disown(directory, key)
+            self._fresh.make(directory.partition_path(key), topic_id)
+        except OSError as error:
+            raise self.directory_failed(directory, error) from error
+        self.placement.put(key, directory)
+
+    def name_folders(self) -> None:
+        self._fresh.name_later()
 
     def _name(self, log: PartitionLog, topic_id: bytes) -> PartitionLog:
         """Its `partition.metadata` is missing, as with logs older than topic ids: it gets the id it is known by."""
@@ -298,11 +324,11 @@ class LogManager:
         """Take the partition away: its folder gets another name now and is removed after `file.delete.delay.ms`."""
         key = topic, partition
         self.moves.cancel(key)
-        directory = self._where.pop(key, None)
+        directory = self.placement.take(key)
         log = self.loaded.pop(key, None)
         self._flushers.pop(key, None)
         for holder in self.placement.withheld.pop(key, ()):
-            self._where[key] = holder
+            self.placement.put(key, holder)
             self.delete(topic, partition, now)
         if directory is None or not directory.online:
             return
@@ -316,6 +342,7 @@ class LogManager:
     def _rename_away(self, key: TopicPartition, directory: LogDirectory, log: PartitionLog | None, now: int) -> None:
         config = log.config if log is not None else self._config_of(key[0])
         target = directory.file(deleted_name(key, self.new_uuid()))
+        self._fresh.forget(directory.partition_path(key))
         self.fs.rename(directory.partition_path(key), target)
         self._remove_later(target, log, now + config.file_delete_delay_ms)
 
@@ -334,7 +361,7 @@ class LogManager:
         log = self.loaded[key]
         self._remove_later(old_folder, log, self.now + log.config.file_delete_delay_ms)
         self._where[key].forget(key)
-        self._where[key] = target
+        self.placement.put(key, target)
         return log
 
     # -- what logs tell their keeper

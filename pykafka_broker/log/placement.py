@@ -8,6 +8,7 @@ two directories belongs to the one that the metadata names (KIP-858); what is in
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 
 from pykafka_broker.errors import ApiError
@@ -35,6 +36,20 @@ class Placement:
         self.where: dict[TopicPartition, LogDirectory] = {}
         # Out of service: there are copies in these directories, and it can't be told whether one of them is the log.
         self.withheld: dict[TopicPartition, list[LogDirectory]] = {}
+        self._counts: Counter[str] = Counter()  # of partitions, by the path of their directory
+
+    def put(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        """The log is there now, and in no other place."""
+        self.take(partition)
+        self.where[partition] = directory
+        self._counts[directory.path] += 1
+
+    def take(self, partition: TopicPartition) -> LogDirectory | None:
+        """The log is gone; where it was."""
+        directory = self.where.pop(partition, None)
+        if directory is not None:
+            self._counts[directory.path] -= 1
+        return directory
 
     def found(self, partition: TopicPartition, directory: LogDirectory) -> None:
         """There is a folder of it. Found twice it is withheld until `settle`."""
@@ -42,9 +57,11 @@ class Placement:
         if held is not None:
             held.append(directory)
             return
-        other = self.where.setdefault(partition, directory)
-        if other is not directory:
-            del self.where[partition]
+        other = self.where.get(partition)
+        if other is None:
+            self.put(partition, directory)
+        else:
+            self.take(partition)
             self.withheld[partition] = [other, directory]
 
     def in_directory(self, directory: LogDirectory) -> list[TopicPartition]:
@@ -90,7 +107,7 @@ class Placement:
         self, partition: TopicPartition, chosen: LogDirectory, held: list[LogDirectory], new_uuid: Callable[[], bytes]
     ) -> None:
         del self.withheld[partition]
-        self.where[partition] = chosen
+        self.put(partition, chosen)
         for directory in held:
             if directory is not chosen and directory.online:
                 aside = stray_name(partition, new_uuid())
@@ -105,7 +122,7 @@ class Placement:
         for partition, directory in list(self.where.items()):
             wanted = assigned(partition)
             if wanted is not None and wanted > RESERVED_IDS and wanted not in online and directory.online:
-                del self.where[partition]
+                self.take(partition)
                 self.withheld[partition] = [directory]
                 logger.error("%s-%d is in %s, but its directory is another one", *partition, directory.path)
 
@@ -123,11 +140,7 @@ class Placement:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log may be in {paths}, which can't be read")
         if len(online) == 1:
             return online[0]
-        counts = dict.fromkeys(map(id, online), 0)
-        for directory in self.where.values():
-            if id(directory) in counts:
-                counts[id(directory)] += 1
-        return min(online, key=lambda directory: counts[id(directory)])
+        return min(online, key=lambda directory: self._counts[directory.path])
 
     def of_metadata_log(self, wanted: str) -> LogDirectory:
         """The directory of `__cluster_metadata-0`, where it is found or else `wanted`; `LogDirectoryError` rather than

@@ -157,5 +157,5 @@ class Upkeep:
         """A log is about to be made: on disk there must be no word of an earlier one of that name, or after a crash its
         offsets would be taken for the new one's."""
         directory.forget(key)
-        if self.checkpoints.mentions(key, map(directory.file, checkpoints.OFFSET_FILES)):
+        if self.checkpoints.mentions(key, directory.offset_files):
             self.write_checkpoints(directory)

@@ -257,6 +257,7 @@ def test_a_log_that_found_no_room_is_made_when_there_is_some(
     heard: list[MetadataDelta] = []
     node.broker.metadata.subscribe(lambda delta, now: heard.append(delta))
     with monkeypatch.context() as full:
+        full.setattr(node.broker.logs, "make", refuse)
         full.setattr(node.broker.logs, "create", refuse)
         topic_id = create(node, "t", 2).topic_id
         assert len(heard) == 1

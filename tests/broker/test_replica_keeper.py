@@ -214,15 +214,15 @@ def test_a_directory_that_fails_is_told_at_once(node: Node) -> None:
 
 
 def test_a_directory_that_fails_while_a_topic_is_made(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = LogManager.create
+    original = LogManager.make
 
-    def create(logs: LogManager, topic: str, number: int, *arguments: Any, **options: Any) -> Any:
+    def make(logs: LogManager, topic: str, number: int, *arguments: Any, **options: Any) -> Any:
         if number == 2:
             raise logs.directory_failed(logs.directories[1], OSError(5, "Input/output error"))
         return original(logs, topic, number, *arguments, **options)
 
     with monkeypatch.context() as failing:
-        failing.setattr(LogManager, "create", create)
+        failing.setattr(LogManager, "make", make)
         node.create()
     assert node.homes()[2] == "?"  # no log yet
     assert node.homes()[3] == "a"

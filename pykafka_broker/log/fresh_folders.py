@@ -1,0 +1,81 @@
+"""Folders of partitions that were just created.
+
+Rule: a creation makes the folder and nothing else. The topic id is written beside the loop, and at the latest before
+the log is loaded, so it is there before any record is. What comes with the first record is made then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+
+from pykafka_broker.log.checkpoints import PARTITION_METADATA, partition_metadata
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.jobs import Submit
+
+
+class FreshFolders:
+    def __init__(self, fs: FileSystem, submit: Submit, on_error: Callable[[str, OSError], object]) -> None:
+        self._fs = fs
+        self._submit = submit
+        self._on_error = on_error
+        self._lock = threading.Lock()  # a folder that is renamed or loaded is not being written to
+        self._unnamed: dict[str, bytes] = {}
+
+    def make(self, path: str, topic_id: bytes) -> None:
+        self._fs.make_directory(path)
+        self._unnamed[path] = topic_id
+
+    def name_later(self) -> None:
+        """Write the ids of those made so far."""
+        if self._unnamed:
+            self._submit(_NameJob(self))
+
+    def name(self, path: str) -> None:
+        """Write the id of this one, if that is still to be done."""
+        if self._unnamed:
+            with self._lock:
+                topic_id = self._unnamed.pop(path, None)
+                if topic_id is not None:
+                    self._write(path, topic_id)
+
+    def forget(self, path: str) -> None:
+        """The folder goes."""
+        if self._unnamed:
+            with self._lock:
+                self._unnamed.pop(path, None)
+
+    def name_all(self) -> None:
+        """Every one that can be written; then the last error is raised."""
+        failed: OSError | None = None
+        while self._unnamed:
+            with self._lock, contextlib.suppress(KeyError):
+                try:
+                    self._write(*self._unnamed.popitem())
+                except OSError as error:
+                    failed = error
+        if failed is not None:
+            raise failed
+
+    def failed(self, error: OSError) -> None:
+        """A log that has no id gets it when it is loaded."""
+        self._on_error(str(error.filename), error)
+
+    def _write(self, path: str, topic_id: bytes) -> None:
+        """Nobody reads it before it is whole, so there is nothing to replace."""
+        self._fs.open(f"{path}/{PARTITION_METADATA}", create=True).write_at(partition_metadata(topic_id), 0)
+
+
+class _NameJob:
+    def __init__(self, folders: FreshFolders) -> None:
+        self._folders = folders
+
+    def run(self) -> None:
+        self._folders.name_all()
+
+    def apply(self) -> None:
+        """Nothing waits for it."""
+
+    def failed(self, error: OSError) -> None:
+        self._folders.failed(error)
