@@ -27,11 +27,8 @@ class TopicHashes:
 
     def of_group(self, names: Iterable[str]) -> int:
         """Over the topics that exist among these; 0 if there are none."""
-        parts: list[bytes] = []
-        for name in sorted(set(names), key=_java_order):
-            topic = self._topics.topics.get(name)
-            if topic is not None:
-                parts += (_text(name), self._of_topic(topic))
+        topics = (self._topics.topics.get(name) for name in sorted(set(names), key=_java_order))
+        parts = [self._of_topic(topic) for topic in topics if topic is not None]
         return _signed(xxh3_64(b"".join(parts))) if parts else NO_TOPICS
 
     def _of_topic(self, topic: Partitions) -> bytes:
@@ -54,8 +51,9 @@ class TopicHashes:
             _I32.pack(len(topic.partitions)),
         ]
         for index in range(len(topic.partitions)):
-            racks = sorted(self._racks(topic, index), key=_java_order)
-            parts += (_I32.pack(index), _I32.pack(len(racks)), *map(_text, racks))
+            parts.append(_I32.pack(index))
+            for rack in sorted(self._racks(topic, index), key=_java_order):
+                parts += (_I32.pack(_length(rack)), _text(rack))
         return b"".join(parts)
 
     def _racks(self, topic: Partitions, index: int) -> list[str]:
@@ -65,8 +63,11 @@ class TopicHashes:
 
 def _text(text: str) -> bytes:
     """Java's characters, and how many they are."""
-    encoded = text.encode("utf-16-le")
-    return encoded + _I32.pack(len(encoded) // 2)
+    return text.encode("utf-16-le") + _I32.pack(_length(text))
+
+
+def _length(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
 
 
 def _java_order(text: str) -> bytes:
