@@ -40,6 +40,7 @@ class LogDirectory:
         self.error: Exception | None = None  # set: offline
         self.listed = False  # whether it is known what is in it
         self.clean = False  # whether the last broker here shut down cleanly
+        self.ready = False  # it is in order; before that nothing may say so, and its checkpoints are not ours to write
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}

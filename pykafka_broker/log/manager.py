@@ -148,9 +148,11 @@ class LogManager:
             FolderRecovery(self.files, path, f"{topic}-{number}", config, offsets, now).run()
 
         if directory.clean:
+            directory.ready = True
             return
         partitions = self.placement.in_directory(directory)
         self._in_threads(self.config.num_recovery_threads_per_data_dir, recover, partitions)
+        directory.ready = True
 
     def _attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
         """A directory that can't be used is offline; the others go on. A lock that another broker holds ends the
@@ -168,12 +170,14 @@ class LogManager:
 
     def shutdown(self, now: int) -> None:
         """Sync and close every log, write the checkpoints and, last of all, the marker."""
+        self.on_offline = None  # nobody is there any more to make the best of it
         try:
             self._fresh.name_all()
         except OSError as error:
             self._fresh.failed(error)
         for directory in self._online():
-            self._attempt(directory, self._close, directory, now)
+            if directory.ready:
+                self._attempt(directory, self._close, directory, now)
         for directory in self.directories:
             directory.release()
 

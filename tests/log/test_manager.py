@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.filesystem import FileLock
 from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.log.log_directory import LogDirectoryError, deleted_name
 from pykafka_broker.log.manager import LogManager
@@ -445,3 +446,45 @@ def test_a_sync_begun_before_a_truncation_promises_nothing(tmp_path: Path) -> No
     logs.flush(log, NOW, heard.append)
     deferred.run()
     assert (log.recovery_point, heard[1:]) == (5, [None])
+
+
+@pytest.mark.parametrize("reason", ["another node", "in use"])
+def test_a_start_that_is_refused_leaves_no_word_in_the_directory(tmp_path: Path, reason: str) -> None:
+    """Least of all that of a clean shutdown: the next start would not recover what a crash has left."""
+    logs = started(tmp_path)
+    logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)
+    logs.on_deadline(NOW + MINUTE)
+    before = {file.name: file.read_bytes() for file in (tmp_path / "logs").iterdir() if file.is_file()}
+    fs = FailingFileSystem()
+    if reason == "another node":
+        logs.directories[0].release()
+        other = manager(tmp_path, fs, node_id="77")
+    else:
+        fs.lock = busy  # type: ignore[method-assign]
+        other = manager(tmp_path, fs)
+    with pytest.raises(LogDirectoryError):
+        other.start(NOW)
+    other.shutdown(NOW)
+    assert before == {file.name: file.read_bytes() for file in (tmp_path / "logs").iterdir() if file.is_file()}
+
+
+def busy(path: str) -> FileLock:
+    raise BlockingIOError
+
+
+def test_a_start_that_is_refused_keeps_a_clean_shutdown_clean(tmp_path: Path) -> None:
+    dirs = {"log_dirs": f"{tmp_path}/a,{tmp_path}/b"}
+    logs = manager(tmp_path, **dirs)
+    logs.start(NOW)
+    logs.shutdown(NOW)
+    properties = tmp_path / "b/meta.properties"
+    before = properties.read_bytes()
+    properties.write_bytes((tmp_path / "a/meta.properties").read_bytes())
+    logs = manager(tmp_path, **dirs)
+    with pytest.raises(LogDirectoryError, match="have the same directory"):
+        logs.start(NOW)
+    logs.shutdown(NOW)
+    properties.write_bytes(before)
+    logs = manager(tmp_path, **dirs)
+    logs.start(NOW)
+    assert [directory.clean for directory in logs.directories] == [True, True]
