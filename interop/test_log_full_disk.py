@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing import BrokerError, KafkaBroker
 
 pytestmark = pytest.mark.ours_only
 
@@ -103,7 +104,11 @@ def test_a_disk_runs_full(disk: Path, end: str) -> None:
         check(where, writer)
 
         assert writer.until_refused() == ErrorCode.KAFKA_STORAGE_ERROR
+        use_up(disk)
         getattr(broker, end)()
+        use_up(disk)
+        with pytest.raises(BrokerError, match=r"None of the log directories can be used: .*No space left"):
+            broker.start()
         make_room(disk)
         broker.start()
         check(where, writer)
@@ -128,6 +133,14 @@ def commit(where: str) -> int:
         return int(consumer.committed([TopicPartition("full", 0)], 10)[0].offset)
     finally:
         consumer.close()
+
+
+def use_up(disk: Path) -> None:
+    """Not a byte is left."""
+    number = len(list(disk.glob("rest-*")))
+    with (disk / f"rest-{number}").open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(512))
 
 
 def make_room(disk: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,55 @@ def test_no_room_for_a_new_log(small: Path) -> None:
     logs.on_deadline(NOW + 60_000)
     (small / "filler").unlink()
     assert logs.create("t", made, TOPIC_ID, NOW).append(batch(), NOW).base_offset == 0
+
+
+@pytest.mark.skipif(shutil.which("mount") is None, reason="needs mount")
+def test_a_start_on_a_disk_that_is_still_full(small: Path, tmp_path: Path) -> None:
+    """The full directory is offline and says why, the others serve; with room again nothing is missing."""
+    dirs = {"log_dirs": f"{small}/logs,{tmp_path}/roomy"}
+
+    def started() -> LogManager:
+        logs = manager(tmp_path, **dirs)
+        logs.topic_config = lambda topic: topic_config(segment_bytes=100_000, index_interval_bytes=2000)
+        logs.start(NOW)
+        return logs
+
+    logs = started()
+    made = [logs.create("t", partition, TOPIC_ID, NOW) for partition in (0, 1)]
+    (full,) = (log for log in made if log.directory.startswith(str(small)))
+    (other,) = (log for log in made if log is not full)
+    other.append(batch(), NOW)
+    acknowledged = 0
+    with suppress(ApiError):
+        while True:
+            full.append(batch(1, 3000, producer_id=1, epoch=0, sequence=acknowledged), NOW)
+            acknowledged += 1
+    use_up(small / "filler")
+    for directory in logs.directories:
+        directory.release()
+    logs = started()
+    assert [directory.online for directory in logs.directories] == [False, True]
+    assert "No space left on device" in str(logs.directories[0].error)
+    with pytest.raises(ApiError) as caught:
+        logs.get("t", full.partition)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert logs.get("t", other.partition).append(batch(), NOW).base_offset == 1
+    logs.shutdown(NOW)
+    (small / "filler").unlink()
+    subprocess.run(["mount", "-o", f"remount,size={2 * SIZE_KB}k", str(small)], check=True)
+    logs = started()
+    log = logs.get("t", full.partition)
+    assert log.log_end_offset == acknowledged
+    again = batch(1, 3000, producer_id=1, epoch=0, sequence=acknowledged)
+    assert log.append(again, NOW).base_offset == acknowledged
+    assert logs.get("t", other.partition).log_end_offset == 2
+
+
+def use_up(filler: Path) -> None:
+    """Not a byte is left."""
+    with filler.open("wb", buffering=0) as file:
+        while True:
+            try:
+                file.write(bytes(512))
+            except OSError:
+                return
