@@ -242,6 +242,7 @@ def compaction(run: Running, records: int, idle_records: int) -> Figures:
     return {
         "compaction_mb_s": dirty_bytes / spent / 1e6,
         "compaction_mb": max(memory) - idle_mb,
+        "compaction_peak_mb": max(memory),
         "compaction_p99_idle_ms": idle_p99,
         "compaction_p99_ms": during[0],
         "compaction_p99_ratio": during[0] / idle_p99,

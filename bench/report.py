@@ -85,6 +85,7 @@ METRICS: dict[str, tuple[str, list[Goal]]] = {
     "time_twin_ratio": ("small / small: noise", []),
     "compaction_mb_s": ("compaction, MB/s", [least(0.5, "kafka")]),
     "compaction_mb": ("memory that compaction adds, MB", [most(200)]),
+    "compaction_peak_mb": ("memory then, all processes, MB", []),
     "compaction_p99_idle_ms": ("one record in flight, p99 ms", []),
     "compaction_p99_ms": ("the same beside compaction, p99 ms", []),
     "compaction_p99_ratio": ("beside compaction / without", [most(2)]),
