@@ -5,7 +5,15 @@ from __future__ import annotations
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import NumericType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    DateType,
+    IntegralType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from pipeline.errors import SchemaError
 from pipeline.settings import Settings
@@ -14,6 +22,7 @@ CORRUPT = "_corrupt"
 REASON = "_reason"
 SOURCE_ID = "_source_id"  # topic/partition/offset
 ORIGIN = ["_topic", "_partition", "_offset"]
+ID_TYPES = (StringType, IntegralType, TimestampType, DateType)
 NOT_OF_SCHEMA = "not JSON of the schema"
 EMPTY = "empty value"
 
@@ -23,12 +32,12 @@ def event_schema(spark: SparkSession, settings: Settings) -> StructType:
         schema = spark.createDataFrame([], settings.schema).schema
     except (ParseException, AnalysisException) as error:
         raise SchemaError(f"schema is no list of columns as DDL: {str(error).strip().splitlines()[0]}") from error
-    _require(schema, settings.id_column, StringType, "id_column", "a STRING")
+    _require(schema, settings.id_column, ID_TYPES, "id_column", "a STRING, a whole number or a time")
     _require(schema, settings.time_column, TimestampType, "time_column", "a TIMESTAMP")
     return schema
 
 
-def _require(schema: StructType, column: str, kind: type, setting: str, words: str) -> None:
+def _require(schema: StructType, column: str, kind: type | tuple[type, ...], setting: str, words: str) -> None:
     found = {field.name: field.dataType for field in schema.fields}
     if column not in found:
         raise SchemaError(f"schema has no column {column}, which {setting} names; it has {', '.join(found)}")
@@ -79,7 +88,7 @@ def deduplicated(parsed: DataFrame, settings: Settings) -> DataFrame:
     """
     is_event = F.col(REASON).isNull()
     return (
-        parsed.withColumn("_id", F.when(is_event, F.col(settings.id_column)).otherwise(F.col(SOURCE_ID)))
+        parsed.withColumn("_id", F.when(is_event, F.col(settings.id_column).cast("string")).otherwise(F.col(SOURCE_ID)))
         .withColumn(settings.time_column, F.when(is_event, F.col(settings.time_column)))
         .withWatermark(settings.time_column, settings.watermark)
         .dropDuplicatesWithinWatermark(["_id"])

@@ -83,6 +83,8 @@ def _read_csv(context: Context) -> DataFrame:
     header = reader.csv(settings.input).columns
     types = {field.name: field.dataType for field in context.spark.createDataFrame([], settings.schema).schema.fields}
     typed = ", ".join(f"`{name}` {types[name].simpleString() if name in types else 'STRING'}" for name in header)
+    if settings.input_time_format:
+        reader = reader.option("timestampFormat", settings.input_time_format)
     return reader.schema(typed).csv(settings.input)
 
 

@@ -14,7 +14,10 @@ from pipeline.connector import connector_jars
 from pipeline.settings import Settings
 
 # For small jobs, which are mostly compilation: the quick compiler, and no code made per query.
-QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.sql.codegen.wholeStage": "false"}
+QUICK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+}
 CONNECTOR_GIVEN = ("spark.jars", "spark.jars.packages")
 # How checkpoints are written. Spark's usual way starts a process or two (chmod, readlink) for every file on a local
 # disk, tens of milliseconds of each batch; its other one, for object stores, can rely on a local rename just as well.
@@ -31,7 +34,7 @@ def build_session(settings: Settings, name: str) -> SparkSession:
         builder = builder.master(master)
     if settings.jars or not any(submitted.contains(key) for key in CONNECTOR_GIVEN):
         builder = builder.config("spark.jars", ",".join(connector_jars(settings.jars)))
-    for key, value in _defaults(settings, str(master)).items():
+    for key, value in defaults(settings, str(master)).items():
         if not submitted.contains(key):
             builder = builder.config(key, value)
     for key, value in settings.spark.items():
@@ -41,7 +44,7 @@ def build_session(settings: Settings, name: str) -> SparkSession:
     return session
 
 
-def _defaults(settings: Settings, master: str) -> dict[str, str]:
+def defaults(settings: Settings, master: str) -> dict[str, str]:
     everywhere = {
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.session.timeZone": "UTC",

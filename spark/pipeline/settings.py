@@ -69,7 +69,7 @@ class Settings:
 
     # What an event is
     schema: str = setting(EVENT_SCHEMA, "columns of an event as DDL", "ingest silver aggregate store replay")
-    id_column: str = setting("event_id", "tells events apart", "silver aggregate replay")
+    id_column: str = setting("event_id", "tells events apart: text, whole number or time", "silver aggregate replay")
     time_column: str = setting("event_time", "when an event happened", "silver aggregate store replay")
     key_column: str = setting("user_id", "key of the records", "ingest")
     group_column: str = setting("country", "windows are counted per value of this column", "aggregate")
@@ -96,6 +96,7 @@ class Settings:
     # Single jobs
     input: str = setting("", "a file or folder", "ingest")
     input_format: str = setting("", "none: by the file's ending", "ingest", choices=("", "jsonl", "csv", "parquet"))
+    input_time_format: str = setting("", "of a CSV file's times, such as yyyy/MM/dd; none: ISO 8601", "ingest")
     database: str = setting("", "sqlite:///PATH or postgresql://...; none: SQLite in data_dir", "store aggregate")
     table: str = setting("events", "where rows go", "store")
     offsets: str = setting(

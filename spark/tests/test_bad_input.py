@@ -84,7 +84,11 @@ def test_a_job_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--schema", "event_id STRING, event_time"], 5, "schema is no list of columns as DDL"),
         (["--schema", "event_id STRING"], 5, "schema has no column event_time, which time_column names"),
-        (["--schema", "event_id INT, event_time TIMESTAMP"], 5, "id_column event_id is int, and has to be a STRING"),
+        (
+            ["--schema", "event_id DOUBLE, event_time TIMESTAMP"],
+            5,
+            "id_column event_id is double, and has to be a STRING",
+        ),
         (
             ["--create-topics", "no", "--dead-letter-topic", "none"],
             4,

@@ -17,6 +17,7 @@ import pytest
 
 from pipeline import store
 from pipeline.connector import connector_jars
+from pipeline.session import QUICK
 from pipeline.settings import Settings
 
 pytestmark = pytest.mark.spark
@@ -31,9 +32,9 @@ def command(settings: Settings, trigger: str) -> list[str]:
         "bronze-topic": settings.bronze_topic, "offsets": settings.offsets,
         "max-offsets-per-trigger": str(settings.max_offsets_per_trigger),
         "master": "local[2]", "jars": ",".join(connector_jars()), "shuffle-partitions": "1",
-        "spark": "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
     }  # fmt: skip
-    return [sys.executable, "-m", "pipeline", "store", *(f"--{name}={value}" for name, value in options.items())]
+    given = [f"--{name}={value}" for name, value in options.items()]
+    return [sys.executable, "-m", "pipeline", "store", *given, *(f"--spark={key}={QUICK[key]}" for key in QUICK)]
 
 
 def start(settings: Settings, trigger: str = "available-now") -> "subprocess.Popen[bytes]":

@@ -12,7 +12,7 @@ from kafka.partitioner.default import murmur2
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipeline import ingest, topics
+from pipeline import aggregate, ingest, reference, report, topics
 from pipeline.errors import SchemaError, SettingsError
 from pipeline.generate import Generator
 from pipeline.kafka import Kafka
@@ -96,22 +96,30 @@ def test_keys_go_where_kafkas_own_producer_puts_them(
         assert {record.key(): record.partition() for record in context.kafka.read_all(topic)} == wanted
 
 
-def test_real_data_as_csv(make_settings: Any, make_context: Any) -> None:
+def test_real_data(make_settings: Any, make_context: Any) -> None:
+    """Four years of Seattle's weather, as CSV from the package vega_datasets; a day has nothing but its date as id."""
     package = find_spec("vega_datasets")
     assert package is not None
     assert package.submodule_search_locations is not None
     file = Path(package.submodule_search_locations[0]) / "_data" / "seattle-weather.csv"
     settings = make_settings(
-        input=str(file), key_column="weather", schema="date STRING, temp_max DOUBLE, temp_min DOUBLE, wind DOUBLE"
-    )
+        input=str(file), key_column="weather", schema="date TIMESTAMP, weather STRING, temp_max DOUBLE, wind DOUBLE",
+        id_column="date", time_column="date", group_column="weather", value_column="wind", window="28 days",
+        input_time_format="yyyy/MM/dd",
+    )  # fmt: skip
     assert ingest.run(make_context(settings))["written"] == 1461
-    found = {(r.key().decode(), e["date"]): e for r in records(settings) if (e := json.loads(r.value()))}
+    found = {(r.key().decode(), e["date"][:10]): e for r in records(settings) if (e := json.loads(r.value()))}
     with file.open() as rows:
         for row in csv.DictReader(rows):
-            event = found[row["weather"], row["date"]]
+            event = found[row["weather"], row["date"].replace("/", "-")]
             assert (event["temp_max"], event["wind"]) == (float(row["temp_max"]), float(row["wind"]))
             assert event["precipitation"] == row["precipitation"]  # the schema does not name it: text
     assert len(found) == 1461
+    done = aggregate.run(make_context(settings))
+    wanted = reference.expected(records(settings), done["batches_metrics"], settings)
+    assert len(wanted.accepted) == done["accepted"] == 1461
+    windows = reference.windows(wanted.accepted.values(), settings)
+    assert {row[:2]: row[2:] for row in report.read_windows(settings)} == windows
 
 
 def test_parquet(make_settings: Any, make_context: Any, tmp_path: Path, spark: SparkSession) -> None:
