@@ -108,7 +108,7 @@ class FetchSessionCache:
 
     def open(self, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, now: int) -> FetchSession | None:
         """A new session, or None where there is no room: the client then goes on with full fetches."""
-        if not partitions or not self._make_room(len(partitions), now):
+        if not self._make_room(len(partitions), now):
             return None
         session_id = self._new_id()
         while session_id in self._sessions or session_id == NO_SESSION:

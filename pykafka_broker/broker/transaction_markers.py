@@ -13,6 +13,7 @@ from pykafka_broker.broker.coordinator_log import hold_answer
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.log.partition_log import Origin
 from pykafka_broker.records.control import build_end_transaction_marker
+from pykafka_broker.records.header import set_max_timestamp
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
@@ -47,6 +48,8 @@ def write_marker(broker: Broker, topic: str, partition: int, outcome: Outcome, n
         coordinator_epoch=outcome.coordinator_epoch,
         timestamp=now,
     )
+    if log.config.message_timestamp_type == "LogAppendTime":
+        set_max_timestamp(batch, now, log_append_time=True)
     log.append(batch, now, origin=Origin.COORDINATOR, transaction_version=outcome.transaction_version)
     broker.purgatory.touch(log)
     hold_answer(broker, log, now)

@@ -130,7 +130,8 @@ class ClassicProtocol:
             effects.reply = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         members = [
-            MemberResponse(one.member_id, one.group_instance_id, self._leave_one(group, one)) for one in request.members
+            MemberResponse(one.member_id, one.group_instance_id, self._leave_one(group, one, effects))
+            for one in request.members
         ]
         if any(member.error_code == ErrorCode.NONE for member in members):
             if group.state in (STABLE, COMPLETING_REBALANCE):
@@ -139,7 +140,7 @@ class ClassicProtocol:
                 self.rebalance.complete_join_if_all_are_here(group, effects, now)
         effects.reply = LeaveGroupResponse(members=members)
 
-    def _leave_one(self, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
+    def _leave_one(self, group: ClassicGroup, identity: MemberIdentity, effects: Effects) -> ErrorCode:
         member_id, instance_id = identity.member_id, identity.group_instance_id
         if member_id == UNKNOWN_MEMBER:
             current = None if instance_id is None else group.static_members.get(instance_id)
@@ -152,6 +153,10 @@ class ClassicProtocol:
             except ApiError as error:
                 return error.code
         self._table.timers.cancel(TimerKey("classic-session", group.group_id, member_id))
+        member = group.members.get(member_id)
+        token = None if member is None else group.wait_for_join(member, None)
+        if token is not None:
+            effects.complete(token, refusal(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER))
         group.remove(member_id)
         return ErrorCode.NONE
 
