@@ -73,7 +73,7 @@ class PartitionReader:
 
     def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         log = self._log(wanted)
-        if wanted.current_leader_epoch != NO_LEADER_EPOCH:
+        if wanted.current_leader_epoch > NO_LEADER_EPOCH:
             check_leader_epoch(log, wanted.current_leader_epoch)
         upper = log.last_stable_offset if self._committed else log.high_watermark
         data = PartitionData(

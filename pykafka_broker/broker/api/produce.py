@@ -54,6 +54,14 @@ class RefusedByCoordinator(ApiError):
     """The log was not asked then."""
 
 
+class GapInSequence(ApiError):
+    """Found by the coordinator's side, since it knows whether the producer is new."""
+
+
+class NotInTransaction(RefusedByCoordinator, Explained):
+    """Why is told in this case alone."""
+
+
 @handles(ApiKey.PRODUCE)
 def produce(broker: Broker, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Parked | None:
     refused = _refused(request)
@@ -101,15 +109,20 @@ def _append(
     batch, header = read_batch(records, context.api_version)
     if request.acks not in _ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-    verified = False
+    verified, gap = False, None
     if header is not None and header.attributes & TRANSACTIONAL_BIT:
-        verified = _verified(broker, context, request, header, topic, partition)
+        try:
+            verified = _verified(broker, context, request, header, topic, partition)
+        except GapInSequence as error:  # the log's business, which has looked at the records before
+            gap = error
     if broker.is_internal(topic) and context.client_id != INTERNAL_TOPICS_CLIENT:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
     config = log.config
     if request.acks == -1 and config.min_insync_replicas > 1:
         broker.require_insync_replicas(topic, partition, config.min_insync_replicas)
     batch, header, log_append_time = check_batch(batch, header, config, context.now)
+    if gap is not None:
+        raise gap
     appended = log.append(batch, context.now, header=header, verified=verified)
     answer = PartitionProduceResponse(
         index=partition,
@@ -136,7 +149,10 @@ def _verified(
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS) from None
     except ApiError as error:
         if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            raise
+            raise GapInSequence(error.code, error.message) from None
+        if error.code is ErrorCode.INVALID_TXN_STATE:
+            text = error.message or f"{topic}-{partition} is not part of the producer's transaction"
+            raise NotInTransaction(error.code, text) from None
         raise RefusedByCoordinator(error.code, error.message) from None
 
 
