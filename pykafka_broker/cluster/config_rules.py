@@ -216,6 +216,9 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
             f"Invalid value {local} for configuration log.local.retention.ms: Value must not be more than "
             f"log.retention.ms property value: {retention}"
         )
+    for reporter in proposed["metric.reporters"] or ():
+        if not reporter.startswith("org.apache.kafka."):
+            raise _wrong(f"Class {reporter} of configuration metric.reporters could not be found")
     for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
         if not entry.rpartition(":")[2].strip().isdigit() or ":" not in entry:
             raise _wrong(f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry}")

@@ -1,7 +1,7 @@
 """DescribeAcls, CreateAcls and DeleteAcls v0-v3.
 
 Behaviour: no authorizer is configured, so each of them answers SECURITY_DISABLED, as a broker of Kafka does. A type, a
-pattern, an operation or a permission that Kafka does not know closes the connection, as there.
+pattern, an operation or a permission that calls itself unknown closes the connection, as there.
 Versions: 1 patterns by prefix (KIP-290), 3 users as resources (KIP-373); they make no difference to the answer.
 """
 
@@ -24,8 +24,7 @@ from pykafka_broker.protocol.messages.describe_acls_response import DescribeAcls
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
 
-# The numbers that stand for something; 0 is "unknown" in each.
-_RESOURCE_TYPES, _PATTERNS, _OPERATIONS, _PERMISSIONS = range(1, 8), range(1, 5), range(1, 16), range(1, 4)
+_UNKNOWN = 0  # in each of the four; Kafka lets numbers pass that stand for nothing
 _DISABLED = "No Authorizer is configured."
 
 
@@ -58,10 +57,5 @@ def _check_filter(wanted: DescribeAclsRequest | DeleteAclsFilter) -> None:
 
 
 def _check_known(resource_type: int, pattern: int, operation: int, permission: int) -> None:
-    if (
-        resource_type not in _RESOURCE_TYPES
-        or pattern not in _PATTERNS
-        or operation not in _OPERATIONS
-        or permission not in _PERMISSIONS
-    ):
+    if _UNKNOWN in (resource_type, pattern, operation, permission):
         raise FrameError("an ACL with a type, pattern, operation or permission that is unknown")
