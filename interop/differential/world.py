@@ -95,6 +95,8 @@ class World:
             return plain_batches(value, self)
         if isinstance(value, Fields):
             return {s: self.plain(getattr(value, s), s) for s in type(value).__match_args__ if s not in LEFT_OUT}
+        if field == "responses" and value and hasattr(value[0], "partitions"):
+            value = merged(value)
         if isinstance(value, list | tuple):
             items = [self.plain(item, field) for item in value if not self._is_others(item)]
             return items if field in IN_ORDER else sorted(items, key=repr)
@@ -144,3 +146,12 @@ class World:
             if kind == "topic_id":
                 text = text.replace(base64.urlsafe_b64encode(known).decode().rstrip("="), name)
         return text
+
+
+def merged(responses: list[Any]) -> list[Any]:
+    """Fetch: Kafka names a topic again whenever another's partitions came between."""
+    found: dict[Any, Any] = {}
+    for one in responses:
+        known = found.setdefault((one.topic, bytes(one.topic_id)), type(one)(one.topic, one.topic_id))
+        known.partitions += one.partitions
+    return list(found.values())

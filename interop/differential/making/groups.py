@@ -200,7 +200,7 @@ def consumer_heartbeat(maker: Maker) -> list[Step]:
         "member_id": maker.mostly(consumer_member(name), "", share=0.97) if version else consumer_member(name),
         "member_epoch": epoch,
     }
-    if maker.mostly(name == "o", name != "o", share=0.97):
+    if name == "o":
         fields["instance_id"] = "§" + name
     if joining or maker.often(0.2):
         fields["rebalance_timeout_ms"] = maker.mostly(60_000, -1, 0, share=0.95)

@@ -37,7 +37,7 @@ def commit(maker: Maker) -> list[Step]:
     name = maker.topic()
     topic: dict[str, Any] = {"name": name, "topic_id": of("topic_id " + name.removeprefix("§"))}
     topic["partitions"] = [partition] * maker.mostly(1, 2, share=0.97)
-    fields: dict[str, Any] = {"group_id": group(maker), "topics": [topic] * maker.mostly(1, 0, 2, share=0.96)}
+    fields: dict[str, Any] = {"group_id": group(maker), "topics": [topic] * maker.mostly(1, 0, share=0.97)}
     if version >= 1:
         fields["generation_id_or_member_epoch"] = member.get("generation", -1)
         fields["member_id"] = member.get("member_id", "")
