@@ -240,8 +240,11 @@ class TransactionHost:
         held = state_log.high_watermark < state_log.log_end_offset
         for key_value in effects.records:
             coordinator.replay(key_value.key, key_value.value)
+            name = decode_key(key_value.key) or ""
             if held:
-                self._unsynced[decode_key(key_value.key) or ""] = state_log, state_log.log_end_offset
+                self._unsynced[name] = state_log, state_log.log_end_offset
+            else:
+                self._unsynced.pop(name, None)
 
     def _write_markers(self, partition: int, coordinator: TransactionCoordinator, now: int) -> None:
         """End the transactions whose outcome is known."""

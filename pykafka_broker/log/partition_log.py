@@ -371,7 +371,12 @@ class PartitionLog:
 
     def aborted_transactions(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that have records in [first_offset, upper_offset) (KIP-98)."""
-        return reading.aborted_transactions(self, first_offset, upper_offset)
+        try:
+            return reading.aborted_transactions(self, first_offset, upper_offset)
+        except OSError as error:
+            raise self.storage_error(error) from error
+        except DamagedLog as damage:
+            raise self.unreadable(damage) from damage
 
     def unreadable(self, damage: DamagedLog) -> ApiError:
         """What a request is told that came upon damage; the rest of the log is served on."""

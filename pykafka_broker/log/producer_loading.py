@@ -12,6 +12,7 @@ from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.producer_snapshot import SUFFIX, CorruptSnapshot, read_snapshot, snapshot_name
 from pykafka_broker.log.producer_state import ProducerEntry, ProducerState
 from pykafka_broker.log.scan import ScannedBatch, scan
+from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.records.control import read_end_transaction_marker
@@ -62,6 +63,25 @@ def replay_producers(producers: ProducerState, segments: Segments, start: int, e
                 return
             if batch.header.base_offset >= start:
                 replay_batch(producers, batch)
+
+
+def rebuild_transactions(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> None:
+    """The transaction index of one segment anew, from what was open where it begins and its batches."""
+    producers = ProducerState(directory)
+    start = segments.first.base_offset
+    for offset in reversed(snapshot_offsets(fs.list_directory(directory))):
+        if offset <= segment.base_offset:
+            with contextlib.suppress(CorruptSnapshot):
+                producers.restore(read_snapshot(fs, f"{directory}/{snapshot_name(offset)}"))
+                start = offset
+                break
+    replay_producers(producers, segments, start, segment.base_offset)
+    found = []
+    for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
+        aborted = replay_batch(producers, batch)
+        if aborted is not None:
+            found.append(aborted)
+    segment.transactions.replace(found)
 
 
 def replay_batch(producers: ProducerState, batch: ScannedBatch) -> AbortedTransaction | None:

@@ -5,13 +5,18 @@ Rule: a read gives whole batches of one segment, by their place in the file. It 
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log.files import FileSlice
-from pykafka_broker.log.transaction_index import AbortedTransaction
+from pykafka_broker.log.producer_loading import rebuild_transactions
+from pykafka_broker.log.transaction_index import AbortedTransaction, CorruptTransactionIndex
 
 if TYPE_CHECKING:
     from pykafka_broker.log.partition_log import PartitionLog
+
+
+logger = logging.getLogger(__name__)
 
 
 class LogRead:
@@ -53,7 +58,12 @@ def aborted_transactions(log: PartitionLog, first_offset: int, upper_offset: int
     """Those that have records in [first_offset, upper_offset)."""
     found: list[AbortedTransaction] = []
     for segment in log.segments.starting_from(first_offset):
-        here, complete = segment.transactions.collect(first_offset, upper_offset)
+        try:
+            here, complete = segment.transactions.collect(first_offset, upper_offset)
+        except CorruptTransactionIndex as error:
+            logger.warning("Rebuilding a transaction index: %s", error)
+            rebuild_transactions(log.files.fs, log.directory, log.segments, segment)
+            here, complete = segment.transactions.collect(first_offset, upper_offset)
         found += here
         if complete:
             break

@@ -2,7 +2,7 @@
 
 Rule: one entry for each transaction whose ABORT marker lies in this segment, in the order of the markers. A reader of
 committed data asks for those that touch what it was given; `last_stable_offset` of an entry says from where on the
-search may stop.
+search may stop. A file whose entries can't be those of its segment is not believed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
+class CorruptTransactionIndex(ValueError):
+    """The file is not what it should be."""
+
+
 class TransactionIndex:
     __slots__ = ("_entries", "_ragged", "file")
 
@@ -41,11 +45,26 @@ class TransactionIndex:
         size = self.file.size()
         if not size:
             return []
-        data = self.file.handle().read_at(size - size % _ENTRY.size, 0)
+        data = self.file.handle().read_at(size, 0)
+        if size % _ENTRY.size:
+            raise CorruptTransactionIndex(f"{self.file.path} has {size} bytes, which are no whole entries")
         rows = list(_ENTRY.iter_unpack(data))
         if any(row[0] != _VERSION for row in rows):
-            raise ValueError(f"unknown version in {self.file.path}")
-        return [AbortedTransaction(*row[1:]) for row in rows]
+            raise CorruptTransactionIndex(f"unknown version in {self.file.path}")
+        entries = [AbortedTransaction(*row[1:]) for row in rows]
+        before = int(self.file.path.rpartition("/")[2][:20]) - 1
+        for entry in entries:
+            if not before < entry.last_offset >= entry.first_offset:
+                raise CorruptTransactionIndex(f"{self.file.path} can't have {entry}")
+            before = entry.last_offset
+        return entries
+
+    def replace(self, entries: list[AbortedTransaction]) -> None:
+        """Make the file anew."""
+        handle = self.file.create()
+        handle.truncate(0)
+        handle.write_at(b"".join(_ENTRY.pack(_VERSION, *entry) for entry in entries), 0)
+        self._entries = entries
 
     def append(self, transaction: AbortedTransaction) -> None:
         self.complete()

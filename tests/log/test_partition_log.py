@@ -452,3 +452,24 @@ def test_a_transaction_that_ended_before_the_log_was_loaded_is_stable(tmp_path: 
     offsets = Offsets(0, 3)
     again = load_log(FileCache(log.files.fs), log.directory, "t", 0, log.config, offsets, NOW, Listener())
     assert again.last_stable_offset == again.high_watermark == 3
+
+
+@pytest.mark.parametrize("content", [b"\xff" * 77, bytes(4096), bytes(34), b"\0" * 33])
+def test_a_damaged_transaction_index_is_made_anew(tmp_path: Path, content: bytes) -> None:
+    """Also in a log that was shut down cleanly, where nothing is recovered."""
+    log = new_log(tmp_path, segment_bytes=600)
+    for turn in range(6):
+        for producer_id in (1, 2):
+            transactional = batch(1, 50, producer_id=producer_id, epoch=0, transactional=True)
+            log.append(transactional, NOW, origin=Origin.COORDINATOR)
+        for producer_id in (1, 2):
+            log.append(marker(producer_id, 0, commit=turn % 3 == 0), NOW, origin=Origin.COORDINATOR)
+    expected = log.aborted_transactions(0, log.log_end_offset)
+    assert len(expected) == 8
+    log = reopen(log)
+    log.close()
+    for file in (tmp_path / "t-0").glob("*.txnindex"):
+        file.write_bytes(content)
+    log = reopen(log)
+    assert log.aborted_transactions(0, log.log_end_offset) == expected
+    assert reopen(log).aborted_transactions(0, log.log_end_offset) == expected
