@@ -23,6 +23,8 @@ from pykafka_broker.log.producer_snapshot import snapshot_name
 
 Waiter = Callable[[OSError | None], None]
 
+_RETRY_MS = 1000
+
 
 class FlushJob:
     """Syncs one log up to where it ends now; `closed`: with all that a clean shutdown promises."""
@@ -212,3 +214,36 @@ class Flusher:
         for one in waiting:
             # a partition that has moved to another directory was synced there
             one.waiter(error if one.offset > log.recovery_point else None)
+
+
+class Flushers:
+    """Those of all logs of a manager."""
+
+    def __init__(self, submit: Submit) -> None:
+        self._submit = submit
+        self._flushers: dict[tuple[str, int], Flusher] = {}
+        self._retry_at: int | None = None  # then what was held up by a passing trouble is synced
+
+    def of(self, log: PartitionLog) -> Flusher:
+        key = log.topic, log.partition
+        flusher = self._flushers.get(key)
+        if flusher is None or flusher.log is not log:
+            flusher = self._flushers[key] = Flusher(log, self._submit)
+        return flusher
+
+    def forget(self, key: tuple[str, int]) -> None:
+        self._flushers.pop(key, None)
+
+    def retry(self, now: int) -> None:
+        """There was no descriptor, or no room: what waits for a sync and has nobody who asks for it is tried again."""
+        self._retry_at = now + _RETRY_MS
+
+    def next_deadline(self) -> int | None:
+        return self._retry_at
+
+    def on_deadline(self, now: int) -> None:
+        if self._retry_at is not None and self._retry_at <= now:
+            self._retry_at = None
+            for flusher in list(self._flushers.values()):
+                if flusher.log.overdue:
+                    flusher.hold(now)

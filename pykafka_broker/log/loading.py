@@ -15,7 +15,8 @@ from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.partition_log import LogListener, PartitionLog
+from pykafka_broker.log.listener import LogListener
+from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_loading import restore_producers
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import scan

@@ -21,7 +21,7 @@ from pykafka_broker.log.checkpoints import PARTITION_METADATA, RECOVERY_POINTS, 
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import PASSING, FileSystem
-from pykafka_broker.log.flush import DirectorySyncJob, Flusher, Waiter, close_log
+from pykafka_broker.log.flush import DirectorySyncJob, Flushers, Waiter, close_log
 from pykafka_broker.log.fresh_folders import FreshFolders
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.loading import ZERO_ID, create_log, load_log
@@ -51,7 +51,6 @@ _Item = TypeVar("_Item")
 _CLOSING_THREADS = 16  # they wait for the disk, which syncs many files in little more time than one
 METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
 _OPEN_FILES = 4096
-_RETRY_MS = 1000
 
 
 def _open_files() -> int:
@@ -88,14 +87,13 @@ class LogManager:
         self.on_moved: Callable[[TopicPartition], None] | None = None  # a partition is in another directory now
         self.placement = Placement(self.directories)
         self._where = self.placement.where
-        self._flushers: dict[TopicPartition, Flusher] = {}
+        self._flushers = Flushers(lambda job: self.submit(job))
         self._fresh = FreshFolders(fs, lambda job: self.submit(job), self.path_failed)
         self._remover = Remover(fs, submit, self._removal_failed)
         self._upkeep = Upkeep(self)
         self.cleaner = Cleaner(self)
         self.moves = Moves(self)
         self.now = 0
-        self._retry_at: int | None = None  # then what was held up by a passing trouble is synced
 
     # -- life
 
@@ -330,7 +328,7 @@ class LogManager:
         self.moves.cancel(key)
         directory = self.placement.take(key)
         log = self.loaded.pop(key, None)
-        self._flushers.pop(key, None)
+        self._flushers.forget(key)
         for holder in self.placement.withheld.pop(key, ()):
             self.placement.put(key, holder)
             self.delete(topic, partition, now)
@@ -378,20 +376,20 @@ class LogManager:
             return  # moved meanwhile
         self.directory_failed(self._where[key], error)
         if error.errno in PASSING:
-            self._retry_at = self.now + _RETRY_MS
+            self._flushers.retry(self.now)
 
     def rolled(self, log: PartitionLog) -> None:
         self.flush(log, self.now)
 
     def must_sync(self, log: PartitionLog) -> None:
-        self._flusher(log).hold(self.now)
+        self._flushers.of(log).hold(self.now)
 
     def committed(self, log: PartitionLog) -> None:
         if self.on_committed is not None:
             self.on_committed(log)
 
     def truncating(self, log: PartitionLog, offset: int) -> None:
-        self._flusher(log).truncated(offset)
+        self._flushers.of(log).truncated(offset)
         if offset <= log.recovery_point:
             directory = self._where[log.topic, log.partition]
             self.checkpoints.now(directory.file(RECOVERY_POINTS), self._upkeep.recovery_points(directory))
@@ -403,30 +401,16 @@ class LogManager:
 
     def flush(self, log: PartitionLog, now: int, waiter: Waiter | None = None) -> None:
         """Sync what is in the log by now, off the event loop; `waiter` hears of the end."""
-        self._flusher(log).request(now, waiter)
+        self._flushers.of(log).request(now, waiter)
 
     def when_committed(self, log: PartitionLog, offset: int, now: int, waiter: Waiter) -> None:
         """`waiter` hears when the high watermark is at `offset`, at once if it is; or that it will not get there."""
         if log.high_watermark >= offset:
             waiter(None)
         elif self.loaded.get((log.topic, log.partition)) is log:
-            self._flusher(log).when_committed(offset, now, waiter)
+            self._flushers.of(log).when_committed(offset, now, waiter)
         else:
             waiter(OSError(errno.EIO, f"{log.topic}-{log.partition} is not served here any more"))
-
-    def _flusher(self, log: PartitionLog) -> Flusher:
-        key = log.topic, log.partition
-        flusher = self._flushers.get(key)
-        if flusher is None or flusher.log is not log:
-            flusher = self._flushers[key] = Flusher(log, self.submit)
-        return flusher
-
-    def _sync_held(self) -> None:
-        """What `flush.messages` holds up and nobody syncs, because it had failed."""
-        self._retry_at = None
-        for log in list(self.loaded.values()):
-            if log.overdue:
-                self.must_sync(log)
 
     # -- failure
 
@@ -453,21 +437,20 @@ class LogManager:
         logger.error("Log directory %s is offline with %d partitions: %s", directory.path, len(lost), error)
         for partition in lost:
             self.loaded.pop(partition, None)
-            self._flushers.pop(partition, None)
+            self._flushers.forget(partition)
         if self.on_offline is not None:
             self.on_offline(directory, lost)
 
     # -- time
 
     def next_deadline(self) -> int | None:
-        cleaner = self.cleaner.next_deadline()
-        deadlines = (self._upkeep.next_deadline(), self._remover.next_deadline(), cleaner, self._retry_at)
+        cleaner, flushers = self.cleaner.next_deadline(), self._flushers.next_deadline()
+        deadlines = (self._upkeep.next_deadline(), self._remover.next_deadline(), cleaner, flushers)
         return min([due for due in deadlines if due is not None], default=None)
 
     def on_deadline(self, now: int) -> None:
         self.now = now
-        if self._retry_at is not None and self._retry_at <= now:
-            self._sync_held()
+        self._flushers.on_deadline(now)
         self._upkeep.on_deadline(now)
         self._remover.on_deadline(now)
         self.cleaner.on_deadline(now)

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import struct
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
@@ -20,6 +20,7 @@ from pykafka_broker.log import reading, timestamps, trimming
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
+from pykafka_broker.log.listener import LogListener
 from pykafka_broker.log.producer_loading import restore_producers
 from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
 from pykafka_broker.log.producer_state import BatchMetadata, ProducerEntry, ProducerState
@@ -56,28 +57,6 @@ class AppendInfo(NamedTuple):
     max_timestamp: int
     log_start_offset: int
     duplicate: bool = False
-
-
-class LogListener(Protocol):
-    """Whoever keeps the logs of a directory."""
-
-    def storage_failed(self, log: PartitionLog, error: OSError) -> None:
-        """The disk refused a read or a write."""
-
-    def rolled(self, log: PartitionLog) -> None:
-        """A segment is complete and can be synced."""
-
-    def must_sync(self, log: PartitionLog) -> None:
-        """There is more unsynced than `flush.messages` allows: the high watermark stands still until it is synced."""
-
-    def committed(self, log: PartitionLog) -> None:
-        """The high watermark has moved after all."""
-
-    def truncating(self, log: PartitionLog, offset: int) -> None:
-        """The log will end at `offset`. If that is its `recovery_point` now, it must be so on disk as well."""
-
-    def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
-        """These segments are renamed; their files are to be removed later."""
 
 
 class PartitionLog:
