@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.api.encoded_reply import ReplyCache
@@ -104,7 +105,8 @@ class MetadataPublisher:
 
     def commit(self, records: Sequence[ApiMessageAndVersion], now: int) -> MetadataDelta:
         """Append `records` as one batch, apply them, and act on what they changed; they are synced beside the event
-        loop. If the disk refuses them nothing has changed and the error is raised."""
+        loop, and the request that brings them is answered after that. If the disk refuses them nothing has changed and
+        the error is raised."""
         self.now = now
         delta = MetadataDelta()
         if not records:
@@ -113,6 +115,7 @@ class MetadataPublisher:
         try:
             self.log.append(records, now)
             self.broker.logs.flush(self.log.log, now)
+            self.broker.purgatory.commits.append(partial(self.broker.logs.flush, self.log.log, now))
             self.log.apply([record.message for record in records], self.image, delta)
             self._follow(delta, now)
         finally:

@@ -42,6 +42,23 @@ _CLIENT_ID_LENGTH = Struct(">h")
 _SIZE_AND_CORRELATION = Struct(">ii")
 _TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 _HANDLERS: dict[int, Handler] = {}
+_NOT_OF_COORDINATORS = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.ELECT_LEADERS,
+    }
+)
 
 
 def handles(api_key: ApiKey) -> Callable[[Handler], Handler]:
@@ -243,9 +260,8 @@ def _failure(endpoint: Endpoint, context: RequestContext, request: Any, error: E
 
 
 def _refused_by_disk(endpoint: Endpoint, context: RequestContext, request: Any) -> Any:
-    """The answer where a coordinator's log, or the partition's own, could not be synced."""
-    produces = endpoint.api_key is ApiKey.PRODUCE
-    code = ErrorCode.KAFKA_STORAGE_ERROR if produces else ErrorCode.NOT_COORDINATOR
+    """The answer where what it rests on could not be synced: a coordinator's log, the metadata, or a partition."""
+    code = ErrorCode.KAFKA_STORAGE_ERROR if endpoint.api_key in _NOT_OF_COORDINATORS else ErrorCode.NOT_COORDINATOR
     try:
         return _failure(endpoint, context, request, ApiError(code))
     except FrameError as refused:

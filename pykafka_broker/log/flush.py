@@ -145,24 +145,29 @@ class _Waiting(NamedTuple):
 class Flusher:
     """The syncs of one log, and who waits for them."""
 
-    __slots__ = ("_again", "_committing", "_running", "_submit", "_syncing", "log")
+    __slots__ = ("_again", "_committing", "_running", "_submit", "_syncing", "_target", "log")
 
     def __init__(self, log: PartitionLog, submit: Submit) -> None:
         self.log = log
         self._submit = submit
         self._running = False
-        self._again = False  # something was asked for that the running sync may not have in it
+        self._target = 0  # where the log ended when the running sync was begun
+        self._again = False  # something was asked for that it does not have in it
         self._syncing: list[_Waiting] = []
         self._committing: list[_Waiting] = []  # for the high watermark
 
     def request(self, now: int, waiter: Waiter | None = None) -> None:
         """Sync what is in the log by now; `waiter` hears when that is done, or that it failed."""
+        log = self.log
         if waiter is not None:
-            self._syncing.append(_Waiting(self.log.log_end_offset, waiter))
-        if self._running:
-            self._again = True
-        else:
+            if log.recovery_point >= log.log_end_offset:
+                waiter(None)
+                return
+            self._syncing.append(_Waiting(log.log_end_offset, waiter))
+        if not self._running:
             self._start(now)
+        elif log.log_end_offset > self._target or log.unsynced_segments:
+            self._again = True
 
     def hold(self, now: int) -> None:
         """More is unsynced than may be: see to it that it is synced."""
@@ -184,7 +189,7 @@ class Flusher:
             self._start(now)
 
     def _start(self, now: int) -> None:
-        self._running, self._again = True, False
+        self._running, self._again, self._target = True, False, self.log.log_end_offset
         try:
             job = FlushJob(self, now)
         except OSError as error:

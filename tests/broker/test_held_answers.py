@@ -66,7 +66,8 @@ class SyncedBroker(RealBroker):
 def node(tmp_path: Path) -> SyncedBroker:
     node = SyncedBroker(tmp_path, **{"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"})
     node.broker.metadata.create_missing_topics([CONSUMER_OFFSETS, TRANSACTION_STATE], NOW)
-    node.call(CreateTopicsRequest([CreatableTopic("t", 2, 1)], 1000), 7)
+    node.sync()
+    node.asked(CreateTopicsRequest([CreatableTopic("t", 2, 1)], 1000), 7)
     node.sync()
     return node
 
@@ -130,3 +131,16 @@ def test_the_connection_may_go_meanwhile(node: SyncedBroker) -> None:
     node.sync()
     fetched = node.call(OffsetFetchRequest("g", None), 7)
     assert fetched.topics[0].partitions[0].committed_offset == 5
+
+
+def test_a_topic_is_told_of_after_the_sync_of_the_metadata(node: SyncedBroker) -> None:
+    creating = node.asked(CreateTopicsRequest([CreatableTopic("u", 1, 1)], 1000), 7)
+    assert len(node.jobs) < 4  # one sync of the metadata, and what is done for the new folder
+    node.sync()
+    assert creating.reply.topics[0].error_code == ErrorCode.NONE
+
+
+def test_a_topic_whose_metadata_can_not_be_synced_is_refused(node: SyncedBroker) -> None:
+    creating = node.asked(CreateTopicsRequest([CreatableTopic("u", 1, 1)], 1000), 7)
+    node.sync(OSError(5, "Input/output error"))
+    assert creating.reply.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
