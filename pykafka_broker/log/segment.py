@@ -120,9 +120,7 @@ class LogSegment:
             with contextlib.suppress(OSError):
                 self._cut_edge()
             raise
-        indexed = self.offset_index.count
-        self.index(len(batch), last_offset, timestamp, config.index_interval_bytes)
-        if self.offset_index.count != indexed:
+        if self.index(len(batch), last_offset, timestamp, config.index_interval_bytes):
             self.note_index_size(config)
 
     def preallocate(self, size: int) -> None:
@@ -135,8 +133,8 @@ class LogSegment:
         self.log.handle().truncate(self.size)
         self._ragged = False
 
-    def index(self, size: int, last_offset: int, timestamp: int, interval_bytes: int) -> None:
-        """Take account of the batch that now stands at the end."""
+    def index(self, size: int, last_offset: int, timestamp: int, interval_bytes: int) -> bool:
+        """Take account of the batch that now stands at the end; whether it has got an entry of its own."""
         position = self.size
         greatest = self._max_timestamp
         if greatest is None:
@@ -144,13 +142,15 @@ class LogSegment:
         if timestamp > greatest:
             self._max_timestamp = timestamp
             self._max_timestamp_offset = last_offset
-        if self._bytes_since_index > interval_bytes:
+        has_entry = self._bytes_since_index > interval_bytes
+        if has_entry:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
             self._bytes_since_index = 0
         self._bytes_since_index += size
         self._sealed = False
         self.size = position + size
+        return has_entry
 
     def note_index_size(self, config: TopicConfig) -> None:
         limit = config.segment_index_bytes

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SMALL_SLICE_BYTES = 32 << 10  # below this a copy through user space is cheaper than a call of its own
 _MOST_PIECES = 512  # below IOV_MAX
 
 
@@ -216,16 +215,9 @@ class Connection:
         if hasattr(out[0], "fileno"):
             return self._send_file(out[0])
         gathered: list[Any] = []
-        flags = 0
-        while out and len(gathered) < _MOST_PIECES:
-            piece = out[0]
-            if hasattr(piece, "fileno"):
-                if len(piece) > SMALL_SLICE_BYTES:
-                    flags = socket.MSG_MORE
-                    break
-                piece = piece.read()
-            gathered.append(piece)
-            out.popleft()
+        while out and len(gathered) < _MOST_PIECES and not hasattr(out[0], "fileno"):
+            gathered.append(out.popleft())
+        flags = socket.MSG_MORE if out else 0
         return self._send_bytes(gathered[0] if len(gathered) == 1 else b"".join(gathered), flags)
 
     def _send_bytes(self, data: Any, flags: int = 0) -> bool:

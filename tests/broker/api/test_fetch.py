@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from pykafka_broker.broker.api.fetch import fetch
 from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.log.files import FileSlice
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -93,6 +95,26 @@ def test_the_first_batch_comes_whole_above_every_limit_and_only_the_first(broker
     found = parts(answer(broker, asked({0: 0, 1: 0}, max_bytes=10, partition_max_bytes=10)))
     assert values(found[0]) == [b"x" * 500]
     assert values(found[1]) == []
+
+
+def test_what_is_short_is_in_the_answer_and_what_is_long_stays_in_its_file(broker: LightBroker) -> None:
+    broker.add("t", 2)
+    for partition, size in enumerate((100, 40_000)):
+        broker.partition_log("t", partition).append(batch(b"x" * size), broker.now)
+    found = parts(answer(broker, asked({0: 0, 1: 0})))
+    assert isinstance(found[0].records, bytes)
+    assert isinstance(found[1].records, FileSlice)
+
+
+def test_a_disk_that_fails_while_an_answer_is_made(broker: LightBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: FileSlice) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    broker.add("t")
+    broker.partition_log("t", 0).append(batch(b"x"), broker.now)
+    monkeypatch.setattr(FileSlice, "read", failing)
+    data = parts(answer(broker, asked({0: 0})))[0]
+    assert (data.error_code, data.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
 
 
 def test_the_total_limit_is_shared(broker: LightBroker) -> None:
