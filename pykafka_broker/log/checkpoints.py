@@ -22,6 +22,8 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 MOVED = ".complete"  # in the folder of a partition that is being moved: nothing is missing
 
+METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
+
 _VERSION = "0"
 
 

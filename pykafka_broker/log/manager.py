@@ -17,7 +17,13 @@ from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoint_writer import CheckpointWriter
-from pykafka_broker.log.checkpoints import PARTITION_METADATA, RECOVERY_POINTS, id_text, write_partition_metadata
+from pykafka_broker.log.checkpoints import (
+    METADATA_TOPIC_ID,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    id_text,
+    write_partition_metadata,
+)
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import PASSING, FileSystem
@@ -49,7 +55,6 @@ logger = logging.getLogger(__name__)
 _Item = TypeVar("_Item")
 
 _CLOSING_THREADS = 16  # they wait for the disk, which syncs many files in little more time than one
-METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
 _OPEN_FILES = 4096
 
 
@@ -104,8 +109,9 @@ class LogManager:
             directory = LogDirectory(self.fs, path)
             self.directories.append(directory)
             self._attempt(directory, directory.take)
-        found = [directory.read_cluster_id() for directory in self._online()]
-        self.cluster_id = next(filter(None, found), "") or id_text(self.new_uuid())
+        for directory in self._online():
+            self._attempt(directory, self._learn_cluster_id, directory)
+        self.cluster_id = self.cluster_id or id_text(self.new_uuid())
         for step in (self._identify, self._open, self._settle_moves, self._recover):
             for directory in self._online():
                 self._attempt(directory, step, directory, now)
@@ -114,6 +120,9 @@ class LogManager:
             raise LogDirectoryError(f"None of the log directories can be used: {reasons}")
         self._upkeep.start(now)
         self.cleaner.start(now)
+
+    def _learn_cluster_id(self, directory: LogDirectory) -> None:
+        self.cluster_id = self.cluster_id or directory.read_cluster_id()
 
     def _identify(self, directory: LogDirectory, now: int) -> None:
         directory.identify(self.config.node, self.cluster_id, self.new_uuid)

@@ -134,7 +134,7 @@ class FolderRecovery:
                 self._learn(segment, batch)
                 end = header.next_offset
         except DamagedLog as damage:
-            if end < self._offsets.recovery_point:
+            if end < self._offsets.recovery_point or damage.old_format:
                 raise
             self._cut_bytes += size - segment.size
             logger.warning("Cut %d bytes at the end of %s: %s", size - segment.size, segment.log.path, damage.reason)

@@ -6,24 +6,29 @@ where that fails ends the scan with `DamagedLog`, which says how far the file is
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from pykafka_broker.log.filesystem import FileHandle
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, check_crc, read_header
+from pykafka_broker.records.message_set import ENTRY_OVERHEAD, iter_entries
 
 _PIECE_BYTES = 1 << 20
+_OLD_HEAD = struct.Struct(">qiIb")  # offset, size, CRC and magic of formats 0 and 1
 
 
 class DamagedLog(ValueError):
-    """A batch is not what it should be; everything before `position` is sound."""
+    """A batch is not what it should be; everything before `position` is sound. With an `old_format` it is a sound
+    message of format 0 or 1, as releases before 0.11 wrote them, and nothing that may be cut off."""
 
-    def __init__(self, path: str, position: int, reason: str) -> None:
+    def __init__(self, path: str, position: int, reason: str, *, old_format: bool = False) -> None:
         super().__init__(f"{path} is damaged at byte {position}: {reason}")
         self.path = path
         self.position = position
         self.reason = reason
+        self.old_format = old_format
 
 
 class ScannedBatch(NamedTuple):
@@ -51,6 +56,23 @@ def scan(handle: FileHandle, path: str, position: int, end: int, *, verify: bool
             if verify:
                 check_crc(piece, header, at)
         except CorruptBatch as error:
+            if _is_old_message(handle, position, end):
+                reason = "messages of format 0 or 1 are not served: read and write them again with Kafka 3.9 or older"
+                raise DamagedLog(path, position, reason, old_format=True) from error
             raise DamagedLog(path, position, str(error)) from error
         yield ScannedBatch(position, header, piece[at : at + size])
         position += size
+
+
+def _is_old_message(handle: FileHandle, position: int, end: int) -> bool:
+    """Whether a message of format 0 or 1 stands there, by its own CRC."""
+    head = handle.read_at(_OLD_HEAD.size, position)
+    if len(head) < _OLD_HEAD.size:
+        return False
+    _, size, _, magic = _OLD_HEAD.unpack(head)
+    if magic not in (0, 1) or not 0 < size <= end - position - ENTRY_OVERHEAD:
+        return False
+    try:
+        return any(True for _ in iter_entries(handle.read_at(ENTRY_OVERHEAD + size, position)))
+    except CorruptBatch:
+        return False

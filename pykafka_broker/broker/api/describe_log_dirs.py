@@ -7,11 +7,13 @@ an empty list none. Versions: 3 an error of the whole, 4 total and usable bytes,
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.errors import ApiError
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -25,6 +27,8 @@ from pykafka_broker.protocol.messages.describe_log_dirs_response import (
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
 
 TopicPartition = tuple[str, int]
 
@@ -60,8 +64,12 @@ def _directory(
         return result
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for topic, partition in partitions:
-        log = broker.logs.get(topic, partition)
-        topics.setdefault(topic, []).append(DescribeLogDirsPartition(partition, log.size_bytes, 0, False))
+        try:
+            size = broker.logs.get(topic, partition).size_bytes
+        except ApiError as error:  # damaged: the others are told all the same
+            logger.warning("The size of %s-%d is not known: %s", topic, partition, error)
+            continue
+        topics.setdefault(topic, []).append(DescribeLogDirsPartition(partition, size, 0, False))
     for topic, partition in wanted:
         move = broker.logs.moves.get((topic, partition))
         if move is not None and move.target is directory:

@@ -20,6 +20,7 @@ _BAD = frozenset({"error", "damage"})
 def run(arguments: Sequence[str], write: Callable[[str], object], now: int, fs: FileSystem | None = None) -> int:
     """Print what the arguments ask for, a line at a time; the exit code."""
     options = _parser().parse_args(arguments)
+    options.dir = os.path.abspath(options.dir)
     if not os.path.isdir(options.dir):
         write(f"{options.dir} is not a directory")
         return 2
@@ -30,7 +31,9 @@ def run(arguments: Sequence[str], write: Callable[[str], object], now: int, fs: 
             write(show(row))
             if row["type"] in _BAD:
                 status = 1
-    except LogDirectoryError as error:
+    except BrokenPipeError:
+        raise
+    except (LogDirectoryError, OSError) as error:
         write(str(error))
         return 2
     return status

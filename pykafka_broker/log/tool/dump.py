@@ -18,7 +18,9 @@ from pykafka_broker.log.index import OffsetIndex, TimeIndex
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.producer_snapshot import CorruptSnapshot, read_snapshot
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
-from pykafka_broker.log.tool.folders import Folder, Row, base_of, is_partition, partition_folders
+from pykafka_broker.log.tool.decoding import control_type, decode, text
+from pykafka_broker.log.tool.folders import Folder, Row, base_of, folders_aside, is_partition, partition_folders
+from pykafka_broker.log.tool.metadata import QUORUM_STATE, quorum_state, snapshots
 from pykafka_broker.log.transaction_index import TransactionIndex
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.errors import CorruptBatch
@@ -29,16 +31,23 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 def dump(fs: FileSystem, path: str, *, records: bool = False) -> Iterator[Row]:
     """Rows for all partitions of a directory, or for one partition's folder."""
+    folders = list(partition_folders(fs, path))
     if not is_partition(fs, path):
         yield from _directory(fs, path)
-    for folder in partition_folders(fs, path):
+    for folder in folders:
         yield from dump_partition(folder, records=records)
 
 
 def _directory(fs: FileSystem, path: str) -> Iterator[Row]:
     names = fs.list_directory(path)
     if META_PROPERTIES in names:
-        yield {"type": "meta.properties", "file": META_PROPERTIES, **read_properties(fs, f"{path}/{META_PROPERTIES}")}
+        try:
+            properties = read_properties(fs, f"{path}/{META_PROPERTIES}")
+            yield {"type": "meta.properties", "file": META_PROPERTIES, **properties}
+        except ValueError as error:
+            yield _damage(META_PROPERTIES, error)
+    for name, state in folders_aside(fs, path):
+        yield {"type": "folder", "file": name, "state": state}
     for name in OFFSET_FILES:
         if name not in names:
             continue
@@ -65,11 +74,27 @@ def dump_partition(folder: Folder, *, records: bool = False) -> Iterator[Row]:
                 yield _row("leader epoch", folder, EPOCHS_FILE, epoch=int(epoch), start_offset=int(offset))
         except ValueError as error:
             yield _damage(f"{folder.name}/{EPOCHS_FILE}", error)
+    if folder.is_metadata:
+        yield from _metadata_files(folder, records)
     for path in folder.files(".log"):
         yield from _segment(folder, path, records)
     yield from _indexes(folder)
     for path in folder.files(".snapshot"):
         yield from _snapshot(folder, path)
+
+
+def _metadata_files(folder: Folder, records: bool) -> Iterator[Row]:
+    try:
+        state = quorum_state(folder.fs, folder.path)
+        yield _row("quorum state", folder, QUORUM_STATE, **state)
+    except FileNotFoundError:
+        pass  # the leader epochs are in the log too
+    except ValueError as error:
+        yield _damage(f"{folder.name}/{QUORUM_STATE}", error)
+    for snapshot in snapshots(folder.fs, folder.path):
+        name = _name(snapshot.path)
+        yield _row("metadata snapshot", folder, name, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
+        yield from _segment(folder, snapshot.path, records)
 
 
 def _segment(folder: Folder, path: str, records: bool) -> Iterator[Row]:
@@ -80,9 +105,7 @@ def _segment(folder: Folder, path: str, records: bool) -> Iterator[Row]:
             yield _batch(folder, name, batch)
             if records:
                 yield from _records(folder, name, batch)
-    except CorruptBatch as error:
-        yield _damage(f"{folder.name}/{name}", error)
-    except DamagedLog as error:
+    except (CorruptBatch, DamagedLog) as error:
         yield _damage(f"{folder.name}/{name}", error)
 
 
@@ -126,17 +149,21 @@ def _records(folder: Folder, name: str, batch: ScannedBatch) -> Iterator[Row]:
             yield _row(
                 "marker", folder, name, offset=marker.offset, marker=kind, coordinator_epoch=marker.coordinator_epoch
             )
+            return
+        for record in iter_records(batch.data, batch.header):
+            kind = control_type(record.key)
+            yield _row("control", folder, name, offset=record.offset, control=kind, value=text(record.value))
         return
     for record in iter_records(batch.data, batch.header):
+        decoded = decode(folder.topic, record.key, record.value)
         yield _row(
             "record",
             folder,
             name,
             offset=record.offset,
             timestamp=record.timestamp,
-            key=_text(record.key),
-            value=_text(record.value),
-            headers={key: _text(value) for key, value in record.headers},
+            **({"key": text(record.key), "value": text(record.value)} if decoded is None else decoded),
+            headers={key: text(value) for key, value in record.headers},
         )
 
 
@@ -188,13 +215,3 @@ def _damage(file: str, error: Exception) -> Row:
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-def _text(data: bytes | None) -> str | None:
-    """Text where it is text, else the bytes in hexadecimal."""
-    if data is None:
-        return None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return "0x" + data.hex()

@@ -7,9 +7,10 @@ that starts on the directory mends it by itself.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
-from pykafka_broker.log.checkpoints import PARTITION_METADATA, read_partition_metadata
+from pykafka_broker.log.checkpoints import CLEAN_SHUTDOWN, LOCK, PARTITION_METADATA, read_partition_metadata
 from pykafka_broker.log.files import CachedFile, FileCache
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.index import OffsetIndex, TimeIndex
@@ -19,7 +20,9 @@ from pykafka_broker.log.producer_loading import replay_batch
 from pykafka_broker.log.producer_snapshot import CorruptSnapshot, encode, read_snapshot
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
-from pykafka_broker.log.tool.folders import Folder, Row, base_of, partition_folders
+from pykafka_broker.log.tool.directory import check_directory, in_use
+from pykafka_broker.log.tool.folders import Folder, Row, base_of, is_partition, partition_folders
+from pykafka_broker.log.tool.metadata import QUORUM_STATE, lost_beginning, quorum_state, snapshots
 from pykafka_broker.log.transaction_index import AbortedTransaction, TransactionIndex
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
@@ -27,15 +30,23 @@ from pykafka_broker.records.record import iter_records
 
 def verify(fs: FileSystem, path: str) -> Iterator[Row]:
     """Findings, and for each partition a row of type `partition` that says how far it goes."""
-    for folder in partition_folders(fs, path):
-        yield from PartitionCheck(folder).run()
+    folders = list(partition_folders(fs, path))
+    directory = os.path.dirname(path) if is_partition(fs, path) else path
+    if in_use(fs, directory):
+        yield {"type": "note", "file": LOCK, "problem": "a broker is running here; what it is writing may look damaged"}
+    if directory == path:
+        yield from check_directory(fs, path)
+    closed = fs.exists(f"{directory}/{CLEAN_SHUTDOWN}")
+    for folder in folders:
+        yield from PartitionCheck(folder, closed=closed).run()
 
 
 class PartitionCheck:
     """Reads one partition from end to end."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, *, closed: bool = True) -> None:
         self._folder = folder
+        self._closed = closed  # by a clean shutdown: then there is no torn end that a start would cut
         self._cache = FileCache(folder.fs)
         self._findings: list[Row] = []
         self._producers = ProducerState(folder.name)
@@ -50,9 +61,12 @@ class PartitionCheck:
             self._end = base_of(logs[0])
         self._producers_known = not logs or base_of(logs[0]) == 0
         for path in logs:
-            self._check_segment(path)
+            self._check_segment(path, last=path == logs[-1])
         self._check_orphans(logs)
-        self._check_small_files()
+        if self._folder.fs.list_directory(self._folder.path):  # else it was just made
+            self._check_small_files()
+        if self._folder.is_metadata:
+            self._check_metadata()
         summary: Row = {
             "type": "partition",
             "file": self._folder.name,
@@ -69,7 +83,7 @@ class PartitionCheck:
 
     # -- a segment
 
-    def _check_segment(self, path: str) -> None:
+    def _check_segment(self, path: str, *, last: bool) -> None:
         base = base_of(path)
         if base < self._end:
             self._found("error", path, f"begins at {base}, but the segment before it ends at {self._end}")
@@ -83,7 +97,11 @@ class PartitionCheck:
                 batches.append(batch._replace(data=memoryview(b"")))
         except DamagedLog as damage:
             lost = handle.size() - damage.position
-            self._found("error", path, f"byte {damage.position}: {damage.reason}; {lost} bytes can't be read")
+            torn = last and not self._closed and not damage.old_format
+            if torn and self._end >= self._folder.offsets.recovery_point:
+                self._found("warning", path, f"byte {damage.position}: {damage.reason}; a start cuts {lost} bytes off")
+            else:
+                self._found("error", path, f"byte {damage.position}: {damage.reason}; {lost} bytes can't be read")
             self._producers_known = False
         self._check_offset_index(path, base, batches)
         self._check_time_index(path, base, batches)
@@ -187,11 +205,28 @@ class PartitionCheck:
                 if base_of(path) not in bases:
                     self._found("warning", path, "belongs to no segment")
         for path in self._folder.files(".snapshot"):
-            if base_of(path) == self._end:
-                if base_of(path) not in bases:
-                    self._check_snapshot(self._end)
-            elif base_of(path) not in bases:
-                self._found("warning", path, "belongs to no segment")
+            if base_of(path) == self._end and self._end not in bases:
+                self._check_snapshot(self._end)
+            elif base_of(path) > self._end:  # those in between are of earlier stops
+                self._found("warning", path, f"is of offset {base_of(path)}, but the log ends at {self._end}")
+
+    def _check_metadata(self) -> None:
+        folder = self._folder
+        for snapshot in snapshots(folder.fs, folder.path):
+            problem = snapshot.problem()
+            if problem is None and snapshot.end_offset > self._end:
+                problem = f"is ahead of the log, which ends at {self._end}"
+            if problem is not None:
+                self._found("error", snapshot.path, problem)
+        lost = lost_beginning(folder)
+        if lost is not None:
+            self._found("error", folder.path, lost)
+        try:
+            quorum_state(folder.fs, folder.path)
+        except FileNotFoundError:
+            self._found("warning", QUORUM_STATE, "is missing")
+        except ValueError as error:
+            self._found("error", QUORUM_STATE, str(error))
 
     def _check_small_files(self) -> None:
         folder = self._folder

@@ -1,0 +1,83 @@
+"""What Kafka's own topics say, in words: metadata, groups, transactions, share groups; and control records.
+
+Rule: what can't be decoded is shown as it is, with the reason, and ends nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from pykafka_broker.log.checkpoints import id_text
+from pykafka_broker.protocol.runtime import DecodeError, Fields, Message, read_uvarint
+from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, METADATA_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
+
+METADATA_TOPIC = "__cluster_metadata"
+_KEYED = {
+    "__consumer_offsets": GROUP_RECORDS,
+    "__transaction_state": TRANSACTION_RECORDS,
+    "__share_group_state": SHARE_RECORDS,
+}
+_INT16 = struct.Struct(">h")
+_CONTROL_KEY = struct.Struct(">hh")
+_CONTROL_TYPES = ("ABORT", "COMMIT", "LeaderChange", "SnapshotHeader", "SnapshotFooter", "KRaftVersion", "KRaftVoters")
+_FRAME_VERSION = 1
+
+
+def decode(topic: str, key: bytes | None, value: bytes | None) -> dict[str, object] | None:
+    """The record of an internal topic; None for other topics."""
+    try:
+        if topic == METADATA_TOPIC:
+            message, version = decode_metadata(value or b"")
+            return {"record": type(message).__name__, "version": version, "value": plain(message)}
+        specs = _KEYED.get(topic)
+        if specs is None:
+            return None
+        if key is None:
+            raise DecodeError("no key")
+        spec = specs[_INT16.unpack_from(key)[0]]
+        decoded: dict[str, object] = {"key": plain(spec.key_class().read(key, _INT16.size, 0)[0]), "value": None}
+        if value is not None:
+            version = _INT16.unpack_from(value)[0]
+            decoded["value"] = plain(spec.value_class().read(value, _INT16.size, version)[0])
+        return {"record": spec.value_name.removesuffix("Value"), **decoded}
+    except (DecodeError, KeyError, struct.error) as error:
+        return {"undecodable": str(error), "key": text(key), "value": text(value)}
+
+
+def decode_metadata(value: bytes) -> tuple[Message, int]:
+    """A record of the metadata log and its version: a frame of three varints, and the message."""
+    frame, at = read_uvarint(value, 0)
+    kind, at = read_uvarint(value, at)
+    version, at = read_uvarint(value, at)
+    if frame != _FRAME_VERSION or kind not in METADATA_RECORDS:
+        raise DecodeError(f"type {kind} in frame version {frame}")
+    return METADATA_RECORDS[kind].value_class().read(value, at, version)[0], version
+
+
+def control_type(key: bytes | None) -> str:
+    """The name of a control record's type."""
+    if key is None or len(key) < _CONTROL_KEY.size:
+        return "unknown"
+    kind = _CONTROL_KEY.unpack_from(key)[1]
+    return _CONTROL_TYPES[kind] if 0 <= kind < len(_CONTROL_TYPES) else str(kind)
+
+
+def plain(value: object) -> object:
+    """As JSON has it: ids in Kafka's form, other bytes as text or in hexadecimal."""
+    if isinstance(value, Fields):
+        return {name: plain(getattr(value, name)) for name in value.__match_args__}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return id_text(bytes(value)) if len(value) == 16 else text(bytes(value))
+    return value
+
+
+def text(data: bytes | None) -> str | None:
+    """Text where it is text, else the bytes in hexadecimal."""
+    if data is None:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "0x" + data.hex()

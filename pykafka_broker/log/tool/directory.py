@@ -1,0 +1,61 @@
+"""What belongs to a whole data directory: `meta.properties`, the offset checkpoints, and whether a broker has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, OFFSET_FILES, id_bytes, read_lines, read_properties
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.log_directory import RESERVED_IDS
+from pykafka_broker.log.tool.folders import Row
+
+_REQUIRED = ("version", "cluster.id", "node.id")
+
+
+def in_use(fs: FileSystem, path: str) -> bool:
+    """Whether a broker, ours or Kafka, has locked the directory."""
+    if not fs.exists(f"{path}/{LOCK}"):
+        return False
+    try:
+        fs.lock(f"{path}/{LOCK}").release()
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # not ours to lock
+    return False
+
+
+def check_directory(fs: FileSystem, path: str) -> Iterator[Row]:
+    problem = properties_problem(fs, path)
+    if problem is not None:
+        yield {"type": "error", "file": META_PROPERTIES, "problem": problem}
+    for name, reason in damaged_checkpoints(fs, path):
+        yield {"type": "warning", "file": name, "problem": reason}
+
+
+def properties_problem(fs: FileSystem, path: str) -> str | None:
+    try:
+        properties = read_properties(fs, f"{path}/{META_PROPERTIES}")
+        missing = [key for key in _REQUIRED if key not in properties]
+        if missing:
+            return f"does not say {', '.join(missing)}"
+        known = properties.get("directory.id")
+        if known is not None and id_bytes(known) <= RESERVED_IDS:
+            return f"has the directory.id {known}, which is reserved"
+    except FileNotFoundError:
+        return "is missing: is this a directory of log.dirs?"
+    except ValueError as error:
+        return f"is damaged: {error}"
+    return None
+
+
+def damaged_checkpoints(fs: FileSystem, path: str) -> Iterator[tuple[str, str]]:
+    """Name and problem; without them a start has more to read."""
+    for name in OFFSET_FILES:
+        try:
+            for _, partition, offset in read_lines(fs, f"{path}/{name}"):
+                int(partition), int(offset)
+        except FileNotFoundError:
+            continue
+        except ValueError as error:
+            yield name, str(error)
