@@ -22,7 +22,7 @@ from interop.waiting import eventually
 
 PARTITIONS = 3
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-RECORDS = 900  # of each codec in a round
+RECORDS = 300  # of each codec in a round
 COMPACTED_KEYS = 20
 GROUP, TRANSACTIONAL_ID = "exchange-group", "exchange-transactions"
 CONFIGS = {"codec-gzip": ("retention.ms", "123456789"), "codec-lz4": ("max.message.bytes", "765432")}

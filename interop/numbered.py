@@ -24,12 +24,15 @@ Partitions = list[list[tuple[int, int]]]  # for each partition, offset and numbe
 class NumberedProducer:
     """One producer that writes the same numbers to several topics, in bursts, and notes what is acknowledged."""
 
-    def __init__(self, bootstrap: str, topics: Iterable[str], first: int = 0, **settings: Any) -> None:
+    def __init__(
+        self, bootstrap: str, topics: Iterable[str], first: int = 0, *, burst: int = BURST, **settings: Any
+    ) -> None:
         options = {key.replace("_", "."): value for key, value in settings.items()}
         quick = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 20}
         common = {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 2, "message.timeout.ms": 120_000}
         self._producer = Producer({**common, **quick, "log_level": 0, **options})
         self._topics = list(topics)
+        self._burst = burst
         self.sent = first
         self.acknowledged: dict[str, dict[int, Place]] = {topic: {} for topic in self._topics}
         self._stop = threading.Event()
@@ -47,12 +50,12 @@ class NumberedProducer:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            for number in range(self.sent, self.sent + BURST):
+            for number in range(self.sent, self.sent + self._burst):
                 for topic in self._topics:
                     self._producer.produce(
                         topic, b"%d%s" % (number, PADDING), key_of(number), number % PARTITIONS, on_delivery=self._noted
                     )
-            self.sent += BURST
+            self.sent += self._burst
             self._producer.poll(0.003)
 
     def _noted(self, error: Any, message: Message) -> None:

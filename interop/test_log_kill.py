@@ -22,14 +22,15 @@ from interop.numbered import (
 )
 
 KILLS = 50
-LOAD_S = 0.25
+LOAD_S = 0.2
+BURST = 10
 NEW_PRODUCER_EVERY = 10
 ROLLING = {"segment.ms": 100}
 TOPICS: dict[str, Mapping[str, object]] = {
     "plain": {},
     "idempotent": {},
     "rolling": ROLLING,
-    "retained": {**ROLLING, "retention.bytes": 300_000},
+    "retained": {**ROLLING, "retention.bytes": 100_000},
     "compacted": {**ROLLING, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.01},
 }
 BUSY = {  # the upkeep of minutes in tenths of a second, so that kills find it at work
@@ -72,10 +73,11 @@ def fifty_kills(new_broker: NewBroker, kills: int) -> None:
     for turn in range(kills):
         # The first never sends anything twice, so nothing may be there twice; the second goes on after the restart with
         # what was in flight, and the broker must know which of it is there already.
-        plain = NumberedProducer(where, ["plain"], next_plain, retries=0)
+        plain = NumberedProducer(where, ["plain"], next_plain, burst=BURST, retries=0)
         if safe is None or turn % NEW_PRODUCER_EVERY == 0:
             others = [topic for topic in TOPICS if topic != "plain"]
-            safe = NumberedProducer(where, others, safe.sent if safe else 0, enable_idempotence=True)
+            first = safe.sent if safe else 0
+            safe = NumberedProducer(where, others, first, burst=BURST, enable_idempotence=True)
         before = len(safe.acknowledged["rolling"])
         plain.resume()
         safe.resume()
