@@ -188,3 +188,25 @@ def test_verifiable_clients(sh: Tool, make_topic: MakeTopic, bootstrap: str) -> 
         assert {place["partition"]: place["offset"] for each in commits for place in each["offsets"]} == ends
         described = rows(sh("kafka-consumer-groups", "--group", f"{topic}-{protocol}", "--describe"))
         assert {int(row[2]): int(row[3]) for row in described} == ends
+
+
+def test_verifiable_share_consumers(sh: Tool, make_topic: MakeTopic, bootstrap: str) -> None:
+    """Whichever way it acknowledges, it gets every record once, and the group is done with all of them."""
+    topic, count = make_topic(2), 500
+    of_topic = ("--topic", topic, "--max-messages", str(count))
+    sent = [each for each in events("VerifiableProducer", bootstrap, *of_topic) if "offset" in each]
+    for mode in ("auto", "sync", "async"):
+        group = ("--group-id", f"{topic}-{mode}", "--offset-reset-strategy", "earliest", "--acknowledgement-mode", mode)
+        told = events("VerifiableShareConsumer", bootstrap, *of_topic, *group, "--verbose")
+        read = [each for each in told if each["name"] == "record_data"]
+        assert len(read) == count
+        assert places(read) == places(sent)
+        done = [each for each in told if each["name"] == "offsets_acknowledged"]
+        assert all(each["success"] for each in done)
+        offsets = Counter(
+            (part["partition"], offset) for e in done for part in e["partitions"] for offset in part["offsets"]
+        )
+        assert offsets == Counter((each["partition"], each["offset"]) for each in sent)
+        described = sh("kafka-share-groups", "--describe", "--offsets", "--group", f"{topic}-{mode}").lines
+        lags = {int(line.split()[2]): line.split()[4] for line in described if line.startswith(f"{topic}-{mode} ")}
+        assert all(lags[each["partition"]] == "0" for each in sent)
