@@ -53,24 +53,31 @@ def main(arguments: Sequence[str], signals: StopSignals) -> int:
     )
     if options.ephemeral and options.data_dir is not None:
         return complain(["--ephemeral takes a directory of its own: leave out --data-dir"])
-    with _data_dir(options.data_dir, options.ephemeral) as data_dir:
-        try:
-            settings = static_settings(options.properties, os.environ, options.override, options.listen, data_dir)
-            config = BrokerConfig(settings)
-        except UsageError as error:
-            return complain([str(error)])
-        except ConfigErrors as errors:
-            return complain(map(str, errors.errors))
-        wrong = [*problems(config), *refusals(config)]
-        if wrong:
-            return complain(wrong)
-        warn(config)
-        if options.ready_file is not None:
-            with contextlib.suppress(OSError):
-                os.remove(options.ready_file)  # that of an earlier run names an address where nobody listens yet
-        if options.stop_on_stdin_close:
-            threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
-        return serve(config, _announcer(options.ready_file), signals)
+    try:
+        with _data_dir(options.data_dir, options.ephemeral) as data_dir:
+            return _run(options, data_dir, signals)
+    except OSError as error:  # no place for a temporary directory
+        return cannot_start(error)
+
+
+def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals) -> int:
+    try:
+        settings = static_settings(options.properties, os.environ, options.override, options.listen, data_dir)
+        config = BrokerConfig(settings)
+    except UsageError as error:
+        return complain([str(error)])
+    except ConfigErrors as errors:
+        return complain(map(str, errors.errors))
+    wrong = [*problems(config), *refusals(config)]
+    if wrong:
+        return complain(wrong)
+    warn(config)
+    if options.ready_file is not None:
+        with contextlib.suppress(OSError):
+            os.remove(options.ready_file)  # that of an earlier run names an address where nobody listens yet
+    if options.stop_on_stdin_close:
+        threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
+    return serve(config, _announcer(options.ready_file), signals)
 
 
 def serve(config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
@@ -82,14 +89,15 @@ def serve(config: BrokerConfig, on_ready: Callable[[str, int], None], signals: S
     except ConfigError as error:
         return complain([str(error)])
     except (LogDirectoryError, OSError) as error:
-        print(f"pykafka-broker: cannot start: {_reason(error)}", file=sys.stderr)
-        return CANNOT_START
+        return cannot_start(error)
 
 
-def _reason(error: Exception) -> str:
-    if not isinstance(error, OSError) or error.strerror is None:
-        return str(error)
-    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+def cannot_start(error: Exception) -> int:
+    reason = str(error)
+    if isinstance(error, OSError) and error.strerror is not None:
+        reason = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    print(f"pykafka-broker: cannot start: {reason}", file=sys.stderr)
+    return CANNOT_START
 
 
 def complain(lines: Iterator[str] | Sequence[str]) -> int:

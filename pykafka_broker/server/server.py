@@ -126,6 +126,7 @@ class Server:
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a request may wait for long: is anybody there?
         if self._buffer_sizes[1] > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._buffer_sizes[1])
         self._next_id += 1

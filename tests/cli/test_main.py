@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import signal
 from collections.abc import Callable, Iterator
@@ -78,6 +79,18 @@ def test_ephemeral_directory_is_gone_afterwards(served: list[BrokerConfig]) -> N
     assert main(["--ephemeral"]) == 0
     (path,) = served[0].data_dirs
     assert not Path(path).exists()
+
+
+def test_no_place_for_an_ephemeral_directory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(prefix: str) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device", f"/tmp/{prefix}x")
+
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    assert main(["--ephemeral"]) == 1
+    expected = "pykafka-broker: cannot start: /tmp/pykafka-broker-x: No space left on device\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_ephemeral_with_a_directory_is_a_contradiction(capsys: pytest.CaptureFixture[str]) -> None:

@@ -367,6 +367,18 @@ def test_new_connections_come_at_the_rate_that_is_allowed(tmp_path: Any) -> None
     run(scenario)
 
 
+def test_a_host_that_has_vanished_is_noticed_by_the_system(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (server, connect, _):
+            client = await connect()
+            client.send(b"echo:x")
+            await client.answer()
+            (connection,) = server._connections.values()
+            assert connection._sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+    run(scenario)
+
+
 def test_idle_connections_are_closed_and_waiting_ones_are_not(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, connections_max_idle_ms="400") as (_, connect, _):
