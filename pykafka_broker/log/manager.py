@@ -21,7 +21,6 @@ from pykafka_broker.log.checkpoints import (
     METADATA_TOPIC_ID,
     PARTITION_METADATA,
     RECOVERY_POINTS,
-    id_text,
     write_partition_metadata,
 )
 from pykafka_broker.log.compaction.cleaner import Cleaner
@@ -34,14 +33,13 @@ from pykafka_broker.log.loading import ZERO_ID, create_log, load_log
 from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
     LogDirectory,
-    LogDirectoryError,
     TopicPartition,
     deleted_name,
 )
-from pykafka_broker.log.moving import Moves, settle_future
+from pykafka_broker.log.moving import Moves
+from pykafka_broker.log.opening import open_directories
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.placement import Placement
-from pykafka_broker.log.recovery import FolderRecovery
 from pykafka_broker.log.removal import Remover
 from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.log.segment import LogSegment
@@ -105,63 +103,11 @@ class LogManager:
     def start(self, now: int) -> None:
         """Take the directories and put what is in them in order; `LogDirectoryError` if none of them can be used."""
         self.now = now
-        for path in self.config.data_dirs:
-            directory = LogDirectory(self.fs, path)
-            self.directories.append(directory)
-            self._attempt(directory, directory.take)
-        for directory in self._online():
-            self._attempt(directory, self._learn_cluster_id, directory)
-        self.cluster_id = self.cluster_id or id_text(self.new_uuid())
-        for step in (self._identify, self._open, self._settle_moves, self._recover):
-            for directory in self._online():
-                self._attempt(directory, step, directory, now)
-        if not self._online():
-            reasons = "; ".join(f"{directory.path}: {directory.error}" for directory in self.directories)
-            raise LogDirectoryError(f"None of the log directories can be used: {reasons}")
+        open_directories(self)
         self._upkeep.start(now)
         self.cleaner.start(now)
 
-    def _learn_cluster_id(self, directory: LogDirectory) -> None:
-        self.cluster_id = self.cluster_id or directory.read_cluster_id()
-
-    def _identify(self, directory: LogDirectory, now: int) -> None:
-        directory.identify(self.config.node, self.cluster_id, self.new_uuid)
-        for other in self._online():
-            if other is not directory and other.id == directory.id:
-                raise LogDirectoryError(f"{other.path} and {directory.path} have the same directory.id")
-
-    def _open(self, directory: LogDirectory, now: int) -> None:
-        directory.read_state()
-        partitions, deleted = directory.list_folders()
-        for name in deleted:
-            self._remover.folder_later(now + self.config.topic_defaults.file_delete_delay_ms, directory.file(name))
-        for partition in partitions:
-            self.placement.found(partition, directory)
-
-    def _settle_moves(self, directory: LogDirectory, now: int) -> None:
-        for name in directory.futures():
-            key = settle_future(self, directory, name)
-            if key is not None:
-                self.placement.put(key, directory)
-
-    def _recover(self, directory: LogDirectory, now: int) -> None:
-        """Recover every partition, several at a time if there are threads for it. Topics' own settings aren't known
-        yet; of the broker's only the density of indexes matters here."""
-        config = self.config.topic_defaults
-
-        def recover(partition: TopicPartition) -> None:
-            topic, number = partition
-            path, offsets = directory.partition_path(partition), directory.offsets(partition)
-            FolderRecovery(self.files, path, f"{topic}-{number}", config, offsets, now).run()
-
-        if directory.clean:
-            directory.ready = True
-            return
-        partitions = self.placement.in_directory(directory)
-        self._in_threads(self.config.num_recovery_threads_per_data_dir, recover, partitions)
-        directory.ready = True
-
-    def _attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
+    def attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
         """A directory that can't be used is offline; the others go on. A lock that another broker holds ends the
         start.
         """
@@ -169,6 +115,9 @@ class LogManager:
             action(*arguments)
         except (OSError, DamagedLog) as error:
             self.take_offline(directory, error)
+
+    def remove_folder_later(self, path: str) -> None:
+        self._remover.folder_later(self.now + self.config.topic_defaults.file_delete_delay_ms, path)
 
     def stop_jobs(self) -> None:
         """Before the jobs are waited for: end those that would take long and are worth nothing half done."""
@@ -182,20 +131,20 @@ class LogManager:
             self._fresh.name_all()
         except OSError as error:
             self._fresh.failed(error)
-        for directory in self._online():
+        for directory in self.online():
             if directory.ready:
-                self._attempt(directory, self._close, directory, now)
+                self.attempt(directory, self._close, directory, now)
         for directory in self.directories:
             directory.release()
 
     def _close(self, directory: LogDirectory, now: int) -> None:
         logs = [log for partition, log in self.loaded.items() if self._where[partition] is directory]
-        self._in_threads(_CLOSING_THREADS, lambda log: close_log(log, now), logs)
+        self.in_threads(_CLOSING_THREADS, lambda log: close_log(log, now), logs)
         if directory.online:
             self._upkeep.write_checkpoints(directory)
             directory.write_clean_marker()
 
-    def _in_threads(self, threads: int, work: Callable[[_Item], object], items: Sequence[_Item]) -> None:
+    def in_threads(self, threads: int, work: Callable[[_Item], object], items: Sequence[_Item]) -> None:
         if self.thread_pool is None or len(items) < 2:
             for item in items:
                 work(item)
@@ -204,7 +153,7 @@ class LogManager:
             for _ in pool.map(work, items):
                 pass
 
-    def _online(self) -> list[LogDirectory]:
+    def online(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.online]
 
     # -- logs

@@ -1,0 +1,74 @@
+"""Taking the directories of `log.dirs` at a start.
+
+Rule: all of them are locked and known before anything in one is touched. What is wrong with one alone takes it offline;
+what can't be told apart from a mistake of the operator (another cluster, another broker, one id twice) ends the start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.log.checkpoints import id_text
+from pykafka_broker.log.log_directory import LogDirectory, LogDirectoryError, TopicPartition
+from pykafka_broker.log.moving import settle_future
+from pykafka_broker.log.recovery import FolderRecovery
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.manager import LogManager
+
+
+def open_directories(manager: LogManager) -> None:
+    for path in manager.config.data_dirs:
+        directory = LogDirectory(manager.fs, path)
+        manager.directories.append(directory)
+        manager.attempt(directory, directory.take)
+    for step in (_learn_cluster_id, _identify, _open, _settle_moves, _recover):
+        for directory in manager.online():
+            manager.attempt(directory, step, manager, directory)
+    if not manager.online():
+        reasons = "; ".join(f"{directory.path}: {directory.error}" for directory in manager.directories)
+        raise LogDirectoryError(f"None of the log directories can be used: {reasons}")
+
+
+def _learn_cluster_id(manager: LogManager, directory: LogDirectory) -> None:
+    manager.cluster_id = manager.cluster_id or directory.read_cluster_id()
+
+
+def _identify(manager: LogManager, directory: LogDirectory) -> None:
+    manager.cluster_id = manager.cluster_id or id_text(manager.new_uuid())
+    directory.identify(manager.config.node, manager.cluster_id, manager.new_uuid)
+    for other in manager.online():
+        if other is not directory and other.id == directory.id:
+            raise LogDirectoryError(f"{other.path} and {directory.path} have the same directory.id")
+
+
+def _open(manager: LogManager, directory: LogDirectory) -> None:
+    directory.read_state()
+    partitions, deleted = directory.list_folders()
+    for name in deleted:
+        manager.remove_folder_later(directory.file(name))
+    for partition in partitions:
+        manager.placement.found(partition, directory)
+
+
+def _settle_moves(manager: LogManager, directory: LogDirectory) -> None:
+    for name in directory.futures():
+        key = settle_future(manager, directory, name)
+        if key is not None:
+            manager.placement.put(key, directory)
+
+
+def _recover(manager: LogManager, directory: LogDirectory) -> None:
+    """Recover every partition, several at a time if there are threads for it. Topics' own settings aren't known yet; of
+    the broker's only the density of indexes matters here."""
+    config = manager.config.topic_defaults
+
+    def recover(partition: TopicPartition) -> None:
+        topic, number = partition
+        path, offsets = directory.partition_path(partition), directory.offsets(partition)
+        FolderRecovery(manager.files, path, f"{topic}-{number}", config, offsets, manager.now).run()
+
+    if not directory.clean:
+        partitions = manager.placement.in_directory(directory)
+        manager.in_threads(manager.config.num_recovery_threads_per_data_dir, recover, partitions)
+    directory.ready = True
