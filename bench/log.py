@@ -60,7 +60,11 @@ def create(run: Running, topic: str, partitions: int = 1, **config: object) -> N
     wanted = NewTopic(topic, partitions, 1, config={key.replace("_", "."): str(value) for key, value in config.items()})
     client = admin(run)  # its requests end with it
     client.create_topics([wanted])[topic].result(120)
-    time.sleep(0.3)  # a real Kafka's broker catches up with its controller
+    deadline = time.monotonic() + 60
+    while end_offsets(run, topic, partitions) is None:  # a real Kafka's broker catches up with its controller
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{topic} was made and is not there")
+        time.sleep(0.05)
 
 
 def admin(run: Running) -> AdminClient:
