@@ -237,6 +237,9 @@ class LogManager:
             self.create(topic, partition, topic_id, now, directory_id=directory_id, new=new)
             return
         directory = self.placement.choose(key, directory_id, new=new)
+        lost = 0 if new else directory.recovery_points.get(key, 0)
+        if lost:
+            logger.error("%s-%d had been synced up to %d in %s and is not there any more", *key, lost, directory.path)
         try:
             self._upkeep.disown(directory, key)
             self._fresh.make(directory.partition_path(key), topic_id)

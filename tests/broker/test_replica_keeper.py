@@ -260,6 +260,17 @@ def test_a_log_that_was_carried_to_another_directory_is_found_there(node: Node) 
     assert (node.homes()[number], node.read_end(number)) == ("a", 3)
 
 
+def test_a_folder_that_vanished_is_made_anew_and_named(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    node.create()
+    number = node.homes().index("b")
+    node.write(number)
+    node.stop()
+    shutil.rmtree(node.path / "b" / f"t-{number}")
+    node.start()
+    assert f"t-{number} had been synced up to 3 in {node.path}/b and is not there any more" in caplog.text
+    assert (node.homes()[number], node.read_end(number)) == ("b", 0)
+
+
 def test_an_empty_directory_in_the_place_of_one_that_is_not_mounted(node: Node) -> None:
     node.create()
     number = node.homes().index("b")
