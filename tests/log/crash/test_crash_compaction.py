@@ -49,7 +49,8 @@ class Workload:
         self.start()
         for _ in range(steps):
             self.now += 1000
-            self.random.choice([*[self.produce] * 4, self.flush, self.clean, self.clean, self.wait, self.restart])()
+            usual = [*[self.produce] * 4, self.flush, self.clean, self.clean, self.wait]
+            self.random.choice([*usual, self.restart, self.power_cut])()
 
     def start(self) -> None:
         self.logs = open_manager(self.fs)
@@ -90,6 +91,15 @@ class Workload:
         self.logs.shutdown(self.now)
         self.synced = self.log.log_end_offset
         self.start()
+
+    def power_cut(self) -> None:
+        """Life goes on with what it has left."""
+        fs = self.fs.after_crash(self.random.randrange(1 << 30))
+        fs.on_operation, self.fs.on_operation = self.fs.on_operation, None
+        self.fs, self.log = fs, None
+        self.start()
+        for offset in [offset for offset in self.appended if offset >= self.log.log_end_offset]:
+            del self.appended[offset]
 
 
 def check(fs: CrashFileSystem, workload: Workload) -> None:
