@@ -6,7 +6,6 @@ removes it.
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 from collections.abc import Callable
 
@@ -22,9 +21,17 @@ class RemovalJob:
         self._on_error = on_error
 
     def run(self) -> None:
+        """All of them, also if one fails; then the first failure is raised."""
+        first: OSError | None = None
         for removal in self._removals:
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 removal()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                first = first or error
+        if first is not None:
+            raise first
 
     def apply(self) -> None:
         self._removals.clear()
