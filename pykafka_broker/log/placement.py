@@ -128,16 +128,16 @@ class Placement:
 
     def choose(self, partition: TopicPartition, assigned: bytes, *, new: bool) -> LogDirectory:
         """Where to make the log: in the directory of that id, else in the one that holds the fewest. What is not `new`
-        may have been made before."""
+        may have been made before, and be in any directory: a crash may have come before a move was told."""
+        if not new and self.unseen:
+            paths = ", ".join(directory.path for directory in self.unseen)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log may be in {paths}, which can't be read")
         online = [directory for directory in self.directories if directory.online]
         for directory in online:
             if directory.id == assigned and partition not in self.withheld:
                 return directory
         if not online or assigned > RESERVED_IDS or assigned == LOST or partition in self.withheld:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "The log directory of the partition is not online")
-        if not new and self.unseen:
-            paths = ", ".join(directory.path for directory in self.unseen)
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log may be in {paths}, which can't be read")
         if len(online) == 1:
             return online[0]
         return min(online, key=lambda directory: self._counts[directory.path])
