@@ -9,7 +9,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q
 EDITABLE := -C editable_mode=compat -e
 ARGS ?=
 # Beside the default, which is in pyproject.toml.
-OTHER_SPARKS := 3.5.7 4.2.0
+OTHER_SPARKS := 3.5.7 4.3.0
 
 .PHONY: run test check generate bench matrix spark-demo clean
 
