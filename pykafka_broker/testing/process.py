@@ -12,8 +12,10 @@ import os
 import selectors
 import shutil
 import signal
+import site
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import weakref
@@ -107,7 +109,8 @@ class KafkaBroker:
         return self
 
     def _command(self) -> list[str]:
-        command = [sys.executable, "-m", "pykafka_broker", "--stop-on-stdin-close"]
+        # -P: what lies in the current directory is the tests', and no module of the broker's
+        command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
         if "listeners" not in self.config:
             command += ["--listen", self.bootstrap_servers]
         if not {"log.dirs", "log.dir"} & self.config.keys():
@@ -196,6 +199,8 @@ def _environment() -> dict[str, str]:
     """Ours, without what would be a setting of the broker: a test's broker has the settings that the test gave it."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
     root = str(Path(__file__).parents[2])  # the package that is imported here is the one that is started
+    if root in (sysconfig.get_path("purelib"), site.getusersitepackages()):
+        return inherited  # it is found; on PYTHONPATH whatever else is installed would come before the standard library
     return inherited | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
 
 

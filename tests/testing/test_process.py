@@ -8,12 +8,13 @@ import socket
 import struct
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 
 import pytest
 
-from pykafka_broker.testing import BrokerError, KafkaBroker
+from pykafka_broker.testing import BrokerError, KafkaBroker, process
 
 API_VERSIONS = struct.pack(">ihhih", 12, 18, 0, 7, 2) + b"me"
 
@@ -110,6 +111,22 @@ def test_taken_port_is_told() -> None:
         pytest.fail("it must not start")
     assert "cannot start" in str(caught.value)
     assert "Traceback" not in str(caught.value)
+
+
+def test_modules_of_the_tests_are_not_the_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "selectors.py").write_text("raise ImportError('not meant for the broker')\n")
+    monkeypatch.chdir(tmp_path)
+    with KafkaBroker() as broker:
+        assert answers(broker)
+
+
+def test_an_installed_package_needs_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    checkout = str(Path(process.__file__).parents[2])
+    assert process._environment()["PYTHONPATH"] == f"{checkout}{os.pathsep}/mine"
+    installed = Path(sysconfig.get_path("purelib"), "pykafka_broker", "testing", "process.py")
+    monkeypatch.setattr(process, "__file__", str(installed))
+    assert process._environment()["PYTHONPATH"] == "/mine"
 
 
 def test_bad_config_is_in_the_error() -> None:

@@ -61,7 +61,8 @@ class CleaningProcesses:
         return check
 
     def _clean_beside(self, request: CleanRequest) -> CleanResult:
-        command = [sys.executable, "-m", "pykafka_broker.log.compaction.process"]
+        safe_path = ["-P"] if sys.flags.safe_path else []  # as this process was started
+        command = [sys.executable, *safe_path, "-m", "pykafka_broker.log.compaction.process"]
         with self._lock:
             if self._cancelled:
                 raise CleaningStopped("cancelled")
