@@ -77,7 +77,7 @@ class LogSegment:
         self.log = CachedFile(cache, f"{stem}.log{suffix}")
         self.offset_index = OffsetIndex(CachedFile(cache, f"{stem}.index{suffix}"), base_offset, fresh=fresh)
         self.time_index = TimeIndex(CachedFile(cache, f"{stem}.timeindex{suffix}"), base_offset, fresh=fresh)
-        self.transactions = TransactionIndex(CachedFile(cache, f"{stem}.txnindex{suffix}"), fresh=fresh)
+        self.transactions = TransactionIndex(CachedFile(cache, f"{stem}.txnindex{suffix}"), base_offset, fresh=fresh)
         self.size = size
         self.created_ms = now
         self.index_full = False  # then the next append needs a new segment

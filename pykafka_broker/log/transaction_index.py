@@ -28,10 +28,11 @@ class CorruptTransactionIndex(ValueError):
 
 
 class TransactionIndex:
-    __slots__ = ("_entries", "_ragged", "file")
+    __slots__ = ("_base_offset", "_entries", "_ragged", "file")
 
-    def __init__(self, file: CachedFile, *, fresh: bool) -> None:
+    def __init__(self, file: CachedFile, base_offset: int = 0, *, fresh: bool) -> None:
         self.file = file
+        self._base_offset = base_offset
         self._entries: list[AbortedTransaction] | None = [] if fresh else None
         self._ragged = False  # the file holds more than that
 
@@ -52,7 +53,7 @@ class TransactionIndex:
         if any(row[0] != _VERSION for row in rows):
             raise CorruptTransactionIndex(f"unknown version in {self.file.path}")
         entries = [AbortedTransaction(*row[1:]) for row in rows]
-        before = int(self.file.path.rpartition("/")[2][:20]) - 1
+        before = self._base_offset - 1
         for entry in entries:
             if not before < entry.last_offset >= entry.first_offset:
                 raise CorruptTransactionIndex(f"{self.file.path} can't have {entry}")

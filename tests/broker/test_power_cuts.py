@@ -254,7 +254,7 @@ def test_a_crash_after_every_operation(seed: int) -> None:
         check(world.fs.after_crash(variant), world, seen)
 
     world.fs.on_operation = crash
-    world.run(250)
-    assert checked > 300
+    world.run(200)
+    assert checked > 250
     assert len(world.told) > 3
     assert min(world.offsets.values()) > 3

@@ -99,14 +99,14 @@ def test_full_is_full(tmp_path: Path) -> None:
 
 
 def test_aborted_transactions_that_touch_a_range(tmp_path: Path) -> None:
-    index = TransactionIndex(file(tmp_path), fresh=True)
+    index = TransactionIndex(file(tmp_path), 0, fresh=True)
     rows = [AbortedTransaction(1, 0, 10, 11), AbortedTransaction(2, 5, 20, 12), AbortedTransaction(3, 12, 30, 31)]
     for row in rows:
         index.append(row)
-    for again in (index, TransactionIndex(file(tmp_path), fresh=False)):
+    for again in (index, TransactionIndex(file(tmp_path), 0, fresh=False)):
         assert again.collect(0, 100) == (rows, False)
         assert again.collect(11, 13) == (rows[1:], True)
         assert again.collect(21, 25) == (rows[2:], True)
         assert again.collect(0, 5) == (rows[:1], True)
     index.truncate_to(20)
-    assert TransactionIndex(file(tmp_path), fresh=False).entries == rows[:1]
+    assert TransactionIndex(file(tmp_path), 0, fresh=False).entries == rows[:1]
