@@ -181,13 +181,14 @@ class TransactionHost:
         implicit = version >= IMPLICIT_ADD_FROM_PRODUCE
         if not implicit and not self._broker.config.transaction_partition_verification_enable:
             return True
+        is_first = producers.is_first_tried(producer_id, producer_epoch, base_sequence)
         error = self.join(transactional_id or "", producer_id, producer_epoch, (topic, partition), implicit, now)
         if error is ErrorCode.NONE:
-            if implicit and base_sequence and producer_id not in producers.entries:
+            if not is_first or (implicit and base_sequence and producer_id not in producers.entries):
                 raise ApiError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"Nothing is known of producer {producer_id} in {topic}-{partition}, whose first sequence number "
-                    f"must be 0 in this transaction version, and is {base_sequence}",
+                    f"Producer {producer_id} can't begin with sequence number {base_sequence} in {topic}-{partition}: "
+                    "a lower one was tried before, or it is new and has to begin with 0",
                 )
             return True
         raise refused_join(error, implicit, version >= ABORTABLE_FROM_PRODUCE)

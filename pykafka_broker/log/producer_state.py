@@ -64,13 +64,16 @@ class ProducerEntry:
 
 class ProducerState:
     # `_open` and `_ended` are in order of first offset, since offsets only rise
-    __slots__ = ("_ended", "_open", "entries", "partition", "snapshot_offset")
+    __slots__ = ("_ended", "_open", "_tried", "entries", "partition", "snapshot_offset")
 
     def __init__(self, partition: str) -> None:
         self.partition = partition  # for messages
         self.entries: dict[int, ProducerEntry] = {}
         self.snapshot_offset = 0  # up to where the newest snapshot on disk goes
         self._open: dict[int, int] = {}  # producer id -> first offset of its transaction
+        self._tried: dict[
+            int, tuple[int, int]
+        ] = {}  # producer id -> epoch and lowest sequence, until one is in the log
         self._ended: deque[tuple[int, int]] = deque()  # (first, last) of those ended at or above the high watermark
 
     @property
@@ -89,6 +92,16 @@ class ProducerState:
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         entry = self.entries.get(producer_id)
         return entry is not None and entry.txn_first_offset != NO_OFFSET and entry.epoch == epoch
+
+    def is_first_tried(self, producer_id: int, epoch: int, sequence: int) -> bool:
+        """Whether no lower sequence of a transaction that is to begin here was tried before, and refused: what comes
+        behind that one must not get into the log without it (KIP-890).
+        """
+        known_epoch, lowest = self._tried.get(producer_id, (NO_EPOCH, 0))
+        if epoch > known_epoch or (epoch == known_epoch and sequence < lowest):
+            self._tried[producer_id] = epoch, sequence
+            return True
+        return sequence <= lowest
 
     def find_duplicate(self, batch: BatchHeader) -> BatchMetadata | None:
         entry = self.entries.get(batch.producer_id)
@@ -177,6 +190,8 @@ class ProducerState:
             BatchMetadata(batch.last_sequence, last_offset, batch.last_offset_delta, batch.max_timestamp)
         )
         entry.last_timestamp = batch.max_timestamp
+        if self._tried:
+            self._tried.pop(batch.producer_id, None)
         if batch.is_transactional and entry.txn_first_offset == NO_OFFSET:
             entry.txn_first_offset = base_offset
             self._open[batch.producer_id] = base_offset
@@ -212,7 +227,8 @@ class ProducerState:
         self._open = {producer_id: first_offset for first_offset, producer_id in sorted(opened)}
 
     def expire(self, now: int, expiration_ms: int) -> None:
-        """Forget producers that wrote nothing for long and have no transaction open (KIP-854)."""
+        """Forget producers that wrote nothing for long and have no transaction open (KIP-854), and who never did."""
+        self._tried.clear()
         gone = [
             entry.producer_id
             for entry in self.entries.values()

@@ -180,3 +180,19 @@ def test_a_damaged_snapshot_costs_a_longer_read_and_nothing_else(tmp_path: Path)
     log = reopen(log)
     assert produce(log, 9) == (9, True)
     assert produce(log, 10) == (10, False)
+
+
+def test_what_comes_behind_a_refused_beginning_does_not_begin_in_its_place(tmp_path: Path) -> None:
+    producers = new_log(tmp_path).producers
+    assert producers.is_first_tried(9, 0, 4)
+    assert producers.is_first_tried(9, 0, 4)
+    assert producers.is_first_tried(9, 0, 0)
+    assert not producers.is_first_tried(9, 0, 4)
+    assert producers.is_first_tried(9, 1, 4)
+
+
+def test_once_the_beginning_is_in_the_log_nothing_is_left_of_what_was_tried(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    assert log.producers.is_first_tried(9, 0, 0)
+    produce(log, 0)
+    assert log.producers.is_first_tried(9, 0, 7)
