@@ -189,8 +189,8 @@ def _apply_topic_config(batch: Buffer, header: BatchHeader, config: TopicConfig,
     if not append_time:
         _check_timestamps(batch, header, config, now)
     batch, header = _with_topic_codec(batch, header, config)
-    if append_time:
-        set_max_timestamp(batch, now, log_append_time=True)
+    if append_time or header.log_append_time:  # whose time it is says the topic, not the client
+        set_max_timestamp(batch, now if append_time else header.max_timestamp, log_append_time=append_time)
         header = read_header(batch)
     if len(batch) > config.segment_bytes:
         raise ApiError(
@@ -221,7 +221,7 @@ def _check_timestamps(batch: Buffer, header: BatchHeader, config: TopicConfig, n
     """
     latest = now + config.message_timestamp_after_max_ms
     earliest = now - config.message_timestamp_before_max_ms if config.message_timestamp_before_max_ms < now else 0
-    if header.max_timestamp <= latest and not (earliest > 0 and header.base_timestamp != _NO_TIMESTAMP):
+    if header.max_timestamp <= latest and (earliest <= 0 or header.max_timestamp == _NO_TIMESTAMP):
         return
     from pykafka_broker.records.record import iter_records
 

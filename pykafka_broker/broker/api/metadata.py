@@ -74,12 +74,12 @@ def _invalid(request: MetadataRequest) -> MetadataResponse:
 
 
 def _create_missing(broker: Broker, names: Iterable[tuple[str | None, bytes]], context: RequestContext) -> None:
+    """A request that has an id is about ids: names in it are neither made nor answered."""
     topics = broker.image.topics
-    missing = [
-        name
-        for name, topic_id in names
-        if name is not None and topic_id == ZERO_UUID and name not in topics and name != CLUSTER_METADATA
-    ]
+    asked = list(names)
+    if any(topic_id != ZERO_UUID for _, topic_id in asked):
+        return
+    missing = [name for name, _ in asked if name is not None and name not in topics and name != CLUSTER_METADATA]
     if missing:
         broker.metadata.create_missing_topics(missing, context.now)
 
