@@ -9,6 +9,7 @@ from interop.differential.steps import PREFIX, Step
 from interop.raw import RawClient
 from pykafka_broker.protocol.messages import alter_client_quotas_request as quotas
 from pykafka_broker.protocol.messages import incremental_alter_configs_request as configs
+from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.protocol.messages.describe_client_quotas_request import DescribeClientQuotasRequest
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -24,6 +25,8 @@ def clean(bootstrap_servers: str, prefix: str, steps: Sequence[Step]) -> None:
         if "CreateTopics" in asked or "Metadata" in asked:
             names = [name.replace(PREFIX, prefix) for name in sorted(ALL_NAMES)]
             client.call(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), 5)
+        if asked & {"OffsetCommit", "TxnOffsetCommit"}:
+            client.call(DeleteGroupsRequest([""]), 2)  # the one group whose name is nobody's own
         if asked & {"AlterConfigs", "IncrementalAlterConfigs"}:
             _reset_broker(client)
         if "AlterClientQuotas" in asked:

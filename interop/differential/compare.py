@@ -24,6 +24,19 @@ STUMBLED = -1  # UNKNOWN_SERVER_ERROR
 ON_PURPOSE = [
     OnPurpose(r"(GetTelemetrySubscriptions|PushTelemetry) ", "no telemetry is collected: UNSUPPORTED_VERSION"),
 ]
+# Which member becomes a group's leader when the old one is gone comes from a hash table of random ids. The sequence
+# ends there: what follows depends on it.
+CHANCE = re.compile(r"JoinGroup v\d+\.(leader|members)\b")
+# Differences that the makers of sequences keep clear of:
+# - The header of an uncompressed batch is believed; Kafka looks at every record of it, and writes the greatest
+#   timestamp anew.
+# - A topic or partition that is named twice in Produce, Fetch or OffsetCommit is answered twice; no client does it.
+# - To negative limits of a fetch, to unknown isolation levels and to null records Kafka answers UNKNOWN_SERVER_ERROR or
+#   nothing at all, and to AlterConfigs that names a resource twice nothing either.
+# - A group whose only commit was refused stays with Kafka, empty and in memory, until the broker stops.
+# - A regular expression is resolved within the heartbeat that brings it, not some time later.
+# - A topic that Metadata creates is in the same answer, where Kafka says UNKNOWN_TOPIC_OR_PARTITION at first.
+# - Produce v0-v2 are served, which Kafka 4 only says.
 _EXCUSED = [re.compile(entry.pattern) for entry in ON_PURPOSE]
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from interop.differential.compare import found
+from interop.differential.cleaning import clean
+from interop.differential.compare import CHANCE, found
 from interop.differential.play import Outcome, Side, replay
 from interop.differential.steps import Step, step_of
 
@@ -50,8 +51,11 @@ def differences(recording: Recording, bootstrap_servers: str, prefix: str) -> It
         for at, (step, expected) in enumerate(zip(recording.steps, recording.answers, strict=True)):
             answered = dict(side.waiting) | {step.on: step}
             lines = list(found(answered, replay(side, step, expected), expected))
+            if any(map(CHANCE.match, lines)):
+                return
             if lines:
                 yield from (f"step {at}, {step}\n    {line}" for line in lines)
                 return
     finally:
         side.close()
+        clean(bootstrap_servers, prefix, recording.steps)

@@ -93,9 +93,12 @@ class World:
         """An answer as JSON can hold it, without what may differ and without what other sequences have made."""
         if field == "records" and value is not None:
             return plain_batches(value, self)
+        if type(value).__name__ == "TopicPartitions":
+            # Who of several members gets which of a topic's partitions comes from the order of a hash table.
+            return {"topic_id": self.plain(value.topic_id, "topic_id"), "partitions": len(value.partitions)}
         if isinstance(value, Fields):
             return {s: self.plain(getattr(value, s), s) for s in type(value).__match_args__ if s not in LEFT_OUT}
-        if field == "responses" and value and hasattr(value[0], "partitions"):
+        if field == "responses" and value and type(value[0]).__name__ == "FetchableTopicResponse":
             value = merged(value)
         if isinstance(value, list | tuple):
             items = [self.plain(item, field) for item in value if not self._is_others(item)]

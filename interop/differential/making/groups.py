@@ -231,6 +231,10 @@ def consumer_describe(maker: Maker) -> list[Step]:
     return maker.step("ConsumerGroupDescribe", fields)
 
 
+def grow_alone(maker: Maker) -> list[Step]:
+    return topics.grow(maker) if maker.alone else []
+
+
 SHARED = [
     (offsets.commit, 4), (offsets.fetch, 3), (offsets.delete, 1), (listing, 2), (describe, 3), (delete, 1),
 ]  # fmt: skip
@@ -243,7 +247,7 @@ CONSUMERS = Area(
         (consumer_heartbeat, 26),
         (consumer_describe, 4),
         (classic_join, 1),
-        (topics.grow, 1),
+        (grow_alone, 1),
         (heartbeat, 1),
         *SHARED,
     ],

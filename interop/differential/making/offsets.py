@@ -30,7 +30,7 @@ def commit(maker: Maker) -> list[Step]:
     partition: dict[str, Any] = {
         "partition_index": maker.partition(),
         "committed_offset": maker.mostly(maker.one(0, 5, 100), -1, -2),
-        "committed_metadata": maker.mostly("m", "", None, "x" * 4096, "x" * 4097, share=0.7),
+        "committed_metadata": maker.mostly("m", "", None, "x" * 4096, share=0.8),
     }
     if version >= 6:
         partition["committed_leader_epoch"] = maker.one(-1, 0, 3, -2)

@@ -70,7 +70,7 @@ def start(maker: Maker) -> list[Step]:
     made = [
         {"name": "§a", "num_partitions": 2, "replication_factor": 1},
         {"name": "§b", "num_partitions": 1, "replication_factor": 1},
-        {"name": "§c", "num_partitions": 3, "replication_factor": 1},
+        {"name": "§c", "num_partitions": 6, "replication_factor": 1},
     ]
     return maker.step("CreateTopics", {"topics": made, "timeout_ms": 30_000}, version=7)
 
@@ -156,12 +156,16 @@ def metadata(maker: Maker) -> list[Step]:
 
 
 def describe(maker: Maker) -> list[Step]:
-    topics = [{"name": maker.one(maker.topic(), "§d", "§e")} for _ in range(maker.one(1, 2, 3))]
+    # To an empty name Kafka answers that it does not know what is wrong, for all topics.
+    topics = [{"name": maker.one(maker.topic() or "§a", "§d", "§e")} for _ in range(maker.one(1, 2, 3))]
     fields: dict[str, Any] = {"topics": topics}
     if maker.often(0.4):
         fields["response_partition_limit"] = maker.mostly(maker.one(1, 2, 3), 0, -1)
     if maker.often(0.3):
-        fields["cursor"] = {"topic_name": maker.topic(), "partition_index": maker.mostly(maker.one(0, 1, 2), 9, -1)}
+        fields["cursor"] = {
+            "topic_name": maker.topic() or "§a",
+            "partition_index": maker.mostly(maker.one(0, 1, 2), 9, -1),
+        }
     return maker.step("DescribeTopicPartitions", fields)
 
 

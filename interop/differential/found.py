@@ -1,0 +1,190 @@
+"""Differences that sequences have shown and that are repaired, each as the few steps that show it. Rule: what is found
+is written down here in short, so that `recorded/found.json` holds Kafka's answers to it for good.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interop.differential.steps import STAMP, Step, of
+
+OLD, FUTURE = 1_000, 4_000_000_000_000
+Fields = dict[str, Any]
+
+
+def create(*names: str, **configs: str) -> Step:
+    settings = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+    topics = [{"name": n, "num_partitions": 2, "replication_factor": 1, "configs": settings} for n in names]
+    return Step("CreateTopics", 7, {"topics": topics, "timeout_ms": 10_000})
+
+
+def produce(batch: Fields | None, topic: str = "§a", version: int = 9, **fields: Any) -> Step:
+    """`batch` None is no batch at all, which is not the same as null."""
+    data = [{"index": 0, "records": {"batches": [] if batch is None else [batch]}}]
+    topics = [{"name": topic, "topic_id": of("topic_id " + topic[1:]), "partition_data": data}]
+    return Step("Produce", version, {"acks": -1, "timeout_ms": 10_000, "topic_data": topics, **fields})
+
+
+def records(*stamps: int, **more: Any) -> Fields:
+    return {"records": [["k", f"v{i}", stamp] for i, stamp in enumerate(stamps or (STAMP, STAMP))], **more}
+
+
+def transactional(topic: str, sequence: int, *stamps: int, version: int = 13, bump: int = 0) -> Step:
+    producer = [of("producer_id x"), of("producer_epoch x", bump), sequence]
+    batch = records(*stamps, producer=producer, transactional=True)
+    return produce(batch, topic, version, transactional_id="§x")
+
+
+def init(keep: str = "x") -> Step:
+    fields = {"transactional_id": "§" + keep, "transaction_timeout_ms": 60_000}
+    return Step("InitProducerId", 4, fields, keep=keep)
+
+
+def fetch(topic: str = "§a", version: int = 17, keep: str = "", partition: Fields | None = None, **fields: Any) -> Step:
+    one = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000_000, **(partition or {})}
+    topics = [{"topic": topic, "topic_id": of("topic_id " + topic[1:]), "partitions": [one]}]
+    return Step("Fetch", version, {"max_wait_ms": 0, "min_bytes": 0, "topics": topics, **fields}, keep=keep)
+
+
+def list_offsets(timestamp: int, partition: int = 0, version: int = 11, epoch: int = -1) -> Step:
+    asked = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
+    topics = [{"name": "§a", "partitions": [asked]}]
+    return Step("ListOffsets", version, {"replica_id": -1, "topics": topics})
+
+
+def leader_epoch(epoch: int, current: int = -1) -> Step:
+    asked = {"partition": 0, "leader_epoch": epoch, "current_leader_epoch": current}
+    return Step("OffsetForLeaderEpoch", 4, {"replica_id": -1, "topics": [{"topic": "§a", "partitions": [asked]}]})
+
+
+def delete_records(*offsets: int) -> Step:
+    partitions = [{"partition_index": 0, "offset": offset} for offset in offsets]
+    return Step("DeleteRecords", 2, {"topics": [{"name": "§a", "partitions": partitions}], "timeout_ms": 10_000})
+
+
+def alter(kind: int, name: str, *changes: tuple[str, int, str]) -> Step:
+    configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
+    resources = [{"resource_type": kind, "resource_name": name, "configs": configs}]
+    return Step("IncrementalAlterConfigs", 1, {"resources": resources, "validate_only": True})
+
+
+def join(name: str, member: Any, version: int = 9, **fields: Any) -> Step:
+    protocols = [{"name": "range", "metadata": {"subscription": ["§a"]}}]
+    asked = {"group_id": "§g", "session_timeout_ms": 30_000, "rebalance_timeout_ms": 60_000, "member_id": member}
+    asked |= {"protocol_type": "consumer", "protocols": protocols, **fields}
+    return Step("JoinGroup", version, asked, on=name, keep=name)
+
+
+def heartbeat(member: str, **fields: Any) -> Step:
+    asked = {"group_id": "§g", "member_id": member, "member_epoch": 0, "rebalance_timeout_ms": 60_000}
+    return Step(
+        "ConsumerGroupHeartbeat", 1, asked | {"subscribed_topic_names": ["§a"], "topic_partitions": []} | fields
+    )
+
+
+def acls(kind: int, operation: int = 2) -> list[Step]:
+    looked_for = {"resource_type_filter": kind, "operation": operation, "permission_type": 3}
+    made = {"resource_type": kind, "resource_name": "§a", "principal": "User:x", "host": "*"}
+    made |= {"operation": operation, "permission_type": 3}
+    return [
+        Step("DescribeAcls", 3, looked_for),
+        Step("DeleteAcls", 3, {"filters": [looked_for]}),
+        Step("CreateAcls", 3, {"creations": [made]}),
+    ]
+
+
+TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
+SET, APPEND, SUBTRACT, UNKNOWN = 0, 2, 3, 9
+FOUND: dict[str, list[Step]] = {
+    "an-empty-log-has-its-leader-epoch": [
+        create("§a"), leader_epoch(0), leader_epoch(1), leader_epoch(0, -2),
+        fetch(partition={"last_fetched_epoch": 0}), fetch(partition={"current_leader_epoch": -2}),
+        list_offsets(-1, epoch=-2),
+    ],
+    "names-of-offsets-that-a-version-does-not-know": [
+        create("§a"), list_offsets(-4, 9, 7), list_offsets(-3, 0, 4), list_offsets(-7, -1),
+    ],
+    "the-greatest-timestamp-before-the-start": [create("§a"), produce(records()), delete_records(2), list_offsets(-3)],
+    "produce-is-checked-in-order": [
+        create("§a"), produce(None, acks=2), produce(records(), acks=2), produce(records(), "§none", acks=2),
+        produce(records(patch={"attributes": 8})), fetch(),
+    ],
+    "an-old-record-behind-one-without-time": [
+        create("§a", message_timestamp_before_max_ms="1000"), produce(records(-1, OLD)), produce(records(-1, -1)),
+    ],
+    "fetch-sessions-without-partitions": [
+        create("§a"), fetch(session_epoch=0, keep="s"),
+        fetch(session_id=of("session_id s"), session_epoch=1, topics=[], forgotten_topics_data=[
+            {"topic": "§a", "topic_id": of("topic_id a"), "partitions": [0]}]),
+        fetch(session_epoch=0, topics=[]),
+    ],
+    "named-twice": [
+        create("§a"), produce(records()), delete_records(1, 2),
+        Step("DescribeLogDirs", 4, {"topics": [{"topic": "§a", "partitions": [0, 0]}]}),
+        Step("DeleteGroups", 2, {"groups_names": ["§g", "§g"]}),
+    ],
+    "acls-of-unknown-kinds": [*acls(2), *acls(99), *acls(0), *acls(2, 0)],
+    "what-is-not-for-clients": [
+        *(Step(api, 0, {}, "gone") for api in ("Vote", "AllocateProducerIds", "FetchSnapshot", "AssignReplicasToDirs")),
+        Step("ControlledShutdown", 3, {}, "gone"), Step("LeaderAndIsr", 0, {}, "gone"),
+        Step("SaslHandshake", 1, {"mechanism": "PLAIN"}), Step("SaslAuthenticate", 2, {"auth_bytes": {"hex": "00"}}),
+    ],
+    "voters-of-another-cluster": [
+        Step("AddRaftVoter", 0, {"cluster_id": "another", "voter_id": 7}),
+        Step("RemoveRaftVoter", 0, {"cluster_id": "another", "voter_id": 7}),
+        Step("RemoveRaftVoter", 0, {"cluster_id": None, "voter_id": 7}),
+    ],
+    "configs-are-checked-before-their-topic-is-looked-for": [
+        create("§a"), alter(TOPIC, "§none", ("file.delete.delay.ms", SET, "-1")),
+        alter(TOPIC, "§none", ("file.delete.delay.ms", SET, "1")),
+        alter(TOPIC, "a b", ("max.message.bytes", SUBTRACT, "1")),
+        alter(TOPIC, "a b", ("max.message.bytes", SET, "-1")),
+        alter(TOPIC, "§a", ("file.delete.delay.ms", APPEND, "1"), ("no.such.key", UNKNOWN, "1")),
+    ],
+    "configs-of-metrics-subscriptions": [
+        alter(CLIENT_METRICS, "§m", ("metrics", APPEND, "org.apache")),
+        alter(CLIENT_METRICS, "§m", ("match", SET, "x"), ("no.such.key", SET, "1")),
+    ],
+    "security-configs-of-a-broker": [
+        *(alter(BROKER, name, (key, SET, "x")) for name in ("1", "")
+          for key in ("sasl.jaas.config", "ssl.keystore.location", "ssl.cipher.suites", "metric.reporters")),
+    ],
+    "a-refused-join": [
+        create("§a"), join("m", "nobody"), join("m", "nobody", 6), join("m", "nobody", 7, group_id=""),
+    ],
+    "leaving-while-a-join-waits": [
+        create("§a"), join("o", "", 3), join("m", ""), join("m", of("member_id m")),
+        Step("LeaveGroup", 3, {"group_id": "§g", "members": [{"member_id": of("member_id m")}]}),
+    ],
+    "static-members-of-the-consumer-protocol": [
+        create("§a"), heartbeat("mAAAAAAAAAAAAAAAAAAAAA", instance_id="§m"),
+        heartbeat("mAAAAAAAAAAAAAAAAAAAAA", instance_id="§m"), join("o", "nobody", 7, group_instance_id="§o"),
+        join("o", "nobody", 7, group_instance_id="§m"),
+    ],
+    "a-partition-that-is-not-in-the-transaction": [
+        create("§a"), create("§s", message_timestamp_type="LogAppendTime"), init(),
+        transactional("§a", 0, FUTURE, version=9), transactional("§a", 0, bump=-1), transactional("§a", 7, FUTURE),
+        transactional("§a", 7), transactional("§s", 0),
+        Step("EndTxn", 4, {"transactional_id": "§x", "producer_id": of("producer_id x"),
+                           "producer_epoch": of("producer_epoch x"), "committed": True}),
+        fetch("§s"),
+    ],
+    "what-comes-behind-a-refused-beginning": [
+        create("§a", message_timestamp_before_max_ms="1000"), init(), transactional("§a", 0, OLD),
+        transactional("§a", 1, -1, version=9), transactional("§a", 0, -1, version=9),
+    ],
+    "metadata-by-id-and-by-name": [
+        create("§a"),
+        Step("Metadata", 12, {"topics": [{"topic_id": of("topic_id a"), "name": None}, {"name": "§d"}]}),
+        Step("Metadata", 12, {"topics": [{"name": "§d"}], "allow_auto_topic_creation": False}),
+    ],
+    "producers-of-topics-that-can-not-be": [
+        Step("DescribeProducers", 0, {"topics": [{"name": name, "partition_indexes": [0]}]})
+        for name in ("", "a b", "§no")
+    ],
+    "a-scram-password-that-is-empty": [
+        Step("AlterUserScramCredentials", 0, {"upsertions": [
+            {"name": "§u", "mechanism": 1, "iterations": 4096, "salt": {"hex": "01"}, "salted_password": {"hex": ""}},
+        ]}),
+    ],
+}  # fmt: skip
