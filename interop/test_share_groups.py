@@ -193,8 +193,10 @@ def test_only_committed_records(
 
 @pytest.mark.parametrize("ends", ["restart", "crash"])
 def test_a_broker_that_comes_back(
-    consumer: NewConsumer, new_broker: NewBroker, tool: Callable[..., Outcome], ends: str
+    consumer: NewConsumer, new_broker: NewBroker, tool: Callable[..., Outcome], target_name: str, ends: str
 ) -> None:
+    """What was released comes again, what was accepted does not. Kafka itself promises less after kill -9: on a busy
+    machine it has been seen to begin anew."""
     broker: Target = new_broker()
     server = broker.bootstrap_servers
     send(server, "back", *"abcdef")
@@ -216,10 +218,12 @@ def test_a_broker_that_comes_back(
             got[record.value()] = record.deliveryCount().get()
             reader.acknowledge(record, "ACCEPT")
         reader.commit()
-        if len(got) == 4:
+        if got.keys() >= set("befg"):
             break
-    assert got.keys() == set("befg")
+    assert got.keys() >= set("befg")
     assert got["g"] == 1
+    if (target_name, ends) != ("kafka", "crash"):
+        assert got.keys() == set("befg")
     eventually(lambda: start_offset(tool, "back", server=server)[1], "0")
 
 

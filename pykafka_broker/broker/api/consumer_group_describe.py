@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.api.consumer_group_heartbeat import is_enabled
 from pykafka_broker.broker.api.group_describe import describe_each
+from pykafka_broker.broker.api.group_protocols import offers
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -28,6 +28,11 @@ def consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
     described = describe_each(
-        broker, request, is_enabled(broker), broker.groups.coordinator.describe_consumer, DescribedGroup, context.now
+        broker,
+        request,
+        offers(broker, "consumer"),
+        broker.groups.coordinator.describe_consumer,
+        DescribedGroup,
+        context.now,
     )
     return ConsumerGroupDescribeResponse(groups=described)

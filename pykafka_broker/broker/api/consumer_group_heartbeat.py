@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, offers
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -18,26 +19,14 @@ from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import C
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
 
-FEATURE = "group.version"
-PROTOCOL = "consumer"
-
-
-def is_enabled(broker: Broker) -> bool:
-    """Whether this cluster offers the consumer protocol."""
-    return (
-        broker.image.features.get(FEATURE, 0) >= 1 and PROTOCOL in broker.config.group_coordinator_rebalance_protocols
-    )
-
 
 @handles(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumer_group_heartbeat(
     broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
-    if not is_enabled(broker):
-        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     host, now = broker.groups, context.now
-    error = host.refusal(request.group_id, now)
-    if error is not ErrorCode.NONE and request.group_id:
+    error = heartbeat_refusal(broker, offers(broker, "consumer"), request.group_id, now)
+    if error is not ErrorCode.NONE:
         return ConsumerGroupHeartbeatResponse(error_code=error)
     reply: ConsumerGroupHeartbeatResponse = host.answer(
         host.coordinator.consumer_heartbeat(request, host.caller(context), now), now

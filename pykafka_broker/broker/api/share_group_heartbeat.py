@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykafka_broker.broker.api.group_protocols import heartbeat_refusal
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.share_host import is_enabled
@@ -25,11 +26,9 @@ if TYPE_CHECKING:
 def share_group_heartbeat(
     broker: Broker, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse:
-    if not is_enabled(broker):
-        return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     host, now = broker.groups, context.now
-    error = host.refusal(request.group_id, now)
-    if error is not ErrorCode.NONE and request.group_id:
+    error = heartbeat_refusal(broker, is_enabled(broker), request.group_id, now)
+    if error is not ErrorCode.NONE:
         return ShareGroupHeartbeatResponse(error_code=error)
     membership, caller = host.coordinator.share, host.caller(context)
     reply: ShareGroupHeartbeatResponse = host.answer(membership.heartbeat(request, caller, now), now)

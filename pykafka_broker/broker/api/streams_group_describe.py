@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.api.group_describe import describe_each
-from pykafka_broker.broker.api.streams_group_heartbeat import is_enabled
+from pykafka_broker.broker.api.group_protocols import offers
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -27,6 +27,11 @@ def streams_group_describe(
     broker: Broker, context: RequestContext, request: StreamsGroupDescribeRequest
 ) -> StreamsGroupDescribeResponse:
     described = describe_each(
-        broker, request, is_enabled(broker), broker.groups.coordinator.describe_streams, DescribedGroup, context.now
+        broker,
+        request,
+        offers(broker, "streams"),
+        broker.groups.coordinator.describe_streams,
+        DescribedGroup,
+        context.now,
     )
     return StreamsGroupDescribeResponse(groups=described)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, offers
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
@@ -24,29 +25,17 @@ from pykafka_broker.protocol.messages.streams_group_heartbeat_response import St
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
 
-FEATURE = "streams.version"
-PROTOCOL = "streams"
-
-
-def is_enabled(broker: Broker) -> bool:
-    """Whether this cluster offers the streams protocol."""
-    return (
-        broker.image.features.get(FEATURE, 0) >= 1 and PROTOCOL in broker.config.group_coordinator_rebalance_protocols
-    )
-
 
 @handles(ApiKey.STREAMS_GROUP_HEARTBEAT)
 def streams_group_heartbeat(
     broker: Broker, context: RequestContext, request: StreamsGroupHeartbeatRequest
 ) -> StreamsGroupHeartbeatResponse:
-    if not is_enabled(broker):
-        return StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    host, now = broker.groups, context.now
+    error = heartbeat_refusal(broker, offers(broker, "streams"), request.group_id, now)
+    if error is not ErrorCode.NONE:
+        return StreamsGroupHeartbeatResponse(error_code=error)
     if request.topology is not None and (problem := _name_problem(request.topology)) is not None:
         return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
-    host, now = broker.groups, context.now
-    error = host.refusal(request.group_id, now)
-    if error is not ErrorCode.NONE and request.group_id:
-        return StreamsGroupHeartbeatResponse(error_code=error)
     effects = host.coordinator.streams_heartbeat(request, host.caller(context), now)
     reply: StreamsGroupHeartbeatResponse = host.answer(effects, now)
     if effects.missing_topics:

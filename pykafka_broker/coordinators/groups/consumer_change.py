@@ -1,12 +1,11 @@
-"""One change of one member of a consumer group, on its way.
+"""What a request makes of a member of a consumer group.
 
-Rule: nothing here touches the group: the member is a copy, and what is to become of the group is in `records`. The
-order of the records is Kafka's: member, patterns, group epoch, targets, current assignment.
+Rule: the order of the records is Kafka's: member, patterns, group epoch, targets, current assignment.
 """
 
 from __future__ import annotations
 
-from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups import consumer_stored
 from pykafka_broker.coordinators.groups.consumer_group import (
     ConsumerGroup,
@@ -16,6 +15,7 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     topics_read,
 )
 from pykafka_broker.coordinators.groups.consumer_target import next_target
+from pykafka_broker.coordinators.groups.epoch_change import EpochChange
 from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.coordinators.groups.reconciliation import OwnedTopics, Reconciliation
@@ -24,19 +24,13 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
 
-class MemberChange:
+class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
     """From what a member was to what a request makes of it."""
 
     def __init__(
         self, table: GroupTable, group: ConsumerGroup, before: ConsumerMember, effects: Effects, now: int
     ) -> None:
-        self._table = table
-        self._group = group
-        self._now = now
-        self.before = before
-        self.member = before.copy()
-        self.records: list[KeyValue] = effects.records
-        self.group_epoch = group.epoch
+        super().__init__(table, group, before, effects, now)
         self.target_epoch = group.assignment_epoch
         self.regexes = group.regexes  # as they will be
         self.subscription_changed = False

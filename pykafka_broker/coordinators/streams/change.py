@@ -1,13 +1,13 @@
-"""One change of one member of a streams group, on its way.
+"""What a heartbeat makes of a member of a streams group.
 
-Rule: nothing here touches hard state: the member is a copy, and what is to become of the group is in `records`, in
-Kafka's order: member, topology, group epoch, targets, current assignment. Only how the topology fits the topics, which
-can be worked out again at any time, is kept in the group at once.
+Rule: the order of the records is Kafka's: member, topology, group epoch, targets, current assignment.
+Only how the topology fits the topics, which can be worked out again at any time, is kept in the group at once.
 """
 
 from __future__ import annotations
 
 from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.groups.epoch_change import EpochChange
 from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.streams import stored
 from pykafka_broker.coordinators.streams.assignor import MemberSpec, assign
@@ -52,19 +52,13 @@ def next_targets(
     return targets
 
 
-class MemberChange:
+class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
     """From what a member was to what a heartbeat makes of it."""
 
     def __init__(
         self, table: GroupTable, group: StreamsGroup, before: StreamsMember, effects: Effects, now: int
     ) -> None:
-        self._table = table
-        self._group = group
-        self._now = now
-        self.before = before
-        self.member = before.copy()
-        self.records: list[KeyValue] = effects.records
-        self.group_epoch = group.epoch
+        super().__init__(table, group, before, effects, now)
         self.statuses: list[Status] = []
         self._bump = False
 
