@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark import __version__ as PYSPARK_VERSION
 from pyspark.sql import SparkSession
 
@@ -27,7 +27,7 @@ STREAMING = "org.apache.spark.sql.execution.streaming"
 
 
 def build_session(settings: Settings, name: str) -> SparkSession:
-    submitted = SparkConf()  # what spark-submit and spark-defaults.conf have set
+    submitted = submitted_settings()
     builder = SparkSession.builder.appName(f"pipeline-{name}")
     master = settings.master or submitted.get("spark.master", "local[*]")
     if settings.master or not submitted.contains("spark.master"):
@@ -42,6 +42,13 @@ def build_session(settings: Settings, name: str) -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(os.environ.get("PIPELINE_LOG_LEVEL", "OFF"))
     return session
+
+
+def submitted_settings() -> SparkConf:
+    """What spark-submit and its spark-defaults.conf have set; nothing where Python was started first."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # a JVM waits for this process, and knows: without it, a conf is empty
+        SparkContext._ensure_initialized()
+    return SparkConf()
 
 
 def defaults(settings: Settings, master: str) -> dict[str, str]:
