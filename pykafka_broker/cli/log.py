@@ -1,6 +1,6 @@
 """`pykafka-broker log dump|verify|repair DIR`: look into a data directory that no broker is using, and mend it.
 
-Rule: everything is `log/tool/`'s; here are only the clock and standard output.
+Rule: everything is `log/tool/`'s; here are only the clock and the standard streams.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ from pykafka_broker.log.tool.command import run
 def main(arguments: Sequence[str]) -> int:
     """`arguments` begin with the word `log`; returns the exit code."""
     try:
-        status = run(arguments[1:], print, int(time.time() * 1000))
+        status = run(arguments[1:], print, int(time.time() * 1000), complain=_complain)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads has seen enough, as in `log dump DIR | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
+
+
+def _complain(line: str) -> None:
+    print(f"pykafka-broker log: {line}", file=sys.stderr)

@@ -17,12 +17,22 @@ from pykafka_broker.log.tool.folders import Row
 _BAD = frozenset({"error", "damage"})
 
 
-def run(arguments: Sequence[str], write: Callable[[str], object], now: int, fs: FileSystem | None = None) -> int:
-    """Print what the arguments ask for, a line at a time; the exit code."""
+def run(
+    arguments: Sequence[str],
+    write: Callable[[str], object],
+    now: int,
+    *,
+    complain: Callable[[str], object] | None = None,
+    fs: FileSystem | None = None,
+) -> int:
+    """Print what the arguments ask for, a line at a time; the exit code. `complain` is told why it can't be done, or
+    else `write` is.
+    """
+    complain = complain or write
     options = _parser().parse_args(arguments)
     options.dir = os.path.abspath(options.dir)
     if not os.path.isdir(options.dir):
-        write(f"{options.dir} is not a directory")
+        complain(f"{options.dir} is not a directory")
         return 2
     show = _json if options.json else _text
     status = 0
@@ -34,7 +44,7 @@ def run(arguments: Sequence[str], write: Callable[[str], object], now: int, fs: 
     except BrokenPipeError:
         raise
     except (LogDirectoryError, OSError) as error:
-        write(str(error))
+        complain(str(error))
         return 2
     return status
 
