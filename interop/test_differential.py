@@ -36,7 +36,7 @@ def test_answers_are_those_that_kafka_gave(number: int, recording: Recording, us
 def test_a_difference_is_found_and_made_small(usual_broker: Target) -> None:
     """Between two brokers of which one makes two partitions where it is not told how many."""
     with start("pykafka", CONFIG | {"num.partitions": "2"}) as other:
-        pair = Pair(usual_broker.bootstrap_servers, other.bootstrap_servers)
+        pair = Pair(usual_broker.bootstrap_servers, other.bootstrap_servers, settles=False)
         versions = offered(other.bootstrap_servers)
         created = [{"name": "§d", "num_partitions": -1, "replication_factor": -1}]
         shows = Step("CreateTopics", 7, {"topics": created, "timeout_ms": 10_000})

@@ -53,8 +53,9 @@ class Run:
 class Pair:
     """Our broker and theirs, by address."""
 
-    def __init__(self, ours: str, theirs: str) -> None:
+    def __init__(self, ours: str, theirs: str, *, settles: bool = True) -> None:
         self._addresses = (ours, theirs)
+        self._settles = settles  # whether theirs needs time after a change of metadata
         # A broker that runs on from run to run still knows the groups of earlier ones.
         self._numbers = itertools.count(int(time.time() * 10) % 9_000_000)
         self.steps_played = 0
@@ -62,7 +63,7 @@ class Pair:
     def run(self, steps: Sequence[Step], settle_s: float = SETTLE_S, to_the_end: bool = False) -> Run:
         """Up to the first difference, unless Kafka's answers to all are wanted."""
         prefix = prefix_of(next(self._numbers))
-        sides = [Side(self._addresses[0], prefix), Side(self._addresses[1], prefix, settle_s)]
+        sides = [Side(self._addresses[0], prefix), Side(self._addresses[1], prefix, settle_s * self._settles)]
         theirs: list[Outcome] = []
         try:
             for at, step in enumerate(steps):
