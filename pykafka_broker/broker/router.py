@@ -226,7 +226,7 @@ class Router:
 
     def _call_again(
         self, endpoint: Endpoint, context: RequestContext, request: Any, uncommitted: Uncommitted
-    ) -> PendingReply:
+    ) -> Pieces | PendingReply:
         parked = Parked(None)
 
         def again(error: OSError | None) -> None:
@@ -246,6 +246,8 @@ class Router:
                 parked.complete(reply.reply if isinstance(reply, Parked) else reply)
 
         uncommitted.commit(again)
+        if parked.answered:  # the log is lost, and that is known at once
+            return encode_response(endpoint, context, parked.reply)
         return PendingReply(parked, endpoint, context)
 
 

@@ -80,6 +80,10 @@ def commit(offset: int) -> OffsetCommitRequest:
 def transactional(node: SyncedBroker, *partitions: int) -> ProduceRequest:
     node.asked(InitProducerIdRequest("x", 1000), 5)
     node.sync()
+    return producing_to(*partitions)
+
+
+def producing_to(*partitions: int) -> ProduceRequest:
     data = [
         PartitionProduceData(
             partition, bytes(batch(b"v", producer_id=0, producer_epoch=0, base_sequence=0, transactional=True))
@@ -123,6 +127,8 @@ def test_nothing_is_written_if_that_is_never_certain(node: SyncedBroker) -> None
     producing = node.asked(transactional(node, 0), 12)
     node.sync(OSError(5, "Input/output error"))
     assert producing.reply.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    again = node.call(producing_to(0), 12)
+    assert again.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_the_connection_may_go_meanwhile(node: SyncedBroker) -> None:
