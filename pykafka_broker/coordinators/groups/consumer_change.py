@@ -58,9 +58,10 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
         if bump or new_hash != group.metadata_hash:
             self.group_epoch += 1
             self.records.append(consumer_stored.group_epoch(group.group_id, self.group_epoch, new_hash))
+        else:
+            group.metadata_stale = False  # not before the new hash is written: the log may refuse it
         if group.has_partition_metadata:
             self.records.append(consumer_stored.partition_metadata_tombstone(group.group_id))
-        group.metadata_stale = False
 
     def _members(self) -> list[ConsumerMember]:
         return self._group.with_change(self._replaced(), self.member)

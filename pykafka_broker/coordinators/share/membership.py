@@ -130,7 +130,8 @@ class ShareMembership:
             if bump or new_hash != group.metadata_hash:
                 epoch += 1
                 effects.records.append(group_records.group_epoch(group.group_id, epoch, new_hash))
-            group.metadata_stale = False
+            else:
+                group.metadata_stale = False  # not before the new hash is written: the log may refuse it
         target = group.targets.get(member.member_id, {})
         interval_ms = self._table.group_settings(group.group_id).share_assignment_interval_ms
         if epoch > target_epoch and (at_once or group.may_retarget(interval_ms, now)):

@@ -73,6 +73,19 @@ def group_state(machine: Any) -> str:
     return str(machine.coordinator.groups["g"].state_name)
 
 
+def test_a_change_of_topics_that_could_not_be_written_is_found_again(machine: Any) -> None:
+    machine.topic("t", 1)
+    one = Client(machine, "one")
+    one.join(["t"])
+    settle([one])
+    machine.topic("t", 2)
+    request = ConsumerGroupHeartbeatRequest("g", "one", one.epoch)
+    lost = machine.coordinator.consumer_heartbeat(request, machine.caller(1), machine.now)
+    assert lost.records
+    settle([one])
+    assert len(one.partitions) == 2
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["join", "leave", "beat", "report", "report", "silence", "grow", "restart", "resubscribe"]),

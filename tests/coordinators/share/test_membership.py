@@ -1,0 +1,98 @@
+"""Members of share groups, and what a group remembers of the partitions that have a state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pykafka_broker.coordinators.groups.group import Caller
+from pykafka_broker.coordinators.share.share_group import ShareGroup
+from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from tests.coordinators.machine import Machine
+
+DAY_MS = 86_400_000
+CALLER = Caller(1, "client", "/127.0.0.1")
+
+
+class ShareMachine(Machine):
+    """One share group, "g", whose partitions get their states at once."""
+
+    def beat(self, member_id: str, epoch: int, topics: list[str] | None = None) -> Any:
+        request = ShareGroupHeartbeatRequest("g", member_id, epoch, subscribed_topic_names=topics)
+        reply = self.run(self.coordinator.share.heartbeat(request, self.caller(1), self.now))
+        missing = self.coordinator.share.uninitialized("g")
+        if missing:
+            self.run(self.coordinator.share.initialized("g", missing))
+        return reply
+
+    @property
+    def group(self) -> ShareGroup:
+        group = self.coordinator.groups["g"]
+        assert isinstance(group, ShareGroup)
+        return group
+
+    def delete(self, name: str) -> None:
+        topic = self.topics.topics.pop(name)
+        del self.topics.topics_by_id[topic.id]
+        self.coordinator.on_topics_changed([name], False, next(self.versions))
+        for effects in self.coordinator.on_topics_deleted([name]):
+            self.run(effects)
+
+
+@pytest.fixture
+def machine() -> ShareMachine:
+    machine = ShareMachine(group_share_assignment_interval_ms="0")
+    machine.topic("t", 2)
+    machine.topic("u", 1)
+    return machine
+
+
+def assigned(reply: Any) -> dict[bytes, list[int]]:
+    return {one.topic_id: one.partitions for one in reply.assignment.topic_partitions}
+
+
+def test_a_partition_is_assigned_once_it_has_a_state(machine: ShareMachine) -> None:
+    first = machine.beat("one", 0, ["t"])
+    assert assigned(first) == {}
+    reply = machine.beat("one", first.member_epoch)
+    assert assigned(reply) == {machine.topics.topics["t"].id: [0, 1]}
+
+
+def test_a_change_that_could_not_be_written_is_found_again(machine: ShareMachine) -> None:
+    machine.beat("one", 0, ["t"])
+    epoch = machine.beat("one", machine.group.members["one"].epoch).member_epoch
+    machine.topic("t", 3)
+    lost = machine.coordinator.share.heartbeat(ShareGroupHeartbeatRequest("g", "one", epoch), CALLER, machine.now)
+    assert lost.records
+    assert machine.beat("one", epoch).member_epoch > epoch
+
+
+def test_a_deleted_topic_is_forgotten_for_good(machine: ShareMachine) -> None:
+    gone, stays = machine.topics.topics["t"].id, machine.topics.topics["u"].id
+    machine.beat("one", 0, ["t", "u"])
+    assert machine.group.initialized.keys() == {gone, stays}
+    machine.delete("t")
+    assert machine.group.initialized.keys() == {stays}
+    machine.restart()
+    assert machine.group.initialized.keys() == {stays}
+
+
+def test_an_empty_group_stays_until_it_is_deleted(machine: ShareMachine) -> None:
+    machine.beat("one", 0, ["t"])
+    machine.beat("one", -1)
+    machine.restart()
+    machine.wait(30 * DAY_MS)
+    assert machine.group.is_empty
+    assert machine.group.initialized
+    machine.run(machine.coordinator.delete_group("g"))
+    assert "g" not in machine.coordinator.groups
+
+
+def test_a_silent_member_is_out_after_its_session(machine: ShareMachine) -> None:
+    machine.beat("one", 0, ["t"])
+    machine.beat("two", 0, ["t"])
+    machine.wait(44_000)
+    machine.beat("two", machine.group.members["two"].epoch)
+    machine.wait(2_000)
+    assert machine.group.members.keys() == {"two"}
