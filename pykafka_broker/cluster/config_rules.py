@@ -14,9 +14,9 @@ from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.features import ELR_VERSION
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.broker import BrokerConfig
-from pykafka_broker.config.registry import broker_keys, client_metrics_keys, group_keys
+from pykafka_broker.config.registry import ConfigKey, broker_keys, client_metrics_keys, group_keys
 from pykafka_broker.config.topic import parse_overrides
-from pykafka_broker.config.values import ConfigError, parse_value
+from pykafka_broker.config.values import ConfigError, ConfigType, parse_value
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -162,6 +162,7 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
     try:
         for key in known:
             parse_value(keys[key], changed[key] or "")
+            _check_classes(keys[key], changed[key] or "")
     except ConfigError as error:
         raise _wrong(str(error)) from None
     if not name:
@@ -171,6 +172,15 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
         )
     _check_broker_values(controller, name, overrides)
     _check_min_insync_replicas(controller, name, changed)
+
+
+def _check_classes(key: ConfigKey, text: str) -> None:
+    """Kafka loads them at once, and where there is no Java only its own names make sense."""
+    if key.type is not ConfigType.CLASS and key.name != "metric.reporters":
+        return
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        if not name.startswith("org.apache.kafka."):
+            raise _wrong(f"Invalid value {name} for configuration {key.name}: Class {name} could not be found.")
 
 
 def check_broker_name(controller: Controller, name: str) -> None:
@@ -216,9 +226,6 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
             f"Invalid value {local} for configuration log.local.retention.ms: Value must not be more than "
             f"log.retention.ms property value: {retention}"
         )
-    for reporter in proposed["metric.reporters"] or ():
-        if not reporter.startswith("org.apache.kafka."):
-            raise _wrong(f"Class {reporter} of configuration metric.reporters could not be found")
     for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
         if not entry.rpartition(":")[2].strip().isdigit() or ":" not in entry:
             raise _wrong(f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry}")
