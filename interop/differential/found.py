@@ -112,6 +112,11 @@ FOUND: dict[str, list[Step]] = {
     "an-old-record-behind-one-without-time": [
         create("§a", message_timestamp_before_max_ms="1000"), produce(records(-1, OLD)), produce(records(-1, -1)),
     ],
+    "records-without-key-and-out-of-time": [
+        create("§a", cleanup_policy="compact"),
+        produce({"records": [[None, "a", STAMP], ["k", "b", FUTURE], [None, "c", FUTURE], ["k", "d", STAMP]]}),
+        produce({"records": [["k", "a", STAMP], [None, "c", FUTURE]]}),
+    ],
     "fetch-sessions-without-partitions": [
         create("§a"), fetch(session_epoch=0, keep="s"),
         fetch(session_id=of("session_id s"), session_epoch=1, topics=[], forgotten_topics_data=[

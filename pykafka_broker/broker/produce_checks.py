@@ -183,11 +183,9 @@ def _check_compressed(batch: Buffer, header: BatchHeader) -> None:
 def _apply_topic_config(batch: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> Prepared:
     if header.codec:
         _check_compressed(batch, header)
-    if "compact" in config.cleanup_policy:
-        _require_keys(batch, header)
     append_time = config.message_timestamp_type == "LogAppendTime"
-    if not append_time:
-        _check_timestamps(batch, header, config, now)
+    keyless = _without_key(batch) if "compact" in config.cleanup_policy else {}
+    _refuse_records(keyless, {} if append_time else _out_of_time(batch, header, config, now))
     batch, header = _with_topic_codec(batch, header, config)
     if append_time or header.log_append_time:  # whose time it is says the topic, not the client
         set_max_timestamp(batch, now if append_time else header.max_timestamp, log_append_time=append_time)
@@ -200,40 +198,48 @@ def _apply_topic_config(batch: Buffer, header: BatchHeader, config: TopicConfig,
     return Prepared(batch, header, now if append_time else _NO_TIMESTAMP)
 
 
-def _require_keys(batch: Buffer, header: BatchHeader) -> None:
+def _without_key(batch: Buffer) -> dict[int, str]:
+    """Records that a compacted topic can't take, by their index, and what is said of them."""
     from pykafka_broker.records.record import iter_records
     from pykafka_broker.records.validation import has_null_key
 
     if not has_null_key(batch):
-        return
-    keyless = [index for index, record in enumerate(iter_records(batch)) if record.key is None]
-    if keyless:
-        raise RecordErrors(
-            ErrorCode.INVALID_RECORD,
-            "One or more records have been rejected due to invalid records",
-            [(index, "Compacted topic cannot accept message without key in topic partition") for index in keyless],
-        )
+        return {}
+    return {
+        index: "Compacted topic cannot accept message without key in topic partition"
+        for index, record in enumerate(iter_records(batch))
+        if record.key is None
+    }
 
 
-def _check_timestamps(batch: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> None:
+def _out_of_time(batch: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> dict[int, str]:
     """KIP-937. The greatest timestamp stands in the header; the least does not, so a limit on old ones has to look at
     each.
     """
     latest = now + config.message_timestamp_after_max_ms
     earliest = now - config.message_timestamp_before_max_ms if config.message_timestamp_before_max_ms < now else 0
     if header.max_timestamp <= latest and (earliest <= 0 or header.max_timestamp == _NO_TIMESTAMP):
-        return
+        return {}
     from pykafka_broker.records.record import iter_records
 
-    wrong = [
-        (index, f"Timestamp {record.timestamp} is out of range. The timestamp should be within [{earliest}, {latest}]")
+    return {
+        index: f"Timestamp {record.timestamp} is out of range. The timestamp should be within [{earliest}, {latest}]"
         for index, record in enumerate(iter_records(batch))
         if record.timestamp != _NO_TIMESTAMP and not earliest <= record.timestamp <= latest
-    ]
-    if wrong:
-        raise RecordErrors(
-            ErrorCode.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", wrong
-        )
+    }
+
+
+def _refuse_records(keyless: dict[int, str], out_of_time: dict[int, str]) -> None:
+    """One reason for each record, a missing key first; a wrong time names the whole refusal."""
+    wrong = out_of_time | keyless
+    if not wrong:
+        return
+    records = sorted(wrong.items())
+    if out_of_time.keys() - keyless.keys():
+        message = "One or more records have been rejected due to invalid timestamp"
+        raise RecordErrors(ErrorCode.INVALID_TIMESTAMP, message, records)
+    message = "One or more records have been rejected due to invalid records"
+    raise RecordErrors(ErrorCode.INVALID_RECORD, message, records)
 
 
 def _target_codec(config: TopicConfig, current: int) -> int:
