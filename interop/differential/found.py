@@ -146,6 +146,7 @@ FOUND: dict[str, list[Step]] = {
         alter(TOPIC, "a b", ("max.message.bytes", SET, "-1")),
         alter(TOPIC, "§a", ("file.delete.delay.ms", APPEND, "1"), ("no.such.key", UNKNOWN, "1")),
     ],
+    "configs-of-a-new-topic-as-they-were-written": [create("§a", preallocate="TRUE", retention_ms=" 7")],
     "configs-of-metrics-subscriptions": [
         alter(CLIENT_METRICS, "§m", ("metrics", APPEND, "org.apache")),
         alter(CLIENT_METRICS, "§m", ("match", SET, "x"), ("no.such.key", SET, "1")),

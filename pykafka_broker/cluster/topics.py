@@ -184,9 +184,12 @@ def _checked_overrides(topic: CreatableTopic) -> dict[str, str]:
 
 
 def _configs_of(controller: Controller, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+    """What the request says is repeated as it was said; DescribeConfigs tells how it is understood."""
     entries = describe_topic(controller.config, overrides)
     return [
-        CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.is_sensitive)
+        CreatableTopicConfigs(
+            entry.name, overrides.get(entry.name, entry.value), entry.read_only, entry.source, entry.is_sensitive
+        )
         for entry in sorted(entries, key=lambda entry: entry.name)
     ]
 
