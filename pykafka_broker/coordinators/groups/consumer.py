@@ -157,7 +157,6 @@ class ConsumerProtocol:
         member = existing.copy()
         member.member_id = member_id
         member.epoch = member.previous_epoch = 0
-        self.forget(group, existing.member_id)
         group_id = group.group_id
         effects.records += consumer_stored.member_tombstones(group_id, existing.member_id)
         effects.records += [
@@ -196,7 +195,6 @@ class ConsumerProtocol:
         gone = {member.member_id for member in leaving}
         for member in leaving:
             effects.records += consumer_stored.member_tombstones(group_id, member.member_id)
-            self.forget(group, member.member_id)
         left = [member for member in group.members.values() if member.member_id not in gone]
         wanted = {member.topic_regex for member in left}
         for pattern in group.regexes:
@@ -218,12 +216,6 @@ class ConsumerProtocol:
         if session_ms is None:
             session_ms = self._table.group_settings(group.group_id).consumer_session_timeout_ms
         self._clocks.keep_alive(group, member_id, now + session_ms)
-
-    def forget(self, group: ConsumerGroup, member_id: str) -> None:
-        """Stop all clocks of a member."""
-        self._clocks.stop(group, member_id)
-        for kind in (JOIN, SYNC):
-            self._timers.cancel(TimerKey(kind, group.group_id, member_id))
 
     def on_timer(self, key: TimerKey, group: ConsumerGroup, effects: Effects, now: int) -> None:
         """A deadline of a member has passed: it is out."""

@@ -18,6 +18,7 @@ from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
 from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
 from pykafka_broker.coordinators.groups.consumer_requests import ConsumerRequests
+from pykafka_broker.coordinators.groups.epoch_group import EpochGroup
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
 from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.offset_requests import OffsetRequests
@@ -53,6 +54,7 @@ from pykafka_broker.protocol.runtime import Buffer
 
 OFFSET_EXPIRY = TimerKey("offset-expiry", "")  # the round over all groups
 EXPIRE = "expire"  # one group's turn in it
+RETRY_MS = 500  # after this time, what a deadline has led to is tried again if the log has refused it
 
 
 class GroupCoordinator:
@@ -238,6 +240,8 @@ class GroupCoordinator:
             self._streams.on_timer(key, group, effects, now)
         elif isinstance(group, ShareGroup):
             self.share.on_timer(key, group, effects)
+        if key.member_id and effects.records and isinstance(group, EpochGroup) and self.groups[key.group_id] is group:
+            self.table.timers.set(key, now + RETRY_MS)  # until the record that takes the member out is there
         return effects
 
     def _start_expiry(self, now: int) -> None:

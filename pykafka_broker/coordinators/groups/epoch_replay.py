@@ -80,6 +80,7 @@ class EpochReplay(Generic[G]):
     def _member(self, group: G, key: Any, value: Any) -> None:
         if value is None:
             group.remove_member(key.member_id)
+            self._table.timers.cancel_member(group.group_id, group.type_name, key.member_id)
         else:
             self._change(group, key.member_id, lambda member: self._kind.take_metadata(member, value))
 

@@ -1,7 +1,8 @@
 """The deadlines of the members of consumer, share and streams groups.
 
 Rule: every heartbeat starts the member's session anew, and a member that has to give something back has its rebalance
-timeout for it. Deadlines are soft: after a restart each member has both once more in full.
+timeout for it. Deadlines are soft: after a restart each member has both once more in full. They end with the record
+that takes the member out, so that a member whose record the log refuses is not forgotten.
 """
 
 from __future__ import annotations
@@ -39,11 +40,6 @@ class MemberClocks:
     def stop_rebalance(self, group: Group, member_id: str) -> None:
         """There is nothing to be given back any more."""
         self._timers.cancel(TimerKey(self.rebalance, group.group_id, member_id))
-
-    def stop(self, group: Group, member_id: str) -> None:
-        """The member has gone."""
-        for kind in (self.session, self.rebalance):
-            self._timers.cancel(TimerKey(kind, group.group_id, member_id))
 
     def is_out(self, key: TimerKey, member: ReconciledMember) -> bool:
         """Whether a deadline that has passed still means something: the member may have given back in time."""

@@ -165,7 +165,7 @@ class Migration:
                 self._table.topics, group.target_of(member), classic.metadata(back.protocol_name)
             )
         for member_id in group.members:
-            self._consumer.forget(group, member_id)
+            self._table.timers.cancel_member(group.group_id, group.type_name, member_id)
         effects.records.append(stored.group_metadata(back, back.assignments()))
         self._table.groups[group.group_id] = back
         for classic in back.members.values():

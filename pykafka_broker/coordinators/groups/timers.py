@@ -7,6 +7,8 @@ from __future__ import annotations
 import heapq
 from typing import NamedTuple
 
+MEMBER_CLOCKS = ("session", "rebalance", "join", "sync")  # behind the name of a protocol they make kinds of deadlines
+
 
 class TimerKey(NamedTuple):
     """What a deadline is for: `kind` says which of the machine's rules runs when it is reached."""
@@ -43,6 +45,11 @@ class Timers:
     def cancel(self, key: TimerKey) -> None:
         """Forget `key`; unknown keys are fine."""
         self._deadlines.pop(key, None)
+
+    def cancel_member(self, group_id: str, protocol: str, member_id: str) -> None:
+        """Forget all deadlines that one protocol has set for a member."""
+        for clock in MEMBER_CLOCKS:
+            self._deadlines.pop(TimerKey(f"{protocol}-{clock}", group_id, member_id), None)
 
     def cancel_group(self, group_id: str, protocol: str) -> None:
         """Forget all deadlines that one protocol has set for a group."""

@@ -218,7 +218,6 @@ class ShareMembership:
         left = [one for one in group.members.values() if one is not member]
         new_hash = self._table.hashes.of_group(subscribed_names(left))
         effects.records.append(group_records.group_epoch(group.group_id, group.epoch + 1, new_hash))
-        self._clocks.stop(group, member.member_id)
 
     def keep_alive(self, group: ShareGroup, member_id: str, now: int) -> None:
         """Start the member's session anew."""

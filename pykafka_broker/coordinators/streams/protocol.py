@@ -185,7 +185,6 @@ class StreamsProtocol:
         """Take a member out of the group; the others share what it had from the next epoch on."""
         group_id = group.group_id
         effects.records += stored.member_tombstones(group_id, member.member_id)
-        self._clocks.stop(group, member.member_id)
         effects.records.append(
             stored.group_epoch(
                 group_id,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
@@ -84,6 +85,18 @@ def test_a_change_of_topics_that_could_not_be_written_is_found_again(machine: An
     assert lost.records
     settle([one])
     assert len(one.partitions) == 2
+
+
+def test_a_member_whose_end_could_not_be_written_is_taken_out_later(machine: Any) -> None:
+    machine.topic("t", 1)
+    one = Client(machine, "one")
+    one.join(["t"])
+    machine.now = machine.coordinator.next_deadline()
+    assert machine.coordinator.on_deadline(machine.now).records  # and the log refuses them
+    assert group_state(machine) != "Empty"
+    machine.wait(1_000)
+    assert group_state(machine) == "Empty"
+    assert TimerKey("consumer-session", "g", "one") not in machine.coordinator.table.timers
 
 
 STEPS = st.lists(

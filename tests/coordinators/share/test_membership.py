@@ -89,6 +89,16 @@ def test_an_empty_group_stays_until_it_is_deleted(machine: ShareMachine) -> None
     assert "g" not in machine.coordinator.groups
 
 
+def test_a_member_whose_end_could_not_be_written_is_taken_out_later(machine: ShareMachine) -> None:
+    machine.beat("one", 0, ["t"])
+    lost = machine.coordinator.share.heartbeat(ShareGroupHeartbeatRequest("g", "one", -1), CALLER, machine.now)
+    assert lost.records
+    machine.wait(44_000)
+    assert not machine.group.is_empty
+    machine.wait(2_000)
+    assert machine.group.is_empty
+
+
 def test_a_silent_member_is_out_after_its_session(machine: ShareMachine) -> None:
     machine.beat("one", 0, ["t"])
     machine.beat("two", 0, ["t"])
