@@ -24,6 +24,7 @@ KAFKA_VERSION = "4.3.1"
 SPARK_VERSION = "4.0.0"  # unless another one is installed
 KAFKA = [f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}"]
 STREAMS = [f"org.apache.kafka:kafka-streams-examples:{KAFKA_VERSION}"]
+SLF4J = "org.slf4j:slf4j-nop:1.7.36"  # of all that a client of Kafka could log to, nothing
 CONNECT = [f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}", f"org.apache.kafka:connect-file:{KAFKA_VERSION}"]
 
 
@@ -79,6 +80,14 @@ def streams_jars() -> Path:
 def connect_jars() -> Path:
     """The folder with Kafka Connect, its file connectors, and what they depend on."""
     return _fetched(f"kafka-connect-{KAFKA_VERSION}", CONNECT, transitive=True)
+
+
+def client_jars(release: str) -> Path:
+    """The folder with that release of Kafka's clients, and what they depend on; 0.8's are partly in the server's jar."""
+    coordinates = [f"org.apache.kafka:kafka-clients:{release}", SLF4J]
+    if release.startswith("0.8."):
+        coordinates.append(f"org.apache.kafka:kafka_2.11:{release}")
+    return _fetched(f"kafka-clients-{release}", coordinates, transitive=True)
 
 
 def spark_connector_jars(pyspark: str = "") -> Path:

@@ -1,0 +1,135 @@
+"""Clients of other languages, each a small program in interop/languages that prints one line for each check.
+
+What the lines say is what Apache Kafka makes the same programs say (`--target=kafka`). One program of a few seconds
+runs always, where Node.js is; the others, and those against a broker that goes away meanwhile, with `--slow`.
+"""
+
+import subprocess
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from interop import toolchains
+from interop.conftest import NewBroker
+
+COMPRESSED = "500 124750"  # records, bytes of their values
+BOTH_LEVELS = "0@0 0@1 2@6 2@7 | 0@0 0@1 1@3 1@4 2@6 2@7 3@9 3@10 |"  # value@offset, committed and all
+GROUP_OF_FOUR = "Stable range 2 20"
+
+KAFKAJS = {
+    **dict.fromkeys(("none", "gzip", "snappy"), f"{COMPRESSED} 1,2"),
+    "transactions": f"{BOTH_LEVELS} 20",
+    "group": "Stable RoundRobinAssigner 2 -1,17,-1,-1 0",
+    "offsets": "5 3 10",
+    "admin": "compact INVALID_CONFIG 3 false",
+    "refused": "MESSAGE_TOO_LARGE This server does not host this topic-partition",
+}
+PLATFORMATIC = {
+    **dict.fromkeys(("none", "gzip", "snappy", "lz4"), f"{COMPRESSED} 1"),
+    "transactions": "true 12",
+    "classic": "classic 2",
+    "consumer": "consumer 2",
+    "admin": "compact,delete INVALID_CONFIG 3 3 TOPIC_ALREADY_EXISTS",
+    "refused": "MESSAGE_TOO_LARGE",
+}
+FRANZ = {
+    **dict.fromkeys(("none", "gzip", "snappy", "lz4", "zstd"), f"{COMPRESSED} 1000"),
+    "transactions": BOTH_LEVELS,
+    **dict.fromkeys(("range", "cooperative", "consumer"), "17 Empty <nil>"),
+    "offsets": "5 10 true 3",
+    "admin": "cleanup.policy=compact retention.ms=1234567 true 3 true",
+    "refused": "true true",
+    "big": "20",
+}
+SARAMA = {
+    **dict.fromkeys(("none", "gzip", "snappy", "lz4", "zstd"), COMPRESSED),
+    "transactions": f"{BOTH_LEVELS} 20",
+    "admin": "retention.bytes=7654321 retention.ms=1234567 true 1 true true",
+    "group": GROUP_OF_FOUR,
+    "offsets": "5 -1 10 0 true",
+    "refused": "true true",
+}
+SINCE = {"zstd": (2, 1), "transactions": (0, 11), "admin": (0, 11)}
+KAFKA_GO = {
+    **dict.fromkeys(("uncompressed", "gzip", "snappy", "lz4", "zstd"), "500 125250"),
+    "group": "40 2 80",
+    "offsets": "5 true",
+    "transaction": "<nil> 5",
+    "admin": "1234567 <nil> true",
+    "refused": "true",
+}
+
+
+def said_by(program: subprocess.Popen[str], on_restart: Callable[[], None]) -> dict[str, str]:
+    """What each check said. A line `restart` asks for it, and is answered when the broker is back."""
+    said = {}
+    assert program.stdout is not None
+    assert program.stdin is not None
+    for line in program.stdout:
+        name, _, found = line.rstrip("\n").partition(": ")
+        if name == "restart" and not found:
+            on_restart()
+            program.stdin.write("\n")
+            program.stdin.flush()
+        else:
+            said[name] = found
+    return said
+
+
+def run(command: Sequence[str], on_restart: Callable[[], None] = lambda: None) -> dict[str, str]:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            return said_by(program, on_restart)
+        finally:
+            program.kill()
+
+
+def test_kafkajs(bootstrap: str) -> None:
+    assert run([*toolchains.node("kafkajs.js"), bootstrap]) == KAFKAJS
+
+
+@pytest.mark.slow
+def test_platformatic(bootstrap: str) -> None:
+    assert run([*toolchains.node("platformatic.mjs"), bootstrap]) == PLATFORMATIC
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "expected"), [("franz", FRANZ), ("sarama", SARAMA), ("kafkago", KAFKA_GO)])
+def test_go(bootstrap: str, program: str, expected: dict[str, str]) -> None:
+    assert run([*toolchains.go(program), bootstrap]) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.ours_only
+@pytest.mark.parametrize("release", ["0.10.2.2", "0.11.0.2", "1.1.1", "2.1.0", "2.8.2", "3.6.0"])
+def test_sarama_as_of(bootstrap: str, release: str) -> None:
+    """Sarama asks for what the release that it is told had; it is told an old one in many a program."""
+    version = tuple(int(part) for part in release.split("."))
+    expected = {name: found for name, found in SARAMA.items() if version >= SINCE.get(name, (0,))}
+    assert run([*toolchains.go("sarama"), bootstrap, release]) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["restart", "kill"])
+@pytest.mark.parametrize(
+    ("build", "program", "expected"),
+    [
+        (toolchains.go, "franz", "200 2"),
+        (toolchains.go, "sarama", "200"),
+        (toolchains.node, "kafkajs.js", "200"),
+        (toolchains.node, "platformatic.mjs", "200"),
+    ],
+)
+def test_broker_restarts(
+    new_broker: NewBroker, build: Callable[[str], list[str]], program: str, expected: str, end: str
+) -> None:
+    """An idempotent producer goes on over it: nothing is lost, and nothing is there twice."""
+    command = build(program)
+    broker = new_broker()
+
+    def on_restart() -> None:
+        if end == "kill":
+            broker.kill()
+        broker.restart()
+
+    assert run([*command, broker.bootstrap_servers, "restart"], on_restart) == {"restart": expected}
