@@ -384,3 +384,29 @@ def test_directories_are_told_when_the_metadata_version_allows_it(tmp_path: Path
     assert node.call(update, 1).error_code == 0
     assert set(node.homes()) == {"a", "b"}
     assert len(node.broker.image.brokers[1].log_dirs) == 2
+
+
+def test_sizes_are_told_of_logs_that_nobody_has_asked_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.create("t", 2)
+    for number in range(2):
+        node.write(number)
+    sizes = [node.broker.partition_log("t", number).size_bytes for number in range(2)]
+    node.restart()
+    shutil.rmtree(node.path / node.homes()[1] / "t-1")
+
+    def described() -> list[tuple[int, dict[int, int]]]:
+        results = node.call(DescribeLogDirsRequest(None), 4).results
+        return [
+            (each.error_code, {one.partition_index: one.partition_size for t in each.topics for one in t.partitions})
+            for each in results
+        ]
+
+    told = described()
+    assert {**told[0][1], **told[1][1]} == {0: sizes[0], 1: 0}
+    assert not [key for key in node.broker.logs.loaded if key[0] == "t"]
+
+    def gone(path: str) -> None:
+        raise OSError(5, "Input/output error", path)
+
+    monkeypatch.setattr(node.broker.fs, "disk_usage", gone)
+    assert [code for code, _ in described()] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2

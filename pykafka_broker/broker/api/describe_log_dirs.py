@@ -1,13 +1,13 @@
 """DescribeLogDirs v0-v5 (KIP-113, KIP-827).
 
-Behaviour: each directory with the size of every log in it and the room on its disk; partitions that are asked for and
-are not here are left out. A directory that is offline has KAFKA_STORAGE_ERROR and nothing else. Null topics means all,
-an empty list none. Versions: 3 an error of the whole, 4 total and usable bytes, 5 whether the directory is cordoned.
+Behaviour: each directory with the size of every log in it, none of which is loaded for that, and the room on its disk;
+partitions that are asked for and are not here are left out. A directory that is offline has KAFKA_STORAGE_ERROR and
+nothing else. Null topics means all, an empty list none. Versions: 3 an error of the whole, 4 total and usable bytes, 5
+whether the directory is cordoned.
 """
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
@@ -27,8 +27,6 @@ from pykafka_broker.protocol.messages.describe_log_dirs_response import (
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
-
-logger = logging.getLogger(__name__)
 
 TopicPartition = tuple[str, int]
 
@@ -65,10 +63,9 @@ def _directory(
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for topic, partition in partitions:
         try:
-            size = broker.logs.get(topic, partition).size_bytes
-        except ApiError as error:  # damaged: the others are told all the same
-            logger.warning("The size of %s-%d is not known: %s", topic, partition, error)
-            continue
+            size = broker.logs.size_of((topic, partition))
+        except ApiError:
+            return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)  # it has just failed
         topics.setdefault(topic, []).append(DescribeLogDirsPartition(partition, size, 0, False))
     for topic, partition in wanted:
         move = broker.logs.moves.get((topic, partition))
@@ -76,7 +73,11 @@ def _directory(
             future = DescribeLogDirsPartition(partition, move.size_bytes, move.offset_lag, True)
             topics.setdefault(topic, []).append(future)
     result.topics = [DescribeLogDirsTopic(topic, found) for topic, found in topics.items()]
-    usage = broker.fs.disk_usage(directory.path)
+    try:
+        usage = broker.fs.disk_usage(directory.path)
+    except OSError as error:
+        broker.logs.directory_failed(directory, error)
+        return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)
     result.total_bytes, result.usable_bytes = usage.total_bytes, usage.usable_bytes
     result.is_cordoned = directory.id in (broker.image.brokers[broker.node_id].cordoned_log_dirs or ())
     return result
