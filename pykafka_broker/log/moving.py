@@ -184,6 +184,7 @@ class Move:
             pieces.append(_whole(fs, f"{log.directory}/{EPOCHS_FILE}"))
         self._drop_what_left()
         copy_pieces(fs, self.folder, pieces)
+        fs.open(f"{self.folder}/{PARTITION_METADATA}").sync()
         write_file(fs, f"{self.folder}/{MOVED}", b"")
         fs.sync_directory(self.target.path)
         self._moves.exchange(self)

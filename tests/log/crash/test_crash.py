@@ -27,6 +27,9 @@ def check(fs: CrashFileSystem, promises: Promises) -> None:
         log = logs.get(*key)
         start = promises.start.get(key, 0)
         synced = promises.synced.get(key, 0)
+        if log.topic_id != promises.ids[key]:
+            assert not synced, f"{key} is of another topic"
+            continue
         assert log.log_start_offset <= max(start, synced), f"{key} starts at {log.log_start_offset}"
         assert log.log_end_offset >= synced, f"{key} ends at {log.log_end_offset}, but was synced up to {synced}"
         read_back(log, promises.appended.get(key, {}), start, synced)

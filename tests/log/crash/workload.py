@@ -28,10 +28,6 @@ CONFIGS: dict[str, TopicConfig] = {
 }
 
 
-def topic_id(topic: str) -> bytes:
-    return topic.encode().ljust(16, b".")
-
-
 def open_manager(fs: CrashFileSystem) -> LogManager:
     settings = BrokerConfig({"log.dirs": "/data/one,/data/two"})
     return LogManager(
@@ -46,6 +42,7 @@ class Promises:
     """What the workload was told: which batches it appended, and which of them are on disk for certain."""
 
     def __init__(self) -> None:
+        self.ids: dict[Key, bytes] = {}  # as the metadata have them; a folder with another id is of an earlier topic
         self.appended: dict[Key, dict[int, bytes]] = {}  # by base offset, as they lie in the log
         self.synced: dict[Key, int] = {}  # end of what was acknowledged after a sync
         self.start: dict[Key, int] = {}  # below it nothing need be there
@@ -206,7 +203,8 @@ class Workload:
         key = self.random.choice(sorted(CONFIGS)), self.random.randrange(2)
         if not self.logs.exists(*key):
             self.promises.gone.discard(key)
-            self.logs.create(*key, topic_id(key[0]), self.now)
+            self.promises.ids[key] = next(_ids).to_bytes(16, "big")
+            self.logs.create(*key, self.promises.ids[key], self.now)
 
     def delete_topic(self) -> None:
         if self.random.random() < 0.5:
@@ -275,8 +273,10 @@ class Workload:
         self.fs = fs
         self.threads.lose()
         self.start()
-        for key in sorted(self.promises.gone & set(self.logs.partitions())):
-            self.logs.delete(*key, self.now)  # as the metadata say
+        for key in sorted(self.logs.partitions()):  # as the metadata say
+            log = self.logs.get(*key)
+            if key in self.promises.gone or log.topic_id != self.promises.ids[key]:
+                self.logs.delete(*key, self.now)
         for key in set(self.promises.appended) - set(self.logs.partitions()):
             self.promises.forget(key)
         for key, log in self.logs.loaded.items():
