@@ -16,6 +16,7 @@ from pykafka_broker.protocol.messages.init_producer_id_request import InitProduc
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 
 WARM_FOR_S = 20
+KAFKA_4_FETCHES_FROM = 4
 GROUP, TRANSACTION = 0, 1
 ENOUGH = [f"warm-{i}" for i in range(12)]  # some in each partition of the internal topics
 
@@ -58,5 +59,6 @@ def offered(*addresses: str) -> Versions:
             if found
             else one
         )
-    found["Produce"] = (max(found["Produce"][0], 3), found["Produce"][1])  # Kafka 4 only says that it serves older ones
+    if found["Fetch"][0] >= KAFKA_4_FETCHES_FROM:  # it says of older produce requests that it serves them, and hangs up
+        found["Produce"] = (max(found["Produce"][0], 3), found["Produce"][1])
     return {name: versions for name, versions in found.items() if versions[0] <= versions[1]}
