@@ -2,6 +2,7 @@
 # mypy: disable-error-code="attr-defined"
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -62,7 +63,9 @@ class Member:
         self._process.terminate()
 
     def await_end(self) -> None:
-        assert self._process.wait(30) == 0, self.log
+        status = self._process.wait(30)
+        # On a busy machine one that has only just started may not hear the signal yet.
+        assert status == 0 or (status == -signal.SIGTERM and not self.values), self.log
 
 
 class Feed:
