@@ -226,10 +226,11 @@ class Workload:
 
     def retain(self) -> None:
         key, log = self.log()
+        start = self.promises.start.get(key, 0)
         if log.config.retention_bytes > 0:
             self.promises.start[key] = log.high_watermark  # in the middle of it
         log.retain(self.now)
-        self.promises.start[key] = log.log_start_offset
+        self.promises.start[key] = max(start, log.log_start_offset)
 
     def truncate(self) -> None:
         key, log = self.log()
