@@ -322,3 +322,8 @@ class ConsumerMember(Actor):
         if "subscribed_topic_regex" not in fields:
             fields.setdefault("subscribed_topic_names", list(topics))
         return self.beat(0, owned={}, **fields)
+
+
+def owned(member: ConsumerMember, topic: str, *partitions: int) -> None:
+    """Tell which partitions of one topic the member has."""
+    member.beat(owned={topic: list(partitions)} if partitions else {})

@@ -1,20 +1,15 @@
-"""What members of consumer groups (KIP-848) do, well and badly.
+"""How members of consumer groups (KIP-848) come, go and commit, well and badly.
 
 Rule: each function is one scenario with a group of its own; read it from top to bottom.
 """
 
 from __future__ import annotations
 
-from tests.scenarios.groups.actors import Actor, ClassicMember, ConsumerMember, assignment, subscription
+from tests.scenarios.groups.actors import Actor, ConsumerMember, owned
 from tests.scenarios.groups.stage import Stage
 from tests.scenarios.scripts import Scripts
 
 SCENARIOS = scenario = Scripts[Stage]()
-
-
-def owned(member: ConsumerMember, topic: str, *partitions: int) -> None:
-    """Tell which partitions of one topic the member has."""
-    member.beat(owned={topic: list(partitions)} if partitions else {})
 
 
 @scenario
@@ -165,68 +160,6 @@ def consumer_that_does_not_revoke(s: Stage) -> None:
 
 
 @scenario
-def consumer_that_is_static(s: Stage) -> None:
-    topic = s.topic("t", 2)
-    one = ConsumerMember(s, "one", instance_id="i1")
-    watcher = Actor(s, "watcher")
-    one.join(topic)
-    owned(one, topic, 0, 1)
-    thief = ConsumerMember(s, "thief", instance_id="i1")
-    thief.join(topic)
-    thief.beat(1)
-    one.beat(instance_id=None)
-    ConsumerMember(s, "other", instance_id="i2").beat(1)
-    one.beat(-2)
-    watcher.describe_consumer()
-    again = ConsumerMember(s, "again", instance_id="i1")
-    again.join(topic)
-    one.beat(1)
-    again.beat()
-    watcher.describe_consumer()
-    again.beat(-1)
-    watcher.describe_consumer()
-
-
-@scenario
-def consumer_static_that_is_away_and_owes_partitions(s: Stage) -> None:
-    topic = s.topic("t", 2)
-    one, two = ConsumerMember(s, "one", instance_id="i1"), ConsumerMember(s, "two")
-    watcher = Actor(s, "watcher")
-    one.join(topic, rebalance_timeout_ms=600)
-    owned(one, topic, 0, 1)
-    two.join(topic)
-    one.beat()
-    one.beat(-2)
-    watcher.describe_consumer()
-    watcher.delete_groups()
-    s.wait(900)
-    two.beat()
-    watcher.describe_consumer()
-    s.wait(1_000)
-    two.beat()
-    watcher.describe_consumer()
-
-
-@scenario
-def consumer_static_that_comes_back_in_time(s: Stage) -> None:
-    topic = s.topic("t", 2)
-    one, two = ConsumerMember(s, "one", instance_id="i1"), ConsumerMember(s, "two")
-    watcher = Actor(s, "watcher")
-    one.join(topic)
-    owned(one, topic, 0, 1)
-    two.join(topic)
-    one.beat()
-    one.beat(-2)
-    again = ConsumerMember(s, "again", instance_id="i1")
-    again.join(topic)
-    two.beat()
-    watcher.describe_consumer()
-    again.commit({(topic, 0): 1})
-    one.commit({(topic, 0): 2}, epoch=1)
-    two.beat()
-
-
-@scenario
 def consumer_session_of_another_length(s: Stage) -> None:
     topic = s.topic("t", 2)
     one = ConsumerMember(s, "one")
@@ -257,23 +190,6 @@ def consumer_topic_that_goes_and_grows(s: Stage) -> None:
     one.beat(subscribed_topic_names=[])
     one.beat()
     watcher.describe_consumer()
-
-
-@scenario
-def consumer_static_that_changes_its_mind(s: Stage) -> None:
-    topic, other = s.topic("t", 2), s.topic("u", 1)
-    one = ConsumerMember(s, "one", instance_id="i1")
-    two = ConsumerMember(s, "two")
-    one.join(topic)
-    two.join(topic)
-    one.beat(-2)
-    again = ConsumerMember(s, "again", instance_id="i1")
-    again.join(topic, other)
-    two.beat()
-    again.beat()
-    again.beat(-2)
-    s.wait(1_900)
-    Actor(s, "watcher").describe_consumer()
 
 
 @scenario
@@ -368,125 +284,3 @@ def consumer_offsets(s: Stage) -> None:
     outsider.commit({(topic, 0): 9})
     one.commit({(topic, 0): 10}, epoch=2)
     outsider.fetch(None)
-
-
-@scenario
-def consumer_group_meets_the_classic_protocol(s: Stage) -> None:
-    topic = s.topic("t", 2)
-    one = ConsumerMember(s, "one")
-    one.join(topic)
-    old = ClassicMember(s, "old", protocols={"range": subscription([topic])})
-    old.sync()
-    old.heartbeat()
-    old.leave()
-    connect = ClassicMember(s, "connect", protocol_type="connect", protocols={"default": b"x"})
-    connect.join()
-    old.join("nobody")
-    one.beat(-1)
-    old.enter()
-    old.joined()
-    old.describe()
-
-
-@scenario
-def classic_group_meets_the_consumer_protocol(s: Stage) -> None:
-    topic = s.topic("t", 2)
-    connect = ClassicMember(s, "connect", protocol_type="connect", protocols={"default": b"x"})
-    connect.enter()
-    connect.joined()
-    connect.sync({connect.member_id: b"y"})
-    one = ConsumerMember(s, "one")
-    one.join(topic)
-    one.beat(1)
-    one.beat(-1)
-    connect.leave()
-    one.join(topic)
-    one.list_groups()
-
-
-@scenario
-def upgrade_and_downgrade(s: Stage) -> None:
-    topic = s.topic("t", 4)
-    old = ClassicMember(s, "old", protocols={"range": subscription([topic])})
-    watcher = Actor(s, "watcher")
-    old.enter()
-    old.joined()
-    old.sync({old.member_id: assignment({topic: [0, 1, 2, 3]})})
-    old.commit({(topic, 0): 7})
-    new = ConsumerMember(s, "new")
-    new.join(topic)
-    watcher.list_groups()
-    watcher.describe_consumer()
-    old.heartbeat()
-    old.protocols = {"range": subscription([topic], owned={topic: [0, 1, 2, 3]})}
-    old.join()
-    old.sync()
-    old.heartbeat()
-    new.beat()
-    old.protocols = {"range": subscription([topic])}
-    old.join()
-    old.sync()
-    new.beat()
-    new.beat()
-    old.heartbeat()
-    old.commit({(topic, 0): 8})
-    old.commit({(topic, 0): 9}, epoch=0)
-    watcher.describe_consumer()
-    third = ClassicMember(s, "third", protocols={"range": subscription([topic])})
-    third.join()
-    third.join()
-    third.sync()
-    third.heartbeat()
-    third.leave()
-    new.beat(-1)
-    watcher.list_groups()
-    old.heartbeat()
-    old.join()
-    old.sync({old.member_id: assignment({topic: [0, 1, 2, 3]})})
-    watcher.describe()
-    watcher.fetch(None)
-
-
-@scenario
-def upgrade_while_classic_members_wait(s: Stage) -> None:
-    topic = s.topic("t", 2)
-    one = ClassicMember(s, "one", protocols={"range": subscription([topic])})
-    one.enter()
-    one.joined()
-    one.sync({one.member_id: assignment({topic: [0, 1]})})
-    two = ClassicMember(s, "two", protocols={"range": subscription([topic])})
-    two.enter()
-    two.waits()
-    new = ConsumerMember(s, "new")
-    new.join(topic)
-    two.joined()
-    one.heartbeat()
-    one.leave()
-    two.leave()
-    new.beat()
-
-
-@scenario
-def classic_member_of_a_consumer_group_fades_away(s: Stage) -> None:
-    topic = s.topic("t", 2)
-    new = ConsumerMember(s, "new")
-    new.join(topic)
-    owned(new, topic, 0, 1)
-    old = ClassicMember(s, "old", protocols={"range": subscription([topic])}, session_ms=1_000, rebalance_ms=700)
-    old.join()
-    old.join()
-    s.wait(900)
-    new.beat()
-    old.sync()
-    s.wait(600)
-    new.beat()
-    old.heartbeat()
-    again = ClassicMember(
-        s, "again", instance_id="i", protocols={"range": subscription([topic])}, session_ms=1_000, rebalance_ms=5_000
-    )
-    again.join()
-    again.sync()
-    for _ in range(3):
-        s.wait(500)
-        new.beat()
-    again.heartbeat()

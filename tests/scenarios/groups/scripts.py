@@ -5,6 +5,8 @@ from tests.scenarios.groups import (
     classic_scripts,
     classic_time_scripts,
     consumer_scripts,
+    consumer_static_scripts,
+    migration_scripts,
     offset_scripts,
     static_member_scripts,
     streams_scripts,
@@ -21,6 +23,8 @@ SCENARIOS = Scripts[Stage](
     | classic_admin_scripts.SCENARIOS
     | offset_scripts.SCENARIOS
     | consumer_scripts.SCENARIOS
+    | consumer_static_scripts.SCENARIOS
+    | migration_scripts.SCENARIOS
     | streams_scripts.SCENARIOS
     | streams_topology_scripts.SCENARIOS
     | streams_task_scripts.SCENARIOS
