@@ -95,6 +95,20 @@ def test_metrics_that_reach_nobody_hold_up_nothing(
     assert capsys.readouterr().err.count("metrics don't reach the Prometheus file") == 1
 
 
+def test_the_plots_of_a_report() -> None:
+    batches = [metrics_of(PROGRESS, job) for job in ("silver", "aggregate")]
+    early = [("2024-04-30T09:00:00Z", "fr", 1, 0.5)]
+    windows = early + [(f"2024-05-01T{hour:02}:00:00Z", "de", 100, 2.0) for hour in range(5)]
+    page = report.page(batches, windows)
+    assert page == report.page(batches, windows)
+    _, throughput, lag, left_out, events, _ = page.split("<figure")
+    for plot in (throughput, lag, left_out):
+        assert "<!-- silver -->" in plot
+        assert "<!-- aggregate -->" in plot
+    assert "<!-- de -->" in events
+    assert [time.hour for time in report.main_span(windows)] == [0, 4]
+
+
 def test_a_report_of_nothing(settings: Any, make_topic: Any) -> None:
     from pipeline.kafka import Kafka
 
