@@ -68,7 +68,7 @@ def silver_s(spark: SparkSession, settings: Settings, kafka: Kafka, records: int
 
 def mb_per_s(bootstrap: str, records: int) -> float:
     """Megabytes of values per second, from the topic into the table."""
-    warm_up("pipeline", lambda: measured(bootstrap, "warm-up", min(records, 100_000)))
+    warm_up("pipeline", lambda: measured(bootstrap, "warm-up", records // 10))
     return measured(bootstrap, "events", records)
 
 
