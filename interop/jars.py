@@ -83,7 +83,7 @@ def connect_jars() -> Path:
 
 
 def client_jars(release: str) -> Path:
-    """The folder with that release of Kafka's clients, and what they depend on; 0.8's are partly in the server's jar."""
+    """The folder with that release of Kafka's clients; those of 0.8 are partly in the jar of its server."""
     coordinates = [f"org.apache.kafka:kafka-clients:{release}", SLF4J]
     if release.startswith("0.8."):
         coordinates.append(f"org.apache.kafka:kafka_2.11:{release}")
