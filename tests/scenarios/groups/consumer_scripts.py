@@ -284,3 +284,57 @@ def consumer_offsets(s: Stage) -> None:
     outsider.commit({(topic, 0): 9})
     one.commit({(topic, 0): 10}, epoch=2)
     outsider.fetch(None)
+
+
+@scenario
+def consumer_epochs_that_follow_each_other(s: Stage) -> None:
+    topic = s.topic("t", 6)
+    one, two, three = (ConsumerMember(s, name) for name in ("one", "two", "three"))
+    watcher = Actor(s, "watcher")
+    one.join(topic)
+    owned(one, topic, 0, 1, 2, 3, 4, 5)
+    two.join(topic)
+    shrunk = one.beat()
+    three.join(topic)
+    watcher.describe_consumer()
+    kept = shrunk.assignment.topic_partitions[0].partitions
+    again = one.beat(owned={topic: kept})
+    two.beat()
+    watcher.describe_consumer()
+    one.beat(owned={topic: again.assignment.topic_partitions[0].partitions} if again.assignment else None)
+    two.beat()
+    three.beat()
+    two.beat(-1)
+    three.beat()
+    one.beat()
+    watcher.describe_consumer()
+
+
+@scenario
+def consumer_that_comes_back_under_its_id(s: Stage) -> None:
+    topic, other = s.topic("t", 2), s.topic("u", 1)
+    one, two = ConsumerMember(s, "one"), ConsumerMember(s, "two")
+    one.join(topic)
+    owned(one, topic, 0, 1)
+    one.join(topic)
+    one.join(topic, other)
+    two.join(topic)
+    one.beat()
+    one.join(topic)
+    two.beat()
+    Actor(s, "watcher").describe_consumer()
+
+
+@scenario
+def consumer_that_moves(s: Stage) -> None:
+    topic = s.topic("t", 2)
+    one = ConsumerMember(s, "one")
+    one.join(topic, rack_id="r1")
+    one.beat(rack_id="r2")
+    one.beat()
+    one.beat(server_assignor="range")
+    one.beat()
+    one.beat(rebalance_timeout_ms=5_000)
+    one.beat(subscribed_topic_names=[topic, topic])
+    one.beat(owned={topic: [0, 1]}, subscribed_topic_names=[topic], rebalance_timeout_ms=5_000)
+    Actor(s, "watcher").describe_consumer()

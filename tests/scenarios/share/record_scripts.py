@@ -264,3 +264,29 @@ def fewer_deliveries_are_allowed_than_there_were(s: Stage) -> None:
     one.ack({(topic, 0): [(0, 1, [RELEASE])]})
     one.fetch(max_wait_ms=100)
     admin.offsets({topic: [0]})
+
+
+@scenario
+def locks_of_another_length(s: Stage) -> None:
+    topic, admin, (one, two) = earliest(s, 1, "one", "two")
+    admin.produce(topic, *"ab")
+    one.fetch(topic, max_records=1, batch_size=1)
+    admin.configure(share_record_lock_duration_ms="5000")
+    admin.produce(topic, "c")
+    one.fetch(max_wait_ms=100)
+    s.wait(2_500)
+    two.fetch(topic, max_wait_ms=100)
+    one.ack({(topic, 0): [(2, 2, [ACCEPT])]})
+    admin.offsets({topic: [0]})
+
+
+@scenario
+def acknowledgements_after_the_session_was_opened_anew(s: Stage) -> None:
+    topic, admin, (one,) = earliest(s, 2, "one")
+    admin.produce(topic, *"ab")
+    one.fetch(topic)
+    one.fetch(topic, (1,), epoch=0, max_wait_ms=100)
+    one.ack({(topic, 0): [(0, 0, [ACCEPT])]})
+    one.fetch(acks={(topic, 0): [(1, 1, [RELEASE])]}, max_wait_ms=100)
+    one.fetch(forget={topic: [0]}, acks={(topic, 0): [(1, 1, [ACCEPT])]}, max_wait_ms=100)
+    admin.offsets({topic: [0]})

@@ -123,12 +123,12 @@ class _Balance:
                 heapq.heapreplace(queue, (load + 1, member_id))
 
     def _even_out(self) -> None:
-        """Move partitions from whoever has most to whoever has least among a topic's readers. Each move lowers the sum
-        of the squared loads, so that this ends."""
+        """Move partitions from whoever has most to whoever has least among a topic's readers, the last ones first, so
+        that each keeps its first ones. Each move lowers the sum of the squared loads, so that this ends."""
         moved = True
         while moved:
             moved = False
-            for partition, owner in list(self._owner.items()):
+            for partition, owner in sorted(self._owner.items(), reverse=True):
                 least = min(self._readers[partition[0]], key=lambda member_id: (self._load[member_id], member_id))
                 if self._load[owner] - self._load[least] > 1:
                     self._set(partition, least)
