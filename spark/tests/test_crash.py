@@ -20,7 +20,7 @@ from pipeline.connector import connector_jars
 from pipeline.session import QUICK
 from pipeline.settings import Settings
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 KILLS = {"checkpoint": 5, "kafka": 1, "store": 1}  # with --slow five of each
 RECORDS = 6000
 SPARK = Path(__file__).resolve().parents[1]
