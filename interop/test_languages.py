@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from interop import toolchains
-from interop.conftest import NewBroker
+from interop.conftest import MakeTopic, NewBroker
 
 COMPRESSED = "500 124750"  # records, bytes of their values
 BOTH_LEVELS = "0@0 0@1 2@6 2@7 | 0@0 0@1 1@3 1@4 2@6 2@7 3@9 3@10 |"  # value@offset, committed and all
@@ -58,6 +58,15 @@ KAFKA_GO = {
     "admin": "1234567 <nil> true",
     "refused": "true",
 }
+
+RSKAFKA = {
+    **dict.fromkeys(("none", "gzip", "snappy", "lz4", "zstd"), "500 125250 5 7 true"),
+    "admin": "true true true",
+}
+FOUR_CODECS, FIVE_CODECS = "none,gzip,snappy,lz4", "none,gzip,snappy,lz4,zstd"
+OLD_JAVA = [("0.9.0.1", FOUR_CODECS), ("0.10.2.2", FOUR_CODECS), ("0.11.0.3", FOUR_CODECS), ("1.1.1", FOUR_CODECS)]
+JAVA = [("2.1.1", FIVE_CODECS), ("2.8.2", FIVE_CODECS), ("3.0.2", FIVE_CODECS), ("3.9.2", FIVE_CODECS)]
+NEW_JAVA = [("4.0.0", FIVE_CODECS), ("4.3.1", FIVE_CODECS)]
 
 
 def said_by(program: subprocess.Popen[str], on_restart: Callable[[], None]) -> dict[str, str]:
@@ -133,3 +142,27 @@ def test_broker_restarts(
         broker.restart()
 
     assert run([*command, broker.bootstrap_servers, "restart"], on_restart) == {"restart": expected}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # a build of some hundred crates
+def test_rust(bootstrap: str) -> None:
+    assert run([*toolchains.rust("languages"), bootstrap]) == RSKAFKA
+
+
+@pytest.mark.slow
+@pytest.mark.ours_only
+def test_java_of_0_8(bootstrap: str, topic: str) -> None:
+    said = run([*toolchains.java("Old", "0.8.2.2"), bootstrap, topic])
+    assert said == {"read": "300 300 1", "committed": "OffsetMetadataAndError[17,m,0]"}
+
+
+@pytest.mark.slow
+@pytest.mark.ours_only
+@pytest.mark.parametrize(("release", "codecs"), [*OLD_JAVA, *JAVA, *NEW_JAVA])
+def test_java(bootstrap: str, make_topic: MakeTopic, release: str, codecs: str) -> None:
+    said = run([*toolchains.java("Basic", release), bootstrap, make_topic(4), codecs])
+    assert said == {"group": str(200 * len(codecs.split(","))), "offsets": "0 7 true"}
+    if release not in ("0.9.0.1", "0.10.2.2"):
+        said = run([*toolchains.java("Transactions", release), bootstrap, make_topic()])
+        assert said == {"transactions": f"{BOTH_LEVELS} 20", "fenced": "yes"}

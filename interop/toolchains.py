@@ -57,7 +57,7 @@ def rust(program: str) -> list[str]:
     need("cargo")
     folder = BUILT / "rust"
     shutil.copytree(SOURCES / "rust", folder, dirs_exist_ok=True)
-    run(["cargo", "build", "--quiet"], folder)
+    run(["cargo", "build", "--quiet"], folder, timeout_s=800)
     return [str(folder / "target" / "debug" / program)]
 
 
