@@ -110,7 +110,7 @@ def _unsynced_files(log: PartitionLog, closed: bool) -> tuple[list[FileHandle], 
         handles.append(segment.log.create())
         if segment is not log.segments.active or closed:
             handles += [file.handle() for file in segment.files()[1:] if file.exists()]
-        elif segment.transactions.entries:
+        elif segment.transactions.file.exists():
             handles.append(segment.transactions.file.handle())
         if segment.base_offset > log.recovery_point:
             paths.append(f"{log.directory}/{snapshot_name(segment.base_offset)}")

@@ -17,7 +17,7 @@ from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.listener import LogListener
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.producer_loading import restore_producers
+from pykafka_broker.log.producer_loading import rebuild_transactions, restore_producers
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import scan
 from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, LogSegment, segment_name
@@ -90,6 +90,8 @@ def load_log(
     log_end_offset = segments.active.end_offset()
     producers = ProducerState(f"{topic}-{partition}")
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
+    if not segments.active.transactions.is_sound():  # it is about to be written to
+        rebuild_transactions(fs, directory, segments, segments.active)
     return PartitionLog(
         topic,
         partition,

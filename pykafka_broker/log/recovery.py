@@ -22,6 +22,7 @@ from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.segment import LogSegment, segment_name
 from pykafka_broker.log.segments import Segments
+from pykafka_broker.log.transaction_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
 
@@ -124,14 +125,14 @@ class FolderRecovery:
         size = segment.size
         self._read_bytes += size
         segment.clear_indexes()
-        segment.transactions.clear()
-        end = segment.base_offset
+        aborted: list[AbortedTransaction] = []
+        end, whole = segment.base_offset, True
         try:
             for batch in scan(segment.log.handle(), segment.log.path, 0, size, verify=True):
                 header = batch.header
                 if header.base_offset < end or not segment.fits(header.last_offset):
                     raise DamagedLog(segment.log.path, batch.position, f"offset {header.base_offset} after {end - 1}")
-                self._learn(segment, batch)
+                aborted += self._learn(segment, batch)
                 end = header.next_offset
         except DamagedLog as damage:
             if end < self._offsets.recovery_point or damage.old_format:
@@ -139,17 +140,17 @@ class FolderRecovery:
             self._cut_bytes += size - segment.size
             logger.warning("Cut %d bytes at the end of %s: %s", size - segment.size, segment.log.path, damage.reason)
             segment.log.handle().truncate(segment.size)
-            return end, False
-        return end, True
+            whole = False
+        segment.transactions.correct(aborted)
+        return end, whole
 
-    def _learn(self, segment: LogSegment, batch: ScannedBatch) -> None:
+    def _learn(self, segment: LogSegment, batch: ScannedBatch) -> list[AbortedTransaction]:
         header = batch.header
         if header.partition_leader_epoch > self._epochs.latest:
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
-        aborted = replay_batch(self._producers, batch)
-        if aborted is not None:
-            segment.transactions.append(aborted)
         segment.index(header.size, header.last_offset, header.max_timestamp, self._config.index_interval_bytes)
+        aborted = replay_batch(self._producers, batch)
+        return [] if aborted is None else [aborted]
 
     def _drop(self, segments: Segments, later: list[LogSegment]) -> None:
         for segment in later:

@@ -42,6 +42,14 @@ class TransactionIndex:
             self._entries = self._load()
         return self._entries
 
+    def is_sound(self) -> bool:
+        """Whether what the file says, if there is one, can be so."""
+        try:
+            self._entries = self.entries
+        except CorruptTransactionIndex:
+            return False
+        return True
+
     def _load(self) -> list[AbortedTransaction]:
         size = self.file.size()
         if not size:
@@ -59,6 +67,19 @@ class TransactionIndex:
                 raise CorruptTransactionIndex(f"{self.file.path} can't have {entry}")
             before = entry.last_offset
         return entries
+
+    def correct(self, entries: list[AbortedTransaction]) -> None:
+        """Make sure that these are in the file, and on disk if they were not: what is right there is not touched, since
+        what was synced of it would be at stake.
+        """
+        try:
+            known = self._load()
+        except CorruptTransactionIndex:
+            known = None
+        self._entries = entries
+        if known != entries:
+            self.replace(entries)
+            self.file.handle().sync()
 
     def replace(self, entries: list[AbortedTransaction]) -> None:
         """Make the file anew."""
@@ -88,11 +109,6 @@ class TransactionIndex:
         if self._ragged:
             self.file.create().truncate(len(self.entries) * _ENTRY.size)
             self._ragged = False
-
-    def clear(self) -> None:
-        if self.file.exists():
-            self.file.handle().truncate(0)
-        self._entries = []
 
     def collect(self, first_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """Those that touch [first_offset, upper_offset), and whether later segments can't hold any more of them."""

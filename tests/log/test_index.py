@@ -11,6 +11,7 @@ from pykafka_broker.log.files import CachedFile, FileCache
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.index import OffsetIndex, TimeIndex
 from pykafka_broker.log.transaction_index import AbortedTransaction, TransactionIndex
+from tests.log.support import FailingFileSystem
 
 BASE = 1000
 
@@ -110,3 +111,19 @@ def test_aborted_transactions_that_touch_a_range(tmp_path: Path) -> None:
         assert again.collect(0, 5) == (rows[:1], True)
     index.truncate_to(20)
     assert TransactionIndex(file(tmp_path), 0, fresh=False).entries == rows[:1]
+
+
+def test_what_is_right_in_a_transaction_index_is_not_written_again(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    cached = CachedFile(FileCache(fs), f"{tmp_path}/index")
+    rows = [AbortedTransaction(1, 0, 10, 11), AbortedTransaction(2, 5, 20, 12)]
+    TransactionIndex(cached, fresh=False).correct(rows)
+    assert [call.split()[0] for call in fs.calls][-3:] == ["truncate", "write", "sync"]
+    fs.calls.clear()
+    TransactionIndex(cached, fresh=False).correct(rows)
+    assert [call.split()[0] for call in fs.calls] == ["read"]
+    (tmp_path / "index").write_bytes(b"torn")
+    index = TransactionIndex(cached, fresh=False)
+    assert not index.is_sound()
+    index.correct(rows[:1])
+    assert TransactionIndex(cached, fresh=False).entries == rows[:1]
