@@ -6,6 +6,7 @@ import contextlib
 import zlib
 
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import check_crc, iter_batches, read_header
 from tests.log.crash.simulator import CrashFileSystem
 from tests.log.crash.workload import Promises, Workload, open_manager
@@ -33,7 +34,28 @@ def check(fs: CrashFileSystem, promises: Promises) -> None:
         assert log.log_start_offset <= max(start, synced), f"{key} starts at {log.log_start_offset}"
         assert log.log_end_offset >= synced, f"{key} ends at {log.log_end_offset}, but was synced up to {synced}"
         read_back(log, promises.appended.get(key, {}), start, synced)
+        check_aborted(log)
         goes_on(log)
+
+
+def check_aborted(log: PartitionLog) -> None:
+    """The index names the transactions that the log's own markers end."""
+    opened: dict[int, int] = {}
+    expected = []
+    offset = log.log_start_offset
+    while (read := log.read(offset, 1 << 20, log.log_end_offset)) is not None:
+        for header, data in iter_batches(read.records.read()):
+            offset = header.next_offset
+            marker = read_end_transaction_marker(data, header) if header.is_control else None
+            if marker is not None:
+                first = opened.pop(marker.producer_id, None)
+                if first is not None and not marker.commit:
+                    expected.append((first, header.base_offset))
+            elif header.is_transactional:
+                opened.setdefault(header.producer_id, header.base_offset)
+    found = log.aborted_transactions(log.log_start_offset, log.log_end_offset)
+    known = [(one.first_offset, one.last_offset) for one in found if one.first_offset >= log.log_start_offset]
+    assert known == expected, f"{log}: {known}, not {expected}"
 
 
 def read_back(log: PartitionLog, appended: dict[int, bytes], start: int, synced: int) -> None:
