@@ -98,7 +98,7 @@ class MetadataPublisher:
                 (listener.name, *(listener.advertised or (listener.host, listener.port)), "PLAINTEXT")
                 for listener in broker.listeners.values()
             ],
-            log_dirs=[directory.id for directory in broker.logs.directories if directory.online],
+            log_dirs=[directory.id for directory in broker.logs.partition_directories if directory.online],
         )
 
     # -- changes

@@ -46,7 +46,7 @@ class ReplicaKeeper:
         logs = self._broker.logs
         logs.placement.settle(self._broker.new_uuid, self._assigned)
         self._match_logs(loaded, now)
-        crashed = any(not each.clean for each in logs.directories)
+        crashed = any(not each.clean for each in logs.partition_directories)
         self._started = True
         self._commit_changes(Elections(leaderless=True, all_partitions=crashed))
         logs.on_moved = self.tell_place
@@ -145,7 +145,7 @@ class ReplicaKeeper:
     def _commit_changes(self, elections: Elections) -> None:
         publisher, logs = self._publisher, self._broker.logs
         controller, node_id = publisher.controller, self._broker.node_id
-        online = [directory.id for directory in logs.directories if directory.online]
+        online = [directory.id for directory in logs.partition_directories if directory.online]
         known = controller.image.brokers[node_id].log_dirs
         records = list(partition_changes(controller, self._locate, elections))
         if controller.partition_record_version() and set(known) != set(online):

@@ -31,9 +31,10 @@ class LogDirectoryError(Exception):
 
 
 class LogDirectory:
-    def __init__(self, fs: FileSystem, path: str) -> None:
+    def __init__(self, fs: FileSystem, path: str, *, metadata_only: bool = False) -> None:
         self.fs = fs
         self.path = path
+        self.metadata_only = metadata_only  # `metadata.log.dir`, where that is none of `log.dirs`
         self.offset_files = [f"{path}/{name}" for name in checkpoints.OFFSET_FILES]
         self.id = b""
         self.cluster_id = ""

@@ -153,6 +153,11 @@ class LogManager:
             for _ in pool.map(work, items):
                 pass
 
+    @property
+    def partition_directories(self) -> list[LogDirectory]:
+        """Those of `log.dirs`."""
+        return [directory for directory in self.directories if not directory.metadata_only]
+
     def online(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.online]
 

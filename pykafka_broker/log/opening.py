@@ -6,6 +6,7 @@ what can't be told apart from a mistake of the operator (another cluster, anothe
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log.checkpoints import id_text
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 
 
 def open_directories(manager: LogManager) -> None:
-    for path in manager.config.data_dirs:
-        directory = LogDirectory(manager.fs, path)
-        manager.directories.append(directory)
+    directories = [LogDirectory(manager.fs, path) for path in manager.config.data_dirs]
+    wanted = manager.config.metadata_log_dir
+    if wanted and os.path.abspath(wanted) not in map(os.path.abspath, manager.config.data_dirs):
+        directories.append(LogDirectory(manager.fs, wanted, metadata_only=True))
+    manager.directories += directories
+    for directory in directories:
         manager.attempt(directory, directory.take)
     for step in (_learn_cluster_id, _identify, _open, _settle_moves, _recover):
         for directory in manager.online():

@@ -8,6 +8,7 @@ two directories belongs to the one that the metadata names (KIP-858); what is in
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable
 
@@ -138,8 +139,9 @@ class Placement:
                 return directory
         if not online or assigned > RESERVED_IDS or assigned == LOST or partition in self.withheld:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "The log directory of the partition is not online")
-        if len(online) == 1:
-            return online[0]
+        online = [directory for directory in online if not directory.metadata_only]
+        if not online:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "None of the log directories is online")
         return min(online, key=lambda directory: self._counts[directory.path])
 
     def of_metadata_log(self, wanted: str) -> LogDirectory:
@@ -151,9 +153,8 @@ class Placement:
             raise LogDirectoryError(f"The metadata log {METADATA_TOPIC}-0 is in {places}: remove the older one")
         directory = self.where.get(_METADATA)
         if directory is None:
-            directory = next((each for each in self.directories if each.path == wanted), None)
-            if directory is None:
-                raise LogDirectoryError(f"metadata.log.dir is {wanted}, which is not one of log.dirs")
+            place = os.path.abspath(wanted)
+            directory = next(each for each in self.directories if os.path.abspath(each.path) == place)
             if self.unseen:
                 reasons = "; ".join(f"{each.path}: {each.error}" for each in self.unseen)
                 raise LogDirectoryError(f"There is no metadata log. It may be in what can't be read: {reasons}")

@@ -410,3 +410,14 @@ def test_sizes_are_told_of_logs_that_nobody_has_asked_for(node: Node, monkeypatc
 
     monkeypatch.setattr(node.broker.fs, "disk_usage", gone)
     assert [code for code, _ in described()] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+
+
+def test_the_metadata_log_may_have_a_directory_of_its_own(tmp_path: Path) -> None:
+    node = Node(tmp_path, "ab", **{"metadata.log.dir": f"{tmp_path}/m"})
+    node.create()
+    assert set(node.homes()) == {"a", "b"}
+    assert len(node.broker.image.brokers[1].log_dirs) == 2
+    assert len(node.call(DescribeLogDirsRequest(None), 4).results) == 2
+    node.restart()
+    assert set(node.homes()) == {"a", "b"}
+    assert (tmp_path / "m" / METADATA).exists()

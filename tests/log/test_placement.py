@@ -238,8 +238,20 @@ def test_a_metadata_log_that_can_not_be_read_ends_the_start(tmp_path: Path) -> N
         logs.metadata_log(NOW)
 
 
-def test_metadata_log_dir_has_to_be_one_of_the_log_dirs(tmp_path: Path) -> None:
-    logs = manager(tmp_path, None, log_dirs=f"{tmp_path}/a", metadata_log_dir=f"{tmp_path}/x")
+def test_a_directory_of_its_own_for_the_metadata_log(tmp_path: Path) -> None:
+    logs = manager(tmp_path, None, log_dirs=f"{tmp_path}/a", metadata_log_dir=f"{tmp_path}/x/")
+    logs.new_uuid = lambda: next(IDS).to_bytes(16, "big")
     logs.start(NOW)
-    with pytest.raises(LogDirectoryError, match=r"which is not one of log\.dirs"):
-        logs.metadata_log(NOW)
+    assert logs.metadata_log(NOW).directory == f"{tmp_path}/x//__cluster_metadata-0"
+    for number in range(3):
+        assert logs.create("t", number, TOPIC_ID, NOW).directory == f"{tmp_path}/a/t-{number}"
+    assert [directory.path for directory in logs.partition_directories] == [f"{tmp_path}/a"]
+    logs.take_offline(logs.directories[0], OSError("gone"))
+    refused(logs)
+
+
+def test_metadata_log_dir_may_be_written_in_another_way(tmp_path: Path) -> None:
+    logs = manager(tmp_path, None, log_dirs=f"{tmp_path}/a,{tmp_path}/b", metadata_log_dir=f"{tmp_path}/b/")
+    logs.new_uuid = lambda: next(IDS).to_bytes(16, "big")
+    logs.start(NOW)
+    assert logs.metadata_log(NOW).directory == f"{tmp_path}/b/__cluster_metadata-0"

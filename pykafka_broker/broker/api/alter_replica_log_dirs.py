@@ -41,7 +41,7 @@ def alter_replica_log_dirs(
 
 
 def _move(broker: Broker, topic: str, partition: int, path: str) -> ErrorCode:
-    target = next((each for each in broker.logs.directories if each.path == path), None)
+    target = next((each for each in broker.logs.partition_directories if each.path == path), None)
     if target is None or not target.online:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if broker.logs.directory_of((topic, partition)) is None:

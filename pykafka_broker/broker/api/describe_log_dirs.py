@@ -47,7 +47,7 @@ def describe_log_dirs(
             by_directory.setdefault(id(directory), []).append(partition)
     results = [
         _directory(broker, directory, by_directory.get(id(directory), []), wanted)
-        for directory in broker.logs.directories
+        for directory in broker.logs.partition_directories
     ]
     return DescribeLogDirsResponse(results=results)
 
