@@ -58,7 +58,6 @@ KAFKA_GO = {
     "admin": "1234567 <nil> true",
     "refused": "true",
 }
-
 RSKAFKA = {
     **dict.fromkeys(("none", "gzip", "snappy", "lz4", "zstd"), "500 125250 5 7 true"),
     "admin": "true true true",

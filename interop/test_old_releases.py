@@ -63,18 +63,40 @@ consumer.commit(asynchronous=False)
 assert consumer.committed([TopicPartition(topic, 0)], timeout=10)[0].offset == 100
 consumer.close()
 """
+PYKAFKA = """
+import sys
+from pykafka import KafkaClient
+from pykafka.common import OffsetType
+bootstrap, name = sys.argv[1:]
+client = KafkaClient(hosts=bootstrap)
+topic = client.topics[name.encode()]
+for compression in (0, 1, 2):
+    settings = {"min_queued_messages": 1, "linger_ms": 5, "required_acks": -1}
+    with topic.get_producer(compression=compression, **settings) as producer:
+        for i in range(50):
+            producer.produce(b"%d" % i, partition_key=b"k")
+settings = {"consumer_group": name.encode(), "auto_offset_reset": OffsetType.EARLIEST, "consumer_timeout_ms": 20_000}
+consumer = topic.get_balanced_consumer(managed=True, **settings)
+assert sorted(int(consumer.consume().value) for _ in range(150)) == sorted(3 * list(range(50)))
+consumer.commit_offsets()
+assert [offset for _, offset in consumer.held_offsets.items()] == [149]
+consumer.stop()
+assert topic.latest_available_offsets()[0].offset == [150]
+"""
 RELEASES = [
     *(("kafka-python", version, KAFKA_PYTHON) for version in ("1.4.7", "2.0.2", "2.2.15")),
-    *(("aiokafka", version, AIOKAFKA) for version in ("0.10.0", "0.11.0")),
+    *(("aiokafka", version, AIOKAFKA) for version in ("0.8.1", "0.10.0", "0.11.0")),
     *(("confluent-kafka", version, CONFLUENT) for version in ("1.9.2", "2.3.0")),
+    ("pykafka", "2.8.0", PYKAFKA),
 ]
+BESIDES = {"aiokafka-0.8.1": ["kafka-python==2.0.2"], "pykafka-2.8.0": ["kazoo", "six", "tabulate"]}
 
 
 def folder_of(package: str, version: str) -> Path:
     folder = FOLDERS / f"{package}-{version}"
     if not folder.exists():
         fetch = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
-        subprocess.run([*fetch, f"{package}=={version}"], check=True)
+        subprocess.run([*fetch, f"{package}=={version}", *BESIDES.get(folder.name, [])], check=True)
     return folder
 
 
