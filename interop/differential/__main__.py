@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from interop.differential.found import FOUND
 from interop.differential.making import AREAS, sequence
@@ -36,15 +36,16 @@ def compare(pair: Pair, versions: Versions, chosen: argparse.Namespace) -> list[
     differences = []
     seed, start = chosen.seed, time.monotonic()
     played = 0
-    while played < chosen.steps:
-        steps = sequence(seed, versions, chosen.areas)
-        run = pair.run(steps)
-        played += len(run.theirs)
-        if run.difference is not None:
-            kinds[run.difference.kind] += 1
-            if kinds[run.difference.kind] == 1:
-                differences += report(pair, seed, run.difference)
-        seed += 1
+    with suppress(KeyboardInterrupt):  # which ends a long run with what it has found
+        while played < chosen.steps:
+            steps = sequence(seed, versions, chosen.areas)
+            run = pair.run(steps)
+            played += len(run.theirs)
+            if run.difference is not None:
+                kinds[run.difference.kind] += 1
+                if kinds[run.difference.kind] == 1:
+                    differences += report(pair, seed, run.difference)
+            seed += 1
     took = time.monotonic() - start
     print(f"\n{played} steps in {seed - chosen.seed} sequences, {took:.0f} s, {pair.steps_played} with repetitions")
     for kind, count in kinds.most_common():

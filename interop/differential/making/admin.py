@@ -151,13 +151,13 @@ def versions(maker: Maker) -> list[Step]:
     fields = (
         {"client_software_name": name, "client_software_version": maker.mostly("1.0", "", "!")} if version >= 3 else {}
     )
-    return maker.step("ApiVersions", fields, on="versions", version=version)
+    return [Step("ApiVersions", version, fields, "versions")]
 
 
 def unknown_version(maker: Maker) -> list[Step]:
     """A version above all that are known; the connection ends."""
     api = maker.one("Metadata", "Fetch", "FindCoordinator", "ListGroups", "DescribeCluster", "OffsetFetch")
-    return maker.step(api, {}, on="gone", version=BY_NAME[api].max_version + maker.one(1, 50))
+    return [Step(api, BY_NAME[api].max_version + maker.one(1, 50), {}, "gone")]
 
 
 def not_for_clients(maker: Maker) -> list[Step]:

@@ -33,10 +33,11 @@ class Maker:
         return high if self.rng.random() < 0.4 else self.rng.randint(low, high)
 
     def step(self, api: str, fields: dict[str, Any], on: str = "main", keep: str = "", version: int = -1) -> list[Step]:
-        """In any version that both have, unless told otherwise; nothing where they have none in common."""
+        """In any version that both have, or the nearest to the one wanted; nothing where they have none in common."""
         if api not in self._versions:
             return []
-        return [Step(api, self.version(api) if version < 0 else version, fields, on, keep)]
+        low, high = self._versions[api]
+        return [Step(api, self.version(api) if version < 0 else min(max(version, low), high), fields, on, keep)]
 
     def often(self, share: float = USUALLY) -> bool:
         return self.rng.random() < share
