@@ -68,7 +68,7 @@ def _partitions(
         try:
             if len(asked) > 1 and asked.count(index) > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST)
-            if wanted.timestamp < 0 and 0 < context.api_version < _NAMED_SINCE.get(wanted.timestamp, 1 << 15):
+            if wanted.timestamp < 0 and context.api_version < _NAMED_SINCE.get(wanted.timestamp, 1 << 15):
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
             answers[index] = _answer(broker, topic.name, wanted, request.isolation_level, context.api_version)
         except ApiError as error:
