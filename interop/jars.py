@@ -27,6 +27,8 @@ STREAMS = [f"org.apache.kafka:kafka-streams-examples:{KAFKA_VERSION}"]
 SLF4J = "org.slf4j:slf4j-nop:1.7.36"  # of all that a client of Kafka could log to, nothing
 CONNECT = [f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}", f"org.apache.kafka:connect-file:{KAFKA_VERSION}"]
 
+MIRROR = [f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}", SLF4J]
+
 
 def _connector(scala: str, connector: str, token_provider: str, clients: str, pool: str) -> list[str]:
     """Spark's Kafka connector and the three jars that it needs beyond PySpark's own."""
@@ -80,6 +82,11 @@ def streams_jars() -> Path:
 def connect_jars() -> Path:
     """The folder with Kafka Connect, its file connectors, and what they depend on."""
     return _fetched(f"kafka-connect-{KAFKA_VERSION}", CONNECT, transitive=True)
+
+
+def mirror_jars() -> Path:
+    """The folder with MirrorMaker 2, and what it depends on."""
+    return _fetched(f"kafka-mirror-{KAFKA_VERSION}", MIRROR, transitive=True)
 
 
 def client_jars(release: str) -> Path:

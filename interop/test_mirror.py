@@ -1,0 +1,108 @@
+"""MirrorMaker 2 copies a topic, its settings and a group's offsets from one broker of ours to another, exactly once."""
+# mypy: disable-error-code="attr-defined"
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from interop.conftest import NewBroker
+from interop.jars import mirror_jars
+from interop.java import java_command
+from interop.waiting import eventually
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+RECORDS = 1_000
+SETTINGS = """
+clusters = from, to
+from.bootstrap.servers = {source}
+to.bootstrap.servers = {target}
+from->to.enabled = true
+from->to.topics = mirrored
+from->to.groups = readers
+to->from.enabled = false
+to.exactly.once.source.support = enabled
+dedicated.mode.enable.internal.rest = true
+listeners = http://127.0.0.1:0
+plugin.discovery = service_load
+replication.factor = 1
+checkpoints.topic.replication.factor = 1
+heartbeats.topic.replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+offset.storage.replication.factor = 1
+status.storage.replication.factor = 1
+config.storage.replication.factor = 1
+sync.topic.configs.interval.seconds = 2
+sync.group.offsets.enabled = true
+sync.group.offsets.interval.seconds = 1
+refresh.groups.interval.seconds = 1
+emit.checkpoints.interval.seconds = 1
+"""
+
+
+@contextmanager
+def mirror_maker(directory: Path, source: str, target: str) -> Iterator[None]:
+    properties = directory / "mirror.properties"
+    properties.write_text(SETTINGS.format(source=source, target=target))
+    jvm = ("-XX:TieredStopAtLevel=1", "-Xmx384m", "-cp", f"{mirror_jars()}/*")
+    command = java_command(*jvm, "org.apache.kafka.connect.mirror.MirrorMaker", str(properties))
+    with (directory / "mirror.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def write(bootstrap: str, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    for number in range(count):
+        producer.produce(topic, b"%d" % number, partition=0)
+    assert producer.flush(30) == 0
+
+
+def read(bootstrap: str, topic: str, group: str, count: int) -> list[int]:
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings, "enable.auto.commit": False, "isolation.level": "read_committed"})
+    consumer.subscribe([topic])
+    try:
+        values: list[int] = []
+        while len(values) < count and (message := consumer.poll(60)) is not None:
+            if message.error() is None:
+                values.append(int(message.value() or b""))
+        consumer.commit(asynchronous=False)
+        return values
+    finally:
+        consumer.close()
+
+
+def test_everything_arrives_once(new_broker: NewBroker, tmp_path: Path) -> None:
+    source, target = new_broker().bootstrap_servers, new_broker().bootstrap_servers
+    topic = NewTopic("mirrored", 1, 1, config={"retention.ms": "7654321"})
+    origin = AdminClient({"bootstrap.servers": source})
+    origin.create_topics([topic])["mirrored"].result(20)
+    write(source, "mirrored", RECORDS)
+    admin = AdminClient({"bootstrap.servers": target})
+
+    def arrived() -> bool:
+        return "from.mirrored" in admin.list_topics(timeout=20).topics
+
+    def group_arrived() -> bool:
+        asked = [ConsumerGroupTopicPartitions("readers")]
+        found = admin.list_consumer_group_offsets(asked)["readers"].result(20).topic_partitions
+        return [each.topic for each in found if each.offset > RECORDS] == [
+            "from.mirrored"
+        ]  # it lags by up to a hundred
+
+    with mirror_maker(tmp_path, source, target):
+        eventually(arrived, True, 150)
+        assert read(target, "from.mirrored", "checking", RECORDS) == list(range(RECORDS))
+        write(source, "mirrored", RECORDS)
+        assert read(source, "mirrored", "readers", 2 * RECORDS) == 2 * list(range(RECORDS))
+        assert read(target, "from.mirrored", "again", 2 * RECORDS) == 2 * list(range(RECORDS))
+        eventually(group_arrived, True, 60)
+    resource = ConfigResource(ResourceType.TOPIC, "from.mirrored")
+    assert admin.describe_configs([resource])[resource].result(20)["retention.ms"].value == "7654321"
