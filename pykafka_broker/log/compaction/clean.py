@@ -61,14 +61,11 @@ class PartitionCleaner:
         """From the first dirty offset on, as far as there is room for them."""
         start = self._request.first_dirty_offset
         transactions = CleanedTransactions()
+        transactions.add_aborted(self._aborted_after(start))  # the markers of others aren't met any more
         latest = self._latest
-        learning = False
         for number, segment in enumerate(self._segments):
             if self._end_of(number) <= start:
                 continue
-            if not learning:
-                learning = True
-                transactions.add_aborted(self._aborted_after(segment.base_offset))
             for batch in self._batches(segment):
                 if batch.header.last_offset >= start and not self._learn_batch(batch, transactions):
                     return

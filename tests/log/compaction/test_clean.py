@@ -209,6 +209,18 @@ def test_aborted_records_go_and_markers_follow_when_their_time_has_come(tmp_path
     assert [base for base, _, count in headers(log) if count] == [0, 5, 6, 7, 8]
 
 
+def test_what_was_aborted_before_the_part_that_is_cleaned_says_nothing_of_the_producers_next_transaction(
+    tmp_path: Path,
+) -> None:
+    log = compacted(tmp_path)
+    put(log, ("a", "1"), ("b", "1"))
+    transaction(log, 1, False, ("a", "aborted"))  # 2 and its marker
+    transaction(log, 1, True, ("a", "2"))  # 4 and its marker
+    log.roll(NOW)
+    clean(log, first_dirty=4)
+    assert records(log) == [(1, "b", "1"), (4, "a", "2")]
+
+
 def test_an_open_transaction_is_not_cleaned(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     put(log, ("a", "1"))
