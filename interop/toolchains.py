@@ -15,6 +15,8 @@ from interop.jars import client_jars, java_home
 SOURCES = Path(__file__).with_name("languages")
 BUILT = Path(__file__).resolve().parents[1] / ".cache" / "languages"
 FETCH_TIMEOUT_S = 60
+NPM_OPTIONS = ["--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1"]
+NPM_OPTIONS += ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000"]  # no network is known in seconds
 BUILD_TIMEOUT_S = 280
 
 
@@ -45,7 +47,7 @@ def node(program: str) -> list[str]:
     fetched = folder / "node_modules" / ".fetched"
     if not fetched.exists() or fetched.read_text() != wanted:
         try:
-            run(["npm", "ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"], folder, FETCH_TIMEOUT_S)
+            run(["npm", "ci", *NPM_OPTIONS], folder, FETCH_TIMEOUT_S)
         except (AssertionError, subprocess.TimeoutExpired) as error:
             pytest.skip(f"npm can't fetch the packages: {error}")
         fetched.write_text(wanted)
