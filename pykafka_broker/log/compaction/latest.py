@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from hashlib import blake2b
+from mmap import mmap
 from struct import Struct
 
 from pykafka_broker.log.compaction.spans import Span
@@ -48,10 +49,10 @@ class LatestRecords:
         self._slots = max(2, count)
         self._capacity = self._slots * _FILL_PERCENT // 100
         self._keys = 0
-        # from the system as zeros, and taken only where something is written
-        self._lows = memoryview(bytearray(8 * self._slots)).cast("Q")  # 0: free
-        self._highs = memoryview(bytearray(8 * self._slots)).cast("Q")
-        self._numbers = memoryview(bytearray(4 * self._slots)).cast("I")
+        # zeros from the system, which takes memory only for the pages that are written to
+        self._lows = memoryview(mmap(-1, 8 * self._slots)).cast("Q")  # 0: free
+        self._highs = memoryview(mmap(-1, 8 * self._slots)).cast("Q")
+        self._numbers = memoryview(mmap(-1, 4 * self._slots)).cast("I")
 
     def __len__(self) -> int:
         """How many keys."""
