@@ -16,6 +16,7 @@ from pykafka_broker.protocol.messages.describe_configs_request import DescribeCo
 
 BROKER, DELETE = 4, 1
 DYNAMIC_SOURCES = (2, 3)  # a broker's own and the cluster's
+STAYS = "min.insync.replicas"  # set for the cluster from the start, and not to be removed
 ALL_NAMES = {*NAMES, "§b", "§c", "§s", "§t", "§none"}
 
 
@@ -38,7 +39,9 @@ def _reset_broker(client: RawClient) -> None:
         request = DescribeConfigsRequest([DescribeConfigsResource(BROKER, name, None)])
         [described] = client.call(request, 4).results
         source = DYNAMIC_SOURCES[not name]
-        dynamic = [config.name for config in described.configs if config.config_source == source]
+        dynamic = [
+            config.name for config in described.configs if config.config_source == source and config.name != STAYS
+        ]
         gone = [configs.AlterableConfig(key, DELETE, None) for key in dynamic]
         if gone:
             client.call(configs.IncrementalAlterConfigsRequest([configs.AlterConfigsResource(BROKER, name, gone)]), 1)

@@ -213,6 +213,8 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
             should = f"should not {limit}" if limit is not None else f"should be at least half the current value {old}"
             raise _dynamic(f"Dynamic thread count update validation failed for {pool}={new}, value {should}")
     cleaners, now = proposed.log_cleaner_threads, current.log_cleaner_threads
+    if cleaners < 1:
+        raise _dynamic("Log cleaner threads should be at least 1")
     if cleaners > 2 * now:
         raise _dynamic(f"Log cleaner threads cannot be increased to more than double the current value {now}")
     if cleaners < now // 2:
