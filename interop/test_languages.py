@@ -44,7 +44,7 @@ FRANZ = {
 SARAMA = {
     **dict.fromkeys(("none", "gzip", "snappy", "lz4", "zstd"), COMPRESSED),
     "transactions": f"{BOTH_LEVELS} 20",
-    "admin": "retention.bytes=7654321 retention.ms=1234567 true 1 true true",
+    "admin": "1234567 7654321 true 1 true true",
     "group": GROUP_OF_FOUR,
     "offsets": "5 -1 10 0 true",
     "refused": "true true",

@@ -277,11 +277,9 @@ func admin() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	said := ""
+	values := map[string]string{}
 	for _, entry := range described {
-		if entry.Name == "retention.ms" || entry.Name == "retention.bytes" {
-			said += entry.Name + "=" + entry.Value + " "
-		}
+		values[entry.Name] = entry.Value
 	}
 	if err := produce(topic, strings.Split("a,b,c", ",")); err != nil {
 		return "", err
@@ -298,7 +296,7 @@ func admin() (string, error) {
 		return "", err
 	}
 	missing := adm.DeleteTopic(Topic("never"))
-	return fmt.Sprint(said, bad != nil, " ", len(left), " ", errors.Is(exists, sarama.ErrTopicAlreadyExists), " ",
+	return fmt.Sprint(values["retention.ms"], " ", values["retention.bytes"], " ", bad != nil, " ", len(left), " ", errors.Is(exists, sarama.ErrTopicAlreadyExists), " ",
 		errors.Is(missing, sarama.ErrUnknownTopicOrPartition)), nil
 }
 
