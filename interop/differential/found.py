@@ -155,7 +155,11 @@ FOUND: dict[str, list[Step]] = {
         *(alter(BROKER, name, (key, SET, "x")) for name in ("1", "")
           for key in ("sasl.jaas.config", "ssl.keystore.location", "ssl.cipher.suites", "metric.reporters")),
     ],
-    "no-cleaner-threads": [alter(BROKER, name, ("log.cleaner.threads", SET, "0")) for name in ("1", "")],
+    "cleaners-need-threads-and-memory": [
+        alter(BROKER, name, (f"log.cleaner.{key}", SET, value))
+        for name in ("1", "")
+        for key, value in (("threads", "0"), ("dedupe.buffer.size", "1"), ("dedupe.buffer.size", "2097152"))
+    ],
     "a-refused-join": [
         create("§a"), join("m", "nobody"), join("m", "nobody", 6), join("m", "nobody", 7, group_id=""),
     ],

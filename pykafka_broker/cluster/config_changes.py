@@ -52,6 +52,9 @@ def incremental_alter_configs(controller: Controller, kind: int, name: str, ops:
     _check_resource(controller, kind, name)
     present = controller.image.config(kind, name)
     changed: dict[str, str | None] = {}
+    if kind == ResourceType.BROKER:  # which looks at all operations before it passes them on
+        for op in ops:
+            check_operation(op)
     for op in ops:
         if op.operation in (APPEND, SUBTRACT):
             changed[op.key] = _edited_list(controller, ResourceType(kind), op, present.get(op.key))

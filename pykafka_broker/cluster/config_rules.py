@@ -58,6 +58,7 @@ _CLIENT_MATCHES = (
     "client_source_address",
     "client_source_port",
 )
+_MIN_DEDUPE_BYTES = 1024 * 1024
 _MIN_INTERVAL_MS, _MAX_INTERVAL_MS = 100, 3_600_000
 
 
@@ -219,6 +220,8 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
         raise _dynamic(f"Log cleaner threads cannot be increased to more than double the current value {now}")
     if cleaners < now // 2:
         raise _dynamic(f"Log cleaner threads cannot be reduced to less than half the current value {now}")
+    if proposed["log.cleaner.dedupe.buffer.size"] // cleaners <= _MIN_DEDUPE_BYTES:
+        raise _wrong("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
     retention = proposed["log.retention.ms"]
     if retention == 0:
         raise _wrong("requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
