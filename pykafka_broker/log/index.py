@@ -2,15 +2,16 @@
 
 Rule: an index only speeds things up. What it says is checked against the batch found there, and it can always be
 rebuilt from the log. Entries are appended in memory and written a page at a time, when the segment is flushed, rolled
-or closed; an idle index holds no bytes. Formats (Kafka's): offset index, 8 bytes: relative offset of a batch's last
-record, position of the batch. Time index, 12 bytes: the greatest timestamp so far, relative offset of the batch that
-brought it.
+or closed; an idle index holds no bytes. What its pages begin with is remembered from the first search on. Formats
+(Kafka's): offset index, 8 bytes: relative offset of a batch's last record, position of the batch. Time index, 12
+bytes: the greatest timestamp so far, relative offset of the batch that brought it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import struct
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 
@@ -28,7 +29,7 @@ NO_TIMESTAMP = -1
 class SparseIndex:
     """Fixed-size entries in ascending order: those before `_written` are in the file, the rest in `_tail`."""
 
-    __slots__ = ("_last", "_tail", "_written", "base_offset", "file")
+    __slots__ = ("_last", "_page_firsts", "_tail", "_written", "base_offset", "file")
     ENTRY: struct.Struct
 
     def __init__(self, file: CachedFile, base_offset: int, *, fresh: bool) -> None:
@@ -37,6 +38,7 @@ class SparseIndex:
         self._tail = bytearray()
         self._written = 0 if fresh else -1  # -1: the file was not looked at yet
         self._last: tuple[int, int] | None = None
+        self._page_firsts: dict[int, array[int]] = {}  # by the place of the field in an entry
 
     @property
     def count(self) -> int:
@@ -77,8 +79,10 @@ class SparseIndex:
             self.file.handle().truncate(count * self.ENTRY.size)
             self._written = count
             self._last = None
+            self._page_firsts.clear()
 
     def clear(self) -> None:
+        self._page_firsts.clear()
         self._tail = bytearray()
         self._last = None
         self._written = 0
@@ -122,24 +126,30 @@ class SparseIndex:
             return -1
         page_entries = _PAGE_BYTES // size
         pages = (written + page_entries - 1) // page_entries
-        handle = self.file.handle()
         page = 0
         if pages > 1:
-            step = page_entries * size
-
-            def first_of(number: int) -> int:
-                return int(key.unpack(handle.read_at(key.size, number * step + shift))[0])
-
-            page = max(0, bisect_right(range(pages), target, key=first_of) - 1)
+            page = max(0, bisect_right(self._firsts(pages, key, shift), target, 0, pages) - 1)
         start = page * page_entries
         here = min(page_entries, written - start)
-        return start + _floor_in(handle.read_at(here * size, start * size), here, size, target, key, shift)
+        data = self.file.handle().read_at(here * size, start * size)
+        return start + _floor_in(data, here, size, target, key, shift)
+
+    def _firsts(self, pages: int, key: struct.Struct, shift: int) -> array[int]:
+        """What field `key` is at the beginning of each page."""
+        firsts = self._page_firsts.setdefault(shift, array("q"))
+        if len(firsts) < pages:
+            handle = self.file.handle()
+            step = _PAGE_BYTES // self.ENTRY.size * self.ENTRY.size
+            for page in range(len(firsts), pages):
+                firsts.append(key.unpack(handle.read_at(key.size, page * step + shift))[0])
+        return firsts
 
     def rename(self, path: str) -> None:
         self.file.rename(path)
 
     def close(self) -> None:
         self.write_out()
+        self._page_firsts.clear()
         self.file.close()
 
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pykafka_broker.log.partition_log import PartitionLog
 
 
+# The time index leads to within a few batches, and what lies further is rarely in the CPU's cache.
+_PIECE_BYTES = 16 << 10
+
+
 class TimestampOffset(NamedTuple):
     timestamp: int
     offset: int
@@ -34,7 +38,10 @@ def offset_for_timestamp(log: PartitionLog, timestamp: int) -> TimestampOffset |
 
 def _in_segment(segment: LogSegment, timestamp: int, start_offset: int) -> TimestampOffset | None:
     position = segment.time_start_for(timestamp, start_offset)
-    for batch in scan(segment.log.handle(), segment.log.path, position, segment.size, verify=False):
+    batches = scan(
+        segment.log.handle(), segment.log.path, position, segment.size, verify=False, piece_bytes=_PIECE_BYTES
+    )
+    for batch in batches:
         if batch.header.max_timestamp >= timestamp and batch.header.last_offset >= start_offset:
             for record in iter_records(batch.data, batch.header):
                 if record.timestamp >= timestamp and record.offset >= start_offset:
@@ -51,7 +58,8 @@ def offset_of_max_timestamp(log: PartitionLog) -> TimestampOffset | None:
     if best is None or best.max_timestamp == NO_TIMESTAMP:
         return None
     position = best.position_of(best.max_timestamp_offset)
-    for batch in scan(best.log.handle(), best.log.path, position, best.size, verify=False):
+    batches = scan(best.log.handle(), best.log.path, position, best.size, verify=False, piece_bytes=_PIECE_BYTES)
+    for batch in batches:
         if batch.header.max_timestamp == best.max_timestamp:
             for record in iter_records(batch.data, batch.header):
                 if record.timestamp == best.max_timestamp:
