@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from interop.answers.script import differences
 from interop.differential.play import Outcome
 from interop.differential.steps import Step
+from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.protocol.api_keys import SPECS
 
 
 class OnPurpose(NamedTuple):
@@ -22,7 +24,10 @@ class OnPurpose(NamedTuple):
 
 STUMBLED = -1  # UNKNOWN_SERVER_ERROR
 ON_PURPOSE = [
-    OnPurpose(r"(GetTelemetrySubscriptions|PushTelemetry) ", "no telemetry is collected: UNSUPPORTED_VERSION"),
+    OnPurpose(
+        rf"({'|'.join(SPECS[key].name for key in SPECS.keys() - ROUTES.keys())}) ",
+        "no telemetry is collected, and what is not for clients is refused (UNSUPPORTED_VERSION), not cut off",
+    ),
 ]
 # Which member becomes a group's leader when the old one is gone comes from a hash table of random ids. The sequence
 # ends there: what follows depends on it.

@@ -40,7 +40,6 @@ Pieces = list[Any]  # bytes-like objects and file slices, to be sent in order
 _HEADER = Struct(">hhi")
 _CLIENT_ID_LENGTH = Struct(">h")
 _SIZE_AND_CORRELATION = Struct(">ii")
-_TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 _HANDLERS: dict[int, Handler] = {}
 _NOT_OF_COORDINATORS = frozenset(
     {
@@ -106,12 +105,8 @@ class Endpoint:
 
 
 def _refuse(broker: Any, context: RequestContext, request: Any) -> Any:
-    """Clients ask for telemetry by themselves and are told that there is none; whatever else is not served ends the
-    connection, as with Kafka.
-    """
-    if context.api_key in _TELEMETRY:
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    raise FrameError(f"{ApiKey(context.api_key).name} is not for clients of a broker")
+    """An API of the protocol that this broker does not serve: whoever asks is told, where Kafka only hangs up."""
+    raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def served_versions(api_key: ApiKey) -> tuple[int, int]:
