@@ -167,6 +167,11 @@ FOUND: dict[str, list[Step]] = {
         create("§a"), join("o", "", 3), join("m", ""), join("m", of("member_id m")),
         Step("LeaveGroup", 3, {"group_id": "§g", "members": [{"member_id": of("member_id m")}]}),
     ],
+    "joins-that-an-empty-consumer-group-refuses": [
+        create("§a"), heartbeat("mAAAAAAAAAAAAAAAAAAAAA"), join("m", "nobody", 2, session_timeout_ms=2_000_000),
+        heartbeat("mAAAAAAAAAAAAAAAAAAAAA", member_epoch=-1), join("m", "nobody", 2),
+        Step("ConsumerGroupDescribe", 1, {"group_ids": ["§g"]}),
+    ],
     "static-members-of-the-consumer-protocol": [
         create("§a"), heartbeat("mAAAAAAAAAAAAAAAAAAAAA", instance_id="§m"),
         heartbeat("mAAAAAAAAAAAAAAAAAAAAA", instance_id="§m"), join("o", "nobody", 7, group_instance_id="§o"),

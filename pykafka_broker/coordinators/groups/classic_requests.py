@@ -45,13 +45,15 @@ class ClassicRequests:
             elif group is None or isinstance(group, ClassicGroup):
                 self._classic.join(group, join)
             elif isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty:
-                effects.records += group_tombstones(group)
+                if request.member_id == UNKNOWN_MEMBER:  # any other is refused, and the group stays what it is
+                    effects.records += group_tombstones(group)
                 self._classic.join(None, join)
             else:
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         except ApiError as error:
             # As Kafka has it: a consumer group's refusal does not repeat the member's id.
-            member_id = UNKNOWN_MEMBER if isinstance(group, ConsumerGroup) else request.member_id
+            is_consumers = isinstance(group, ConsumerGroup) and error.code is not ErrorCode.INVALID_SESSION_TIMEOUT
+            member_id = UNKNOWN_MEMBER if is_consumers else request.member_id
             return Effects(refusal(error.code, member_id), key=request.group_id)
         return _own_reply(effects, token)
 
