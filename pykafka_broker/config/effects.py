@@ -77,6 +77,7 @@ HONOURED_BROKER = frozenset(
         "advertised.listeners",
         "advertised.port",
         "auto.create.topics.enable",
+        "background.threads",
         "broker.id",
         "broker.rack",
         "connections.max.idle.ms",

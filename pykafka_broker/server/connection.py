@@ -65,6 +65,10 @@ class Connection:
     # -- incoming
 
     def _on_readable(self) -> None:
+        parked = self._parked
+        if parked is not None and not parked.parked.yields:
+            self._read_off()  # only now: most clients wait for their answer before they ask again
+            return
         now = int(time.time() * 1000)
         try:
             count = self._sock.recv_into(self._reader.target())
@@ -110,10 +114,7 @@ class Connection:
         parked = pending.parked
         self._parked = pending
         parked.on_reply = self._on_reply
-        if parked.yields:
-            return True
-        self._read_off()
-        return False
+        return parked.yields
 
     def _on_reply(self, reply: Any) -> None:
         pending, self._parked = self._parked, None

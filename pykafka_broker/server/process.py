@@ -25,8 +25,6 @@ from pykafka_broker.server.signals import StopSignals
 
 log = logging.getLogger(__name__)
 
-_DISK_THREADS = 2
-
 
 def run_process(config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
     """What `pykafka_broker.server.run` does."""
@@ -47,7 +45,7 @@ async def _serve(
     signals: StopSignals,
 ) -> None:
     listeners = listeners_of(config)
-    jobs = JobRunner(loop, _DISK_THREADS, lambda: server.settle(now_ms()))
+    jobs = JobRunner(loop, config.background_threads, lambda: server.settle(now_ms()))
     broker = Broker(
         config,
         new_uuid=new_uuid,

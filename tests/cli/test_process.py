@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,14 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 STOP_SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+@pytest.fixture(autouse=True)
+def _without_nohup() -> Iterator[None]:
+    """Under nohup the children would ignore SIGHUP, which they should then."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)

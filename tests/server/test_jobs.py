@@ -66,3 +66,49 @@ def test_a_defect_is_logged_and_fails_the_job(caplog: pytest.LogCaptureFixture) 
     assert job.calls[-1] == ("failed", True)
     assert "oops" in str(job.failure)
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_defect_in_applying_one_does_not_keep_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    class Unlucky(Recorded):
+        def apply(self) -> None:
+            raise ZeroDivisionError("oops")
+
+    jobs = [Recorded(), Unlucky(), Recorded()]
+    after: list[str] = []
+
+    async def scenario() -> None:
+        runner = JobRunner(asyncio.get_running_loop(), 1, lambda: after.append("after"))
+        for job in jobs:
+            runner.submit(job)
+        await runner.drain()
+
+    asyncio.run(scenario())
+    assert [job.calls[-1] for job in jobs[::2]] == [("apply", True), ("apply", True)]
+    assert after
+    assert "a defect in Unlucky" in caplog.text
+
+
+def test_what_ends_while_the_loop_is_busy_is_applied_in_one_go() -> None:
+    ended = threading.Semaphore(0)
+
+    class Told(Recorded):
+        def run(self) -> None:
+            super().run()
+            ended.release()
+
+    jobs = [Told() for _ in range(20)]
+    after: list[int] = []
+
+    async def scenario() -> None:
+        runner = JobRunner(
+            asyncio.get_running_loop(), 2, lambda: after.append(sum(len(job.calls) == 2 for job in jobs))
+        )
+        for job in jobs:
+            runner.submit(job)
+        for _ in jobs:
+            ended.acquire()  # the loop can do nothing meanwhile
+        await runner.drain()
+
+    asyncio.run(scenario())
+    assert after[-1] == len(jobs)
+    assert len(after) <= 3  # the threads may still be noting down what has ended when the loop looks
