@@ -71,17 +71,17 @@ def produce(broker: Broker, context: RequestContext, request: ProduceRequest) ->
     uncommitted: list[Waiting] = []
     responses = []
     for topic in request.topic_data:
-        name, unknown = topic.name, None
+        name, problem = topic.name, refused
         if uses_ids:
             try:
                 name = broker.topic_name(topic.topic_id)
             except ApiError as error:
-                unknown = error
+                problem = problem or error
         answers = []
         for one in topic.partition_data:
             try:
-                if refused or unknown:
-                    raise refused or unknown  # type: ignore[misc]
+                if problem is not None:
+                    raise problem
                 answer = _append(broker, context, request, name, one.index, one.records, uncommitted)
             except ApiError as error:
                 answer = _failure(broker, name, one.index, error)
