@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from interop.answers import script
 from interop.differential.steps import BY_NAME, PREFIX, Step, to_message
 from interop.differential.world import World
 from interop.raw import Closed, RawClient, framed
@@ -28,14 +29,7 @@ PATIENCE_S = 3.0  # for the second broker, once the first has answered
 RETRIED = {14, 15, 16, 51}  # loading, not there yet, moved, and a transaction whose markers are on their way
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
 RETRY_EVERY_S, RETRY_FOR_S = 0.03, 1.5
-# After these a real Kafka's broker needs a moment until it has caught up with its controller.
-CHANGES_METADATA = {
-    ApiKey.CREATE_TOPICS,
-    ApiKey.DELETE_TOPICS,
-    ApiKey.CREATE_PARTITIONS,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS,
-    ApiKey.ALTER_CONFIGS,
-    ApiKey.UPDATE_FEATURES,
+CHANGES_METADATA = script.CHANGES_METADATA | {
     ApiKey.ALTER_CLIENT_QUOTAS,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     ApiKey.ELECT_LEADERS,

@@ -89,9 +89,9 @@ def start(maker: Maker) -> list[Step]:
 
 def describe(maker: Maker) -> list[Step]:
     kind, name, configs = resource(maker)
-    keys = maker.mostly(maker.some([*configs]), [], ["no.such.key"], ["RETENTION.MS"])
+    keys: list[str] | None = maker.mostly(maker.some([*configs]), [], ["no.such.key"], ["RETENTION.MS"])
     if kind in (TOPIC, GROUP, CLIENT_METRICS) and maker.often(0.2):
-        keys = None  # type: ignore[assignment]
+        keys = None
     if kind == BROKER and not keys:  # which means all, and a broker's all has what belongs to the machine
         keys = ["num.partitions"]
     asked = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}

@@ -7,6 +7,7 @@ replay alone, and a request works on a copy of its member.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -23,7 +24,7 @@ COMMIT_VERSION = 9  # the first OffsetCommit that knows member epochs
 Since = Callable[[bytes, int], int | None]  # (topic id, partition) -> the epoch since which a member has it
 
 
-class EpochMember:
+class EpochMember(ABC):
     """One member; requests work on a `copy`."""
 
     __slots__ = ("assigned", "client_host", "client_id", "epoch", "member_id", "previous_epoch", "rack_id")
@@ -49,9 +50,9 @@ class EpochMember:
             setattr(copy, name, getattr(self, name))
         return copy
 
+    @abstractmethod
     def metadata(self) -> tuple[object, ...]:
         """What the record of its metadata says."""
-        raise NotImplementedError
 
     def withdraw(self) -> None:
         """The record of its current assignment has been taken back, as it is before a member goes."""
@@ -97,7 +98,7 @@ R = TypeVar("R", bound=ReconciledMember)
 T = TypeVar("T")  # what a member should have
 
 
-class EpochGroup(Generic[M, T]):
+class EpochGroup(ABC, Generic[M, T]):
     """A group of any of the three kinds."""
 
     type_name: str
@@ -186,9 +187,9 @@ class ReconciledGroup(EpochGroup[R, T]):
         """False for a member that speaks the classic protocol and takes epochs for generations."""
         return True
 
+    @abstractmethod
     def assigned_since(self, member: R) -> Since:
         """How to find out since when the member has a partition, also while it is to be given back."""
-        raise NotImplementedError
 
     def expiry_base(self) -> Callable[[int], int] | None:
         return lambda committed_at: committed_at

@@ -10,6 +10,7 @@ from itertools import count
 from random import Random
 
 from pykafka_broker.config import BrokerConfig, TopicConfig
+from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
@@ -169,7 +170,7 @@ class Workload:
         if log.config.flush_messages == 1:
             self.logs.when_committed(log, appended.last_offset + 1, self.now, self.heard(key, log))
 
-    def heard(self, key: Key, log: PartitionLog):  # type: ignore[no-untyped-def]
+    def heard(self, key: Key, log: PartitionLog) -> Waiter:
         end = log.log_end_offset
 
         def done(error: OSError | None) -> None:
