@@ -7,6 +7,8 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,12 @@ from pyspark.sql.types import DataType
 from pipeline.errors import SchemaError, SettingsError, StoreError
 
 Row = Sequence[Any]
-# Spark's type: SQLite's, PostgreSQL's. Times travel as ISO 8601 in UTC.
+# Spark's type: SQLite's, PostgreSQL's. What has TEXT in its name, SQLite keeps as the text that it was given: times as
+# ISO 8601 in UTC, decimals exactly. The word before TEXT tells such a column from one of strings.
 TYPES = {
     "string": ("TEXT", "TEXT"),
-    "timestamp": ("TEXT", "TIMESTAMPTZ"),
-    "date": ("TEXT", "DATE"),
+    "timestamp": ("TIMESTAMP TEXT", "TIMESTAMPTZ"),
+    "date": ("DATE TEXT", "DATE"),
     "boolean": ("INTEGER", "BOOLEAN"),
     "tinyint": ("INTEGER", "SMALLINT"),
     "smallint": ("INTEGER", "SMALLINT"),
@@ -27,10 +30,15 @@ TYPES = {
     "bigint": ("INTEGER", "BIGINT"),
     "float": ("REAL", "REAL"),
     "double": ("REAL", "DOUBLE PRECISION"),
+    "decimal": ("DECIMAL TEXT", "NUMERIC"),  # with the digits: NUMERIC(12,2)
 }
 SQLITE, POSTGRESQL = 0, 1
-# information_schema's words for the types above
+# PostgreSQL's own words for the types above
 SAME_TYPE = {"TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ"}
+
+# sqlite3 knows no decimals, and is about to forget dates. Never with an exponent: 0.00, not 0E-2.
+sqlite3.register_adapter(Decimal, lambda value: format(value, "f"))
+sqlite3.register_adapter(date, date.isoformat)
 
 
 def open_database(url: str) -> Database:
@@ -73,10 +81,10 @@ class Database:
             raise
 
     def type_of(self, kind: DataType) -> str:
-        name = kind.simpleString()
+        name, bracket, digits = kind.simpleString().partition("(")
         if name not in TYPES:
-            raise SchemaError(f"the database has no column for {name}")
-        return TYPES[name][self.dialect]
+            raise SchemaError(f"the database has no column for {kind.simpleString()}")
+        return TYPES[name][self.dialect] + bracket + digits
 
     def ensure_table(self, table: str, columns: dict[str, str], primary_key: Sequence[str]) -> None:
         """Create the table, or add the columns that it lacks."""
@@ -155,8 +163,8 @@ class PostgreSQLDatabase(Database):
 
     def columns(self, table: str) -> dict[str, str]:
         found = self.execute(
-            "SELECT column_name, data_type FROM information_schema.columns "
-            "WHERE table_schema = current_schema() AND table_name = ?",
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+            "WHERE attrelid = to_regclass(quote_ident(?)) AND attnum > 0 AND NOT attisdropped",
             (table,),
         )
         return {name: SAME_TYPE.get(kind.upper(), kind.upper()) for name, kind in found}

@@ -1,10 +1,22 @@
 """Both databases: transactions, tables that grow, and what is refused."""
 
+import re
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pyspark.sql.types import BinaryType, DoubleType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    StringType,
+    TimestampType,
+)
 
 from pipeline.database import Database, open_database
 from pipeline.errors import SchemaError, SettingsError, StoreError
@@ -44,9 +56,35 @@ def test_a_table_gets_columns_and_never_another_type(database: Database) -> None
     assert database.columns("nothing") == {}
 
 
-def test_what_no_database_has(database: Database) -> None:
-    with pytest.raises(SchemaError, match="no column for binary"):
-        database.type_of(BinaryType())
+def test_decimals_stay_exact(database: Database) -> None:
+    kinds = {"k": "TEXT", "price": database.type_of(DecimalType(24, 8)), "day": database.type_of(DateType())}
+    prices = [Decimal(text) for text in ("9007199254740993.00000001", "-0.10000000", "0E-8", "0.00000001")]
+    database.ensure_table("t", kinds, ["k"])
+    with database.transaction():
+        rows = [(str(n), price, date(2024, 5, 1)) for n, price in enumerate(prices)]
+        database.insert("t", list(kinds), [*rows, ("none", None, None)])
+    found = database.execute('SELECT price, day FROM "t" ORDER BY k')
+    assert [None if row[0] is None else f"{Decimal(row[0]):f}" for row in found] == [
+        "9007199254740993.00000001", "-0.10000000", "0.00000000", "0.00000001", None,
+    ]  # fmt: skip
+    assert [str(row[1]) for row in found] == ["2024-05-01"] * 4 + ["None"]
+    assert database.execute('SELECT COUNT(*) FROM "t" WHERE CAST(price AS REAL) < 0') == [(1,)]
+    database.ensure_table("t", kinds, ["k"])
+    with pytest.raises(SchemaError, match=r"column price of table t is .*\(24,8\), and the job writes .*\(24,2\)"):
+        database.ensure_table("t", kinds | {"price": database.type_of(DecimalType(24, 2))}, ["k"])
+
+
+@pytest.mark.parametrize("kind", [TimestampType(), DateType(), DecimalType(10, 2)])
+def test_what_is_stored_as_text_is_not_a_string(database: Database, kind: DataType) -> None:
+    database.ensure_table("t", {"k": "TEXT", "v": database.type_of(kind)}, ["k"])
+    with pytest.raises(SchemaError, match=r"column v of table t is .*, and the job writes TEXT"):
+        database.ensure_table("t", {"k": "TEXT", "v": database.type_of(StringType())}, ["k"])
+
+
+@pytest.mark.parametrize("kind", [BinaryType(), ArrayType(DecimalType(10, 2))])
+def test_what_no_database_has(database: Database, kind: DataType) -> None:
+    with pytest.raises(SchemaError, match=f"no column for {re.escape(kind.simpleString())}"):
+        database.type_of(kind)
 
 
 def test_urls(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Rule: rows are inserted, not upserted (but for the strategy that says so): a rec
 
 import dataclasses
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from pipeline import store
 from pipeline.database import open_database
 from pipeline.errors import CheckpointError, PipelineError, SchemaError
+from pipeline.events import NOT_OF_SCHEMA
 from pipeline.offsets import JOB, STRATEGIES, stored_offsets
 from pipeline.settings import EVENT_SCHEMA, Settings
 
@@ -128,6 +130,38 @@ def test_values_and_a_new_column(settings: Settings, make_context: Any, make_top
     other = dataclasses.replace(settings, schema=EVENT_SCHEMA + ", score STRING")
     with pytest.raises(SchemaError, match="column score of table events is INTEGER, and the job writes TEXT"):
         store.run(make_context(other))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_every_kind_of_column(
+    kind: str, request: pytest.FixtureRequest, make_settings: Any, make_context: Any, make_topic: Any, put: Any,
+    event: Any,
+) -> None:  # fmt: skip
+    kinds = {
+        "price": "DECIMAL(20,4)", "tiny": "DECIMAL(18,12)", "day": "DATE", "seen": "TIMESTAMP", "good": "BOOLEAN",
+        "small": "SMALLINT", "many": "BIGINT", "real": "FLOAT",
+    }  # fmt: skip
+    schema = EVENT_SCHEMA + "".join(f", {name} {column}" for name, column in kinds.items())
+    url = request.getfixturevalue("new_postgresql_database")() if kind == "postgresql" else ""
+    settings = make_settings(schema=schema, database=url)
+    make_topic(settings.bronze_topic)
+    fields = {"day": "2024-02-29", "seen": "2024-02-29T12:00:00Z", "good": True, "small": 3, "many": 2**53 + 1}
+    numbers = [("9007199254740993.0001", "0.000000000001"), ("-12.5", "0"), ("null", "null")]
+    for number, (price, tiny) in enumerate(numbers):  # as text: a float of Python's would not be exact
+        text = event(number, price="PRICE", tiny="TINY", real=0.5, **fields).decode()
+        put(settings.bronze_topic, [text.replace('"PRICE"', price).replace('"TINY"', tiny).encode()])
+    put(settings.bronze_topic, [event(9, price="dear")])
+    for _ in range(2):  # the second finds the table as it made it
+        store.run(make_context(settings))
+    found = rows(settings, f"event_id, {', '.join(kinds)}")
+    assert [[None if value is None else f"{Decimal(value):f}" for value in row[1:3]] for row in found] == [
+        ["9007199254740993.0001", "0.000000000001"], ["-12.5000", "0.000000000000"], [None, None],
+    ]  # fmt: skip
+    for row in found:
+        assert str(row[3]) == "2024-02-29"
+        assert str(row[4]).replace(" ", "T")[:19] == "2024-02-29T12:00:00"
+        assert row[5:] == (True, 3, 2**53 + 1, 0.5)
+    assert rejected(settings) == [(3, NOT_OF_SCHEMA)]
 
 
 def test_the_group_can_be_set_back(
