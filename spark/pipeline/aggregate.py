@@ -93,7 +93,8 @@ def run(context: Context) -> dict[str, Any]:
         only_events = parsed.where(F.col(events.REASON).isNull())
         accepted = events.observe_accepted(events.deduplicated(only_events, settings))
         results = windows(accepted, settings)
-        batches = run_stream(context, JOB, results, Upsert(settings, database), checkpoint, mode="update")
+        upsert, output = Upsert(settings, database), settings.windows_topic
+        batches = run_stream(context, JOB, results, upsert, checkpoint, output=output, mode="update")
     finally:
         database.close()
     return {**totals(batches), "table": TABLE, "topic": settings.windows_topic, "batches_metrics": batches}

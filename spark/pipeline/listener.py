@@ -31,8 +31,8 @@ def offsets_of(text: Any) -> dict[str, dict[str, int]]:
     return text if isinstance(text, dict) else {}
 
 
-def metrics_of(progress: Metrics, job: str) -> Metrics:
-    """A batch in one flat object."""
+def metrics_of(progress: Metrics, job: str, output: str) -> Metrics:
+    """A batch in one flat object; `output` is the table or topic that the job writes."""
     source = progress["sources"][0] if progress.get("sources") else {}
     end, latest = offsets_of(source.get("endOffset")), offsets_of(source.get("latestOffset"))
     read = progress.get("observedMetrics", {}).get("read") or {}
@@ -42,6 +42,7 @@ def metrics_of(progress: Metrics, job: str) -> Metrics:
     events = read.get("rows", 0) - read.get("rejected", 0)
     return {
         "job": job,
+        "output": output,
         "query_id": progress["id"],
         "run_id": progress["runId"],
         "batch_id": progress["batchId"],
@@ -73,9 +74,9 @@ def metrics_of(progress: Metrics, job: str) -> Metrics:
 class MetricsListener(StreamingQueryListener):
     """Tells the metrics of one job's queries: to a topic, to a file for Prometheus, to a group, and to `batches`."""
 
-    def __init__(self, settings: Settings, kafka: Kafka, job: str) -> None:
+    def __init__(self, settings: Settings, kafka: Kafka, job: str, output: str) -> None:
         self.batches: list[Metrics] = []
-        self._job, self._settings, self._kafka = job, settings, kafka
+        self._job, self._output, self._settings, self._kafka = job, output, settings, kafka
         self._names: set[str] = set()
         self._run_ids: set[str] = set()
         self._ended = threading.Event()
@@ -98,7 +99,7 @@ class MetricsListener(StreamingQueryListener):
         progress = json.loads(event.progress.json)
         if progress.get("name") not in self._names:
             return
-        metrics = metrics_of(progress, self._job)
+        metrics = metrics_of(progress, self._job, self._output)
         self.batches.append(metrics)
         self._attempt("the group", lambda: self._commit(metrics))
         self._attempt("the metrics topic", lambda: self._publish(metrics))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime
@@ -60,20 +61,38 @@ def figure(draw: Callable[[Any], None], title: str, x: str, y: str) -> str:
 
 
 def by_job(batches: Batches) -> dict[str, Batches]:
+    """The batches of each job; where a job wrote several tables, of each of them."""
+    outputs: dict[str, set[str]] = defaultdict(set)
+    for batch in batches:
+        outputs[batch["job"]].add(batch["output"])
     found: dict[str, Batches] = defaultdict(list)
     for batch in batches:
-        found[batch["job"]].append(batch)
+        job = batch["job"]
+        found[f"{job} {batch['output']}" if len(outputs[job]) > 1 else job].append(batch)
     return dict(found)
+
+
+def points(batches: Batches, name: str) -> tuple[list[int], list[float]]:
+    """Numbers of the batches that had rows, and their heights; a gap, so no line, between two runs."""
+    numbers: list[int] = []
+    heights: list[float] = []
+    run = None
+    for number, batch in enumerate((batch for batch in batches if batch["rows"]), 1):
+        if run not in (None, batch["run_id"]):
+            numbers.append(number)
+            heights.append(math.nan)
+        run = batch["run_id"]
+        numbers.append(number)
+        heights.append(batch[name])
+    return numbers, heights
 
 
 def line_per_job(jobs: dict[str, Batches], name: str) -> Callable[[Any], None]:
     def draw(axes: Any) -> None:
         for number, (job, batches) in enumerate(jobs.items()):
-            with_rows = [batch for batch in batches if batch["rows"]]
             # Lines that lie on each other stay visible: the later one is thinner.
             width = max(1.5, 5 - 1.5 * number)
-            heights = [batch[name] for batch in with_rows]
-            axes.plot(range(1, len(heights) + 1), heights, marker="o", lw=width, ms=width + 2, alpha=0.8, label=job)
+            axes.plot(*points(batches, name), marker="o", lw=width, ms=width + 2, alpha=0.8, label=job)
         axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
 
     return draw
@@ -131,12 +150,13 @@ def window_lines(windows: list[tuple[str, str, int, float]], column: int) -> Cal
 
 
 def summary_table(jobs: dict[str, Batches]) -> str:
-    head = "".join(f"<th>{name}</th>" for name in ("job", "batches", *SUMS, "records/s", "lag at the end"))
+    head = "".join(f"<th>{name}</th>" for name in ("job", "runs", "batches", *SUMS, "records/s", "lag at the end"))
     rows = []
     for job, batches in jobs.items():
         took_s = sum(batch["duration_ms"] for batch in batches) / 1000
         total = {name: sum(batch[name] for batch in batches) for name in SUMS}
-        cells = [len(batches), *total.values(), round(total["rows"] / took_s) if took_s else 0, batches[-1]["lag"]]
+        runs, speed = len({batch["run_id"] for batch in batches}), round(total["rows"] / took_s) if took_s else 0
+        cells = [runs, len(batches), *total.values(), speed, batches[-1]["lag"]]
         rows.append(f"<tr><td>{escape(job)}</td>" + "".join(f"<td>{cell:,}</td>" for cell in cells) + "</tr>")
     return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
 

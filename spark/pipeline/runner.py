@@ -67,9 +67,19 @@ def _summary(text: str) -> str:
 
 
 def run_stream(
-    context: Context, job: str, frame: DataFrame, process: Process, checkpoint: str | None, mode: str = "append"
+    context: Context,
+    job: str,
+    frame: DataFrame,
+    process: Process,
+    checkpoint: str | None,
+    *,
+    output: str,
+    mode: str = "append",
 ) -> list[Metrics]:
-    """Run until there is no more (available-now), or until `context.stop`; the metrics of the batches."""
+    """Run until there is no more (available-now), or until `context.stop`; the metrics of the batches.
+
+    `output` is the name of what `process` writes: it tells runs of the same job apart.
+    """
     failure: list[PipelineError] = []
 
     def on_batch(batch: DataFrame, batch_id: int) -> None:
@@ -79,7 +89,7 @@ def run_stream(
             failure.append(error)
             raise
 
-    listener = MetricsListener(context.settings, context.kafka, job)
+    listener = MetricsListener(context.settings, context.kafka, job, output)
     name = f"{job}-{context.settings.path('')}"
     listener.watch(name)
     context.spark.streams.addListener(listener)

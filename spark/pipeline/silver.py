@@ -106,5 +106,5 @@ def run(context: Context) -> dict[str, Any]:
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
     parsed = events.observe_read(events.parse(records, schema, settings), schema)
     frame = events.observe_accepted(events.deduplicated(parsed, settings))
-    batches = run_stream(context, JOB, frame, Silver(context, schema), checkpoint)
+    batches = run_stream(context, JOB, frame, Silver(context, schema), checkpoint, output=table_path(settings))
     return {**totals(batches), "table": table_path(settings), "batches_metrics": batches}

@@ -92,7 +92,7 @@ def run(context: Context) -> dict[str, Any]:
         records = topics.read_stream(context.spark, settings, settings.bronze_topic, strategy.starting())
         frame = events.observe_read(events.parse(records, schema, settings), schema)
         writer = Writer(settings, database, strategy, schema, topic_id)
-        batches = run_stream(context, JOB, frame, writer, strategy.checkpoint)
+        batches = run_stream(context, JOB, frame, writer, strategy.checkpoint, output=settings.table)
     finally:
         database.close()
     return {**totals(batches), "table": settings.table, "offsets": settings.offsets, "batches_metrics": batches}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ PROGRESS = {
 
 
 def test_a_progress_in_one_object() -> None:
-    metrics = metrics_of(PROGRESS, "silver")
+    metrics = metrics_of(PROGRESS, "silver", "table")
+    assert (metrics["job"], metrics["output"]) == ("silver", "table")
     assert metrics["lag"] == 6
     assert metrics["null_rates"] == {"amount": 0.5}
     assert metrics["end_offsets"] == {"t": {"0": 10, "1": 5}}
@@ -39,13 +41,13 @@ def test_a_progress_in_one_object() -> None:
 
 def test_a_progress_without_anything() -> None:
     bare = {"id": "q", "runId": "r", "batchId": 0, "timestamp": "t", "numInputRows": 0}
-    metrics = metrics_of(bare, "store")
+    metrics = metrics_of(bare, "store", "table")
     assert (metrics["lag"], metrics["late"], metrics["null_rates"], metrics["end_offsets"]) == (0, 0, {}, {})
     assert offsets_of("null") == {}
 
 
 def test_counters_add_up_and_gauges_do_not() -> None:
-    totals, metrics = Totals("silver"), metrics_of(PROGRESS, "silver")
+    totals, metrics = Totals("silver"), metrics_of(PROGRESS, "silver", "table")
     totals.text(metrics)
     lines = totals.text(metrics).splitlines()
     assert 'pipeline_rows_total{job="silver"} 20' in lines
@@ -96,7 +98,7 @@ def test_metrics_that_reach_nobody_hold_up_nothing(
 
 
 def test_the_plots_of_a_report() -> None:
-    batches = [metrics_of(PROGRESS, job) for job in ("silver", "aggregate")]
+    batches = [metrics_of(PROGRESS, job, "table") for job in ("silver", "aggregate")]
     early = [("2024-04-30T09:00:00Z", "fr", 1, 0.5)]
     windows = early + [(f"2024-05-01T{hour:02}:00:00Z", "de", 100, 2.0) for hour in range(5)]
     page = report.page(batches, windows)
@@ -107,6 +109,29 @@ def test_the_plots_of_a_report() -> None:
         assert "<!-- aggregate -->" in plot
     assert "<!-- de -->" in events
     assert [time.hour for time in report.main_span(windows)] == [0, 4]
+
+
+def run_of(job: str, output: str, run_id: str, *rows: int) -> list[dict[str, Any]]:
+    batches = [metrics_of(PROGRESS | {"runId": run_id, "numInputRows": count}, job, output) for count in rows]
+    return [{**batch, "rows_per_second": float(count)} for batch, count in zip(batches, rows, strict=True)]
+
+
+def test_every_run_has_a_line_of_its_own() -> None:
+    """Tables of the same job have lines of their own; a later run into the same table goes on after a gap."""
+    batches = run_of("store", "a", "1", 10, 20) + run_of("store", "b", "2", 30) + run_of("silver", "c", "3", 5)
+    batches += run_of("store", "a", "4", 0, 40, 50)
+    jobs = report.by_job(batches)
+    assert list(jobs) == ["store a", "store b", "silver"]
+    numbers, heights = report.points(jobs["store a"], "rows_per_second")
+    assert numbers == [1, 2, 3, 3, 4]
+    assert [None if math.isnan(height) else height for height in heights] == [10, 20, None, 40, 50]
+    assert report.points(jobs["store b"], "rows_per_second") == ([1], [30])
+    page = report.page(batches, [])
+    assert "<td>store a</td><td>2</td><td>5</td><td>120</td>" in page
+    throughput = page.split("<figure")[1]
+    assert all(f"<!-- {name} -->" in throughput for name in jobs)
+    line = next(path for path in throughput.split("<path") if path.count("L ") == 2 and path.count("M ") == 2)
+    assert "stroke-width: 5" in line  # one line, in two pieces of two points each
 
 
 def test_a_report_of_nothing(settings: Any, make_topic: Any) -> None:
