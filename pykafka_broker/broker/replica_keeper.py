@@ -21,6 +21,7 @@ from pykafka_broker.cluster.replicas import (
 )
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.loading import ZERO_ID
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.metadata_publisher import MetadataPublisher
@@ -63,7 +64,7 @@ class ReplicaKeeper:
             for number, partition in topic.partitions.items()
             if (topic.name in deleted or not logs.exists(topic.name, number))
             and node_id in partition.replicas
-            and not self._make(topic, partition, now)
+            and not self._make(topic, partition, now, made_again=topic.name in deleted)
         ]
         logs.name_folders()
         if away:
@@ -80,11 +81,17 @@ class ReplicaKeeper:
         if strays:
             logger.warning("Not in the metadata and left alone: %s", ", ".join(sorted(strays)))
 
-    def _make(self, topic: TopicImage, partition: PartitionImage, now: int) -> bool:
-        """Whether there is a log now."""
+    def _make(self, topic: TopicImage, partition: PartitionImage, now: int, *, made_again: bool) -> bool:
+        """Whether there is a log now. `made_again`: there was an earlier topic of that name."""
         assigned, number = partition.directory_of(self._broker.node_id), partition.partition
+        logs = self._broker.logs
         try:
-            self._broker.logs.make(topic.name, number, topic.id, now, directory_id=assigned, new=False)
+            if made_again and logs.exists(topic.name, number):
+                log = logs.get(topic.name, number)
+                if log.topic_id == ZERO_ID and not log.recovery_point:
+                    # A synced record has a synced id beside it. This may be what a power cut left of the earlier topic.
+                    logs.delete(topic.name, number, now)
+            logs.make(topic.name, number, topic.id, now, directory_id=assigned, new=False)
         except ApiError as error:
             logger.debug("%s-%d: %s", topic.name, number, error)
             return False

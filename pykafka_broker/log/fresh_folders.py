@@ -33,8 +33,8 @@ class FreshFolders:
             self._submit(_NameJob(self))
 
     def name(self, path: str) -> None:
-        """Write the id of this one, if that is still to be done."""
-        if self._unnamed:
+        """Write the id of this one, if that is still to be done; or wait until it is, if it is being done."""
+        if self._unnamed or self._lock.locked():  # in this order: one is taken out only after the lock
             with self._lock:
                 topic_id = self._unnamed.pop(path, None)
                 if topic_id is not None:
@@ -42,7 +42,7 @@ class FreshFolders:
 
     def forget(self, path: str) -> None:
         """The folder goes."""
-        if self._unnamed:
+        if self._unnamed or self._lock.locked():
             with self._lock:
                 self._unnamed.pop(path, None)
 

@@ -276,6 +276,7 @@ class LogManager:
         except OSError as error:
             raise self.directory_failed(self._where[log.topic, log.partition], error) from error
         log.topic_id = topic_id
+        log.directory_dirty = True  # a sync that is under way may be past that file
         return log
 
     def metadata_log(self, now: int) -> PartitionLog:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,45 @@ def test_a_log_that_is_asked_for_is_named_first(logs: LogManager, jobs: list[Job
     log.append(batch(1), NOW)
     run(jobs)
     assert topic_id(tmp_path / "logs" / "t-0") == TOPIC_ID
+
+
+def test_one_that_is_just_being_named_is_waited_for(tmp_path: Path) -> None:
+    """Else its log would be loaded, and perhaps synced, without its id."""
+    asking = threading.Thread(target=lambda: logs.get("t", 0))
+    waited = False
+
+    class HeldUp(FailingFileSystem):
+        def _check(self, operation: str, path: str) -> None:
+            nonlocal waited
+            if f"{operation} {path}" == f"write {tmp_path}/logs/t-0/partition.metadata":
+                asking.start()
+                asking.join(0.05)
+                waited = asking.is_alive()
+
+    logs = manager(tmp_path, HeldUp())
+    logs.start(NOW)
+    logs.make("t", 0, TOPIC_ID, NOW)
+    logs.name_folders()
+    asking.join()
+    assert waited
+    assert logs.get("t", 0).topic_id == TOPIC_ID
+
+
+def test_a_name_given_later_is_synced_with_the_next_record(logs: LogManager, jobs: list[Job], tmp_path: Path) -> None:
+    (tmp_path / "logs" / "t-0").mkdir()
+    fs = FailingFileSystem()
+    again = manager(tmp_path, fs)
+    again.start(NOW)
+    log = again.get("t", 0)
+    log.append(batch(1), NOW)
+    again.flush(log, NOW)  # before anybody has said whose it is
+    again.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(1), NOW)
+    fs.calls.clear()
+    again.flush(log, NOW)
+    synced = [call for call in fs.calls if call.startswith("sync")]
+    assert f"sync {tmp_path}/logs/t-0/partition.metadata" in synced
+    assert synced[-2:] == [f"sync_directory {tmp_path}/logs/t-0", f"sync_directory {tmp_path}/logs"]
 
 
 def test_a_topic_made_again_gets_its_own_id(logs: LogManager, jobs: list[Job], tmp_path: Path) -> None:
