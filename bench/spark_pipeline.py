@@ -6,10 +6,11 @@ import time
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from bench.spark_session import Settings, session, warm_up
+from bench.spark_session import session, warm_up
 from pipeline import silver, topics
 from pipeline.context import Context
 from pipeline.kafka import Kafka
+from pipeline.settings import Settings
 
 PARTITIONS = 4
 BATCHES = 4

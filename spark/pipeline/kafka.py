@@ -50,8 +50,9 @@ class Kafka:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._timeout_s = settings.connect_timeout_s
-        self.config: dict[str, Any] = {"bootstrap.servers": settings.bootstrap_servers, **settings.client}
-        self._admin = AdminClient({**self.config, "error_cb": _quiet, "log_level": 0})
+        quiet: dict[str, Any] = {"error_cb": _quiet, "log_level": 0}
+        self._config = {**quiet, "bootstrap.servers": settings.bootstrap_servers, **settings.client}
+        self._admin = AdminClient(self._config)
 
     def check_reachable(self) -> None:
         try:
@@ -161,7 +162,7 @@ class Kafka:
 
     def producer(self) -> Producer:
         """The driver's own. Its keys go where Java's clients put them, as Spark's do: same key, same partition."""
-        return Producer({"partitioner": "murmur2_random", **self.config, "error_cb": _quiet, "log_level": 0})
+        return Producer({"partitioner": "murmur2_random", **self._config})
 
     def read_all(self, topic: str) -> list[Any]:
         """Every record that is in the topic now: for topics that fit into memory, like metrics."""
@@ -169,8 +170,8 @@ class Kafka:
 
     def read(self, topic: str, ranges: Mapping[int, tuple[int, int]]) -> list[Any]:
         """The records of these offsets, partition by partition."""
-        own = {"group.id": "pipeline-read", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 0}
-        consumer = Consumer({**self.config, **own, "auto.offset.reset": "error", "error_cb": _quiet})
+        own = {"group.id": "pipeline-read", "enable.auto.commit": False, "enable.partition.eof": True}
+        consumer = Consumer({**self._config, **own, "auto.offset.reset": "error"})
         try:
             return [
                 record

@@ -46,7 +46,6 @@ def figure(draw: Callable[[Any], None], title: str, x: str, y: str) -> str:
 
     plot = Figure(figsize=(9, 3.2), layout="constrained")
     axes = plot.subplots()
-    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.yaxis.set_major_formatter("{x:,.10g}")
     draw(axes)
     axes.set(title=title, xlabel=x, ylabel=y)
@@ -89,6 +88,9 @@ def points(batches: Batches, name: str) -> tuple[list[int], list[float]]:
 
 def line_per_job(jobs: dict[str, Batches], name: str) -> Callable[[Any], None]:
     def draw(axes: Any) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         for number, (job, batches) in enumerate(jobs.items()):
             # Lines that lie on each other stay visible: the later one is thinner.
             width = max(1.5, 5 - 1.5 * number)
@@ -110,7 +112,6 @@ def left_out(jobs: dict[str, Batches]) -> Callable[[Any], None]:
             bars = axes.barh(list(jobs), widths, left=left, label=name)
             axes.bar_label(bars, [f"{count:,}" if count else "" for count in counts], label_type="center")
             left = [start + width for start, width in zip(left, widths, strict=True)]
-        axes.xaxis.get_major_locator().set_params(integer=False)
         axes.set_yticks(range(len(jobs)), list(jobs))
 
     return draw
@@ -136,7 +137,7 @@ def window_lines(windows: list[tuple[str, str, int, float]], column: int) -> Cal
 
         groups: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
         for row in windows:
-            groups[row[1]].append((datetime.fromisoformat(row[0]), row[column]))
+            groups[row[1]].append((datetime.fromisoformat(row[0]), float(row[column])))
         for group, points in sorted(groups.items()):
             times, values = zip(*sorted(points), strict=True)
             axes.plot(times, values, marker=".", label=group or "none")

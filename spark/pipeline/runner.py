@@ -10,7 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline.context import Context
 from pipeline.errors import (
@@ -121,7 +121,7 @@ def _with_trigger(writer: Any, trigger: str) -> Any:
 
 def _wait(query: StreamingQuery, context: Context) -> None:
     while not context.stop.is_set():
-        if query.awaitTermination(POLL_S):
+        if query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # it takes parts of seconds, too
             return
     deadline = time.monotonic() + context.settings.stop_timeout_s
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:

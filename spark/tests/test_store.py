@@ -15,7 +15,7 @@ from pipeline import store
 from pipeline.database import open_database
 from pipeline.errors import CheckpointError, PipelineError, SchemaError
 from pipeline.events import NOT_OF_SCHEMA
-from pipeline.offsets import JOB, STRATEGIES, stored_offsets
+from pipeline.offsets import JOB, STRATEGIES, store_offsets, stored_offsets
 from pipeline.settings import EVENT_SCHEMA, Settings
 
 pytestmark = pytest.mark.spark
@@ -64,7 +64,7 @@ def places(strategy: str) -> dict[str, tuple[Any, str, Pull]]:
     return {
         "before the transaction": (store.Writer, "_insert", pull_the_plug),
         "after the rows": (store.Writer, "_insert", after(store.Writer._insert)),
-        "after the offsets": (store, "store_offsets", after(store.store_offsets)),
+        "after the offsets": (store, "store_offsets", after(store_offsets)),
         "before the commit": (STRATEGIES[strategy], "in_transaction", after(STRATEGIES[strategy].in_transaction)),
         "after the commit": (STRATEGIES[strategy], "after_commit", pull_the_plug),
         "after all": (STRATEGIES[strategy], "after_commit", after(STRATEGIES[strategy].after_commit)),
