@@ -40,6 +40,7 @@ class FlushJob:
         self._segments, log.unsynced_segments = log.unsynced_segments, []
         self._directories = [log.directory, os.path.dirname(log.directory)] if log.directory_dirty else []
         log.directory_dirty = False
+        log.segments.active.transactions.unsynced = False
 
     def run(self) -> None:
         for handle in self._handles:
@@ -57,7 +58,7 @@ class FlushJob:
 
     def failed(self, error: OSError) -> None:
         log = self._flusher.log
-        log.directory_dirty = True
+        log.directory_dirty = log.segments.active.transactions.unsynced = True
         log.unsynced_segments += self._segments
         self._flusher.failed(error)
 
@@ -110,7 +111,7 @@ def _unsynced_files(log: PartitionLog, closed: bool) -> tuple[list[FileHandle], 
         handles.append(segment.log.create())
         if segment is not log.segments.active or closed:
             handles += [file.handle() for file in segment.files()[1:] if file.exists()]
-        elif segment.transactions.file.exists():
+        elif segment.transactions.unsynced and segment.transactions.file.exists():
             handles.append(segment.transactions.file.handle())
         if segment.base_offset > log.recovery_point:
             paths.append(f"{log.directory}/{snapshot_name(segment.base_offset)}")

@@ -28,13 +28,14 @@ class CorruptTransactionIndex(ValueError):
 
 
 class TransactionIndex:
-    __slots__ = ("_base_offset", "_entries", "_ragged", "file")
+    __slots__ = ("_base_offset", "_entries", "_ragged", "file", "unsynced")
 
     def __init__(self, file: CachedFile, base_offset: int = 0, *, fresh: bool) -> None:
         self.file = file
         self._base_offset = base_offset
         self._entries: list[AbortedTransaction] | None = [] if fresh else None
         self._ragged = False  # the file holds more than that
+        self.unsynced = not fresh  # the file, if there is one, was written to since it was synced
 
     @property
     def entries(self) -> list[AbortedTransaction]:
@@ -83,6 +84,7 @@ class TransactionIndex:
 
     def replace(self, entries: list[AbortedTransaction]) -> None:
         """Make the file anew."""
+        self.unsynced = True
         handle = self.file.create()
         handle.truncate(0)
         handle.write_at(b"".join(_ENTRY.pack(_VERSION, *entry) for entry in entries), 0)
@@ -91,7 +93,7 @@ class TransactionIndex:
     def append(self, transaction: AbortedTransaction) -> None:
         self.complete()
         entries = self.entries
-        self._ragged = True
+        self._ragged = self.unsynced = True
         self.file.create().write_at(_ENTRY.pack(_VERSION, *transaction), len(entries) * _ENTRY.size)
         entries.append(transaction)
         self._ragged = False
@@ -101,7 +103,7 @@ class TransactionIndex:
         entries = self.entries
         if entries and entries[-1].last_offset >= offset:
             self._entries = [entry for entry in entries if entry.last_offset < offset]
-            self._ragged = True
+            self._ragged = self.unsynced = True
             self.complete()
 
     def complete(self) -> None:

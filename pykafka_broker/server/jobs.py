@@ -1,7 +1,9 @@
 """Threads for what may block: syncs, removals, recovery, cleaning.
 
 Rule: a job runs in a thread and its outcome is applied on the loop, so that everything else stays single-threaded.
-The threads are made with the first job, and `drain` waits for the last one.
+The threads are made with the first jobs, and `drain` waits for the last one. A hand-over between threads costs more
+than most jobs, and each one takes the interpreter away from the loop: so what one turn of the loop submits is handed
+over at its end, a thread takes jobs until there are none, and what ends while the loop is busy is applied in one go.
 """
 
 from __future__ import annotations
@@ -24,26 +26,50 @@ class JobRunner:
         self._loop = loop
         self._after = after
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="disk")
+        self._resting = threads  # those that don't look for jobs
+        self._rested: deque[None] = deque()  # one for each that has just found none
         self._left = 0  # jobs that were not applied yet
         self._none_left = asyncio.Event()
+        self._waiting: deque[Job] = deque()
         self._done: deque[tuple[Job, Exception | None]] = deque()
+        self._handing_over = False  # the loop will wake threads
         self._called = False  # the loop will look at what is done
 
     def submit(self, job: Job) -> None:
         self._left += 1
-        self._executor.submit(self._run, job)
+        self._waiting.append(job)
+        if not self._handing_over:
+            self._handing_over = True
+            self._loop.call_soon(self._hand_over)
 
-    def _run(self, job: Job) -> None:
-        """In a thread. What ends while the loop is busy is applied in one go: a wake-up costs more than most jobs."""
-        error: Exception | None = None
-        try:
-            job.run()
-        except Exception as raised:
-            error = raised
-        self._done.append((job, error))
-        if not self._called:
-            self._called = True
-            self._loop.call_soon_threadsafe(self._finish)
+    def _hand_over(self) -> None:
+        self._handing_over = False
+        while self._rested:
+            self._rested.pop()
+            self._resting += 1
+        for _ in range(min(self._resting, len(self._waiting))):
+            self._resting -= 1
+            self._executor.submit(self._work)
+
+    def _work(self) -> None:
+        """In a thread, as long as there are jobs."""
+        while True:
+            try:
+                job = self._waiting.popleft()
+            except IndexError:
+                break
+            error: Exception | None = None
+            try:
+                job.run()
+            except Exception as raised:
+                error = raised
+            self._done.append((job, error))
+            if not self._called:
+                self._called = True
+                self._loop.call_soon_threadsafe(self._finish)
+        self._rested.append(None)
+        if self._waiting:  # submitted in between, when this thread still seemed to look for jobs
+            self._loop.call_soon_threadsafe(self._hand_over)
 
     def _finish(self) -> None:
         self._called = False  # before the first look: whatever ends from now on calls again, or is seen here

@@ -195,6 +195,33 @@ def test_what_comes_during_a_sync_is_in_the_next(tmp_path: Path) -> None:
     assert ends(disk.log) == (2, 2, 2)
 
 
+def test_new_aborted_transactions_are_synced_with_the_batches(tmp_path: Path) -> None:
+    """After a power cut nothing else may say that readers of committed data must not see them."""
+    disk = Disk(tmp_path, flush_messages=1 << 40)
+
+    def synced() -> list[str]:
+        disk.logs.flush(disk.log, NOW)
+        disk.fs.calls.clear()
+        disk.jobs.run()
+        return [call.rpartition(".")[2] for call in disk.fs.calls if call.startswith("sync ") and "/000" in call]
+
+    def abort() -> None:
+        disk.log.append(batch(producer_id=1, epoch=0, transactional=True), NOW, origin=Origin.COORDINATOR)
+        disk.log.append(marker(1, 0, commit=False), NOW, origin=Origin.COORDINATOR)
+
+    abort()
+    assert synced() == ["log", "txnindex"]
+    disk.append()
+    assert synced() == ["log"]
+    abort()
+    disk.log.directory_dirty = True
+    disk.fs.failures = {"open partition.metadata": errno.EMFILE}
+    disk.logs.flush(disk.log, NOW)
+    disk.jobs.run()
+    disk.fs.failures = {}
+    assert synced()[:2] == ["log", "txnindex"]  # nobody knows how far it had come
+
+
 def test_the_indexes_of_a_complete_segment_are_synced(tmp_path: Path) -> None:
     """Its batches may all have been synced while it was the active one."""
     disk = Disk(tmp_path, segment_bytes=400, index_interval_bytes=0)

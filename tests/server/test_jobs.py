@@ -105,6 +105,7 @@ def test_what_ends_while_the_loop_is_busy_is_applied_in_one_go() -> None:
         )
         for job in jobs:
             runner.submit(job)
+        await asyncio.sleep(0)  # they are handed over then
         for _ in jobs:
             ended.acquire()  # the loop can do nothing meanwhile
         await runner.drain()
@@ -112,3 +113,44 @@ def test_what_ends_while_the_loop_is_busy_is_applied_in_one_go() -> None:
     asyncio.run(scenario())
     assert after[-1] == len(jobs)
     assert len(after) <= 3  # the threads may still be noting down what has ended when the loop looks
+
+
+def test_one_thread_takes_several_jobs_and_all_threads_work_at_once() -> None:
+    together = threading.Barrier(2)
+    threads: list[int] = []
+
+    class Meeting(Recorded):
+        def run(self) -> None:
+            together.wait(10)
+            threads.append(threading.get_ident())
+
+    async def scenario() -> None:
+        runner = JobRunner(asyncio.get_running_loop(), 2, lambda: None)
+        for _ in range(6):
+            runner.submit(Meeting())
+        await runner.drain()
+
+    asyncio.run(scenario())
+    assert len(threads) == 6
+    assert len(set(threads)) == 2
+
+
+def test_jobs_that_arise_from_others_never_lie_about() -> None:
+    """Also when the thread has just found that there is none left."""
+    left = 3000
+
+    async def scenario() -> None:
+        runner = JobRunner(asyncio.get_running_loop(), 2, lambda: None)
+
+        class Chain(Recorded):
+            def apply(self) -> None:
+                nonlocal left
+                if left:
+                    left -= 1
+                    runner.submit(Chain())
+
+        runner.submit(Chain())
+        await asyncio.wait_for(runner.drain(), 60)
+
+    asyncio.run(scenario())
+    assert left == 0
