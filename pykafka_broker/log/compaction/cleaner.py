@@ -107,7 +107,7 @@ class Cleaner:
         self._due = _NEVER
         self._running: set[TopicPartition] = set()
         self._again = False  # something was cleaned, there may be more
-        self.set_aside: dict[TopicPartition, str] = {}  # can't be cleaned, and why
+        self.set_aside: dict[TopicPartition, PartitionLog] = {}  # can't be cleaned
 
     def start(self, now: int) -> None:
         if self._manager.config.log_cleaner_enable:
@@ -141,9 +141,11 @@ class Cleaner:
 
     def _filthiest(self, now: int, tried: set[TopicPartition]) -> Candidate | None:
         best: Candidate | None = None
-        excluded = self._running | self.set_aside.keys() | tried
+        excluded = self._running | tried
         for key, log in self._manager.loaded.items():
             if key in excluded or key in self._manager.moves or "compact" not in log.config.cleanup_policy:
+                continue
+            if self.set_aside.get(key) is log:  # another log of that name may be well
                 continue
             directory = self._manager.directory_of(key)
             if directory is None or not directory.online:
@@ -195,7 +197,7 @@ class Cleaner:
         if self._manager.loaded.get(key) is not log or any(base not in present for base, _ in request.segments):
             return  # deleted, moved or shortened meanwhile: no wonder
         if isinstance(error, ValueError):
-            self.set_aside[key] = str(error)
+            self.set_aside[key] = log
             logger.error("%s-%d can't be cleaned and is left as it is: %s", *key, error)
             return
         logger.warning("The cleaning of %s-%d is tried again: %s", *key, error)

@@ -23,15 +23,17 @@ _SEGMENT_FILES = (_LOG, ".index", ".timeindex", ".txnindex")
 
 
 def swap_in(log: PartitionLog, result: CleanResult, now: int) -> bool:
-    """False if the log has lost one of those segments meanwhile; then what was cleaned is thrown away."""
+    """False if the log has lost one of those segments meanwhile, or is in another folder than what was cleaned; then
+    that is thrown away.
+    """
     present = {segment.base_offset: segment for segment in log.segments}
-    bases = [base for cleaned in result.segments for base in cleaned.replaces]
-    if any(base not in present for base in bases):
-        for cleaned in result.segments:
-            _open(log, cleaned, now).discard()
+    made = [(_open(log, cleaned, now), cleaned.replaces) for cleaned in result.segments]
+    if any(not new.log.exists() or any(base not in present for base in bases) for new, bases in made):
+        for new, _ in made:
+            new.discard()
         return False
-    for cleaned in result.segments:
-        _swap(log, [present[base] for base in cleaned.replaces], _open(log, cleaned, now))
+    for new, bases in made:
+        _swap(log, [present[base] for base in bases], new)
     return True
 
 

@@ -18,8 +18,8 @@ from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, manager, topic_c
 BACKOFF = 15_000
 
 
-def started(path: Path, fs: FailingFileSystem | None = None, **more: object) -> LogManager:
-    logs = manager(path, fs)
+def started(path: Path, fs: FailingFileSystem | None = None, log_dirs: str | None = None, **more: object) -> LogManager:
+    logs = manager(path, fs, log_dirs=log_dirs or f"{path}/logs")
     settings = {"segment_bytes": 2000, "cleanup_policy": ["compact"], "min_cleanable_dirty_ratio": 0.5, **more}
     logs.topic_config = lambda topic: topic_config(**settings)
     logs.start(NOW)
@@ -137,6 +137,10 @@ def test_a_partition_that_cannot_be_cleaned_is_set_aside_and_named(
     assert len(records(good)) < 40
     assert bad.log_end_offset == 40
     assert logs.directories[0].online
+    logs.delete("bad", 0, NOW)
+    bad = fill(logs, "bad")
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    assert len(records(bad)) < 40
 
 
 def test_a_full_disk_stops_no_broker(tmp_path: Path) -> None:
@@ -152,6 +156,35 @@ def test_a_full_disk_stops_no_broker(tmp_path: Path) -> None:
     assert len(records(log)) < 40
 
 
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("ran_before", [False, True])
+def test_a_log_that_moved_meanwhile_keeps_its_records(tmp_path: Path, ran_before: bool, back: bool) -> None:
+    logs = started(tmp_path, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
+    log = fill(logs, "t")
+    home = logs.directory_of(("t", 0))
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.on_deadline(NOW + BACKOFF)
+    cleaning = next(job for job in jobs if type(job).__name__ == "CleanJob")
+    if ran_before:
+        cleaning.run()
+    logs.submit = run_inline
+    for directory in (logs.directories[1], logs.directories[0])[: 1 + back]:
+        logs.moves.start(("t", 0), directory)
+    assert (logs.directory_of(("t", 0)) is home) == back
+    if ran_before:
+        cleaning.apply()
+    else:
+        run_inline(cleaning)
+    assert {key for _, key, _ in records(log)} == {"k0", "k1", "k2", "k3"}
+    assert all(directory.online for directory in logs.directories)
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    assert len(records(log)) < 40
+    logs.shutdown(NOW)
+    again = started(tmp_path, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
+    assert records(again.get("t", 0)) == records(log)
+
+
 def test_a_topic_deleted_meanwhile_is_no_failure(tmp_path: Path) -> None:
     logs = started(tmp_path)
     fill(logs, "t")
@@ -162,7 +195,7 @@ def test_a_topic_deleted_meanwhile_is_no_failure(tmp_path: Path) -> None:
     logs.delete("t", 0, NOW)
     run_inline(job)
     assert logs.directories[0].online
-    assert logs.cleaner.set_aside == {}
+    assert not logs.cleaner.set_aside
 
 
 def test_a_large_log_is_cleaned_by_another_process(tmp_path: Path) -> None:
