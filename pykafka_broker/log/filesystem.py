@@ -72,6 +72,9 @@ class FileSystem(Protocol):
 
     def list_directory(self, path: str) -> list[str]: ...
 
+    def list_folders(self, path: str) -> list[str]:
+        """The directories alone."""
+
     def sync_directory(self, path: str) -> None:
         """Makes creations, renames and removals in this directory outlive a power cut."""
 
@@ -196,6 +199,10 @@ class OsFileSystem:
 
     def list_directory(self, path: str) -> list[str]:
         return os.listdir(path)
+
+    def list_folders(self, path: str) -> list[str]:
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if entry.is_dir()]
 
     def sync_directory(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable
 
 from pykafka_broker.log import checkpoints
@@ -22,6 +23,8 @@ METADATA_TOPIC = "__cluster_metadata"
 # Ids up to here say that a replica has no directory, that its directory is lost, and the like (KIP-858).
 RESERVED_IDS = (99).to_bytes(16, "big")
 _MAX_NAME = 255
+_DELETED = re.compile(r".+-\d+\.[0-9a-f]{32}-delete", re.ASCII)
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
 
 TopicPartition = tuple[str, int]
 
@@ -138,17 +141,17 @@ class LogDirectory:
 
     def futures(self) -> list[str]:
         """Folders of partitions that were being moved here."""
-        return [name for name in self.fs.list_directory(self.path) if name.endswith(FUTURE_SUFFIX)]
+        return [name for name in self.fs.list_folders(self.path) if name.endswith(FUTURE_SUFFIX)]
 
     def list_folders(self) -> tuple[list[TopicPartition], list[str]]:
-        """The partitions here, and the folders that wait to be removed."""
+        """The partitions here, and the folders that wait to be removed. What has another name is somebody else's."""
         partitions, deleted = [], []
-        for name in self.fs.list_directory(self.path):
-            if name.endswith(DELETE_SUFFIX):
+        for name in self.fs.list_folders(self.path):
+            if _DELETED.fullmatch(name):
                 deleted.append(name)
                 continue
             topic, _, number = name.rpartition("-")
-            if topic and number.isdecimal():
+            if topic and _NUMBER.fullmatch(number):
                 partitions.append((topic, int(number)))
         self.listed = True
         return partitions, deleted

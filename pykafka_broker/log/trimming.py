@@ -59,8 +59,7 @@ def _expired(log: PartitionLog, now: int) -> Callable[[LogSegment, int, bool], b
         nonlocal excess
         too_old = 0 <= retention_ms < now - segment.largest_timestamp
         too_much = excess >= segment.size
-        if too_much:
-            excess -= segment.size
+        excess -= segment.size  # whatever lets it go; after one that stays nothing is asked
         return too_old or too_much or (upper <= log.log_start_offset and not is_last)
 
     return expired

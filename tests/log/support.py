@@ -221,6 +221,10 @@ class FailingFileSystem:
         self._check("list_directory", path)
         return self._inner.list_directory(path)
 
+    def list_folders(self, path: str) -> list[str]:
+        self._check("list_folders", path)
+        return self._inner.list_folders(path)
+
     def sync_directory(self, path: str) -> None:
         self._check("sync_directory", path)
         self._inner.sync_directory(path)

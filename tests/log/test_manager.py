@@ -13,7 +13,7 @@ from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.log.log_directory import LogDirectoryError, deleted_name
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
-from tests.log.support import NOW, TOPIC_ID, Deferred, FailingFileSystem, batch, manager, topic_config
+from tests.log.support import NOW, TOPIC_ID, Deferred, FailingFileSystem, batch, manager, new_log, topic_config
 
 MINUTE = 60_000
 
@@ -37,6 +37,22 @@ def test_a_new_directory_gets_an_identity_that_it_keeps(tmp_path: Path) -> None:
     assert "node.id=7\n" in text
     with pytest.raises(LogDirectoryError, match=r"is of node 7, but node\.id is 8"):
         started(tmp_path, node_id="8")
+
+
+def test_what_is_no_partition_is_left_alone(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    logs.start(NOW)
+    logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)
+    for directory in logs.directories:
+        directory.release()  # as a crash does
+    (tmp_path / "logs/core-1234").write_bytes(b"a file")
+    (tmp_path / "logs/notes-delete").mkdir()
+    (tmp_path / "logs/t-00").mkdir()
+    logs = manager(tmp_path)
+    logs.start(NOW)
+    assert list(logs.partitions()) == [("t", 0)]
+    logs.on_deadline(NOW + 600_000)
+    assert {"core-1234", "notes-delete", "t-00"} < {each.name for each in tmp_path.glob("logs/*")}
 
 
 def test_a_locked_directory_is_refused(tmp_path: Path) -> None:
@@ -332,6 +348,17 @@ def test_retention_by_time_and_size(tmp_path: Path) -> None:
     logs.on_deadline(NOW + 2 * week)
     assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (10, 10, 1)
     assert log.append(batch(), NOW).base_offset == 10
+
+
+def test_retention_by_time_counts_towards_that_by_size(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=1200)
+    log.append(batch(1, 900, timestamp=NOW - 100), NOW)
+    for _ in range(4):
+        log.roll(NOW)
+        log.append(batch(1, 100), NOW)
+    log.config = topic_config(retention_ms=50, retention_bytes=log.size_bytes - 300)
+    log.retain(NOW)
+    assert log.log_start_offset == 1
 
 
 def test_compacted_topics_keep_old_segments(tmp_path: Path) -> None:

@@ -228,6 +228,10 @@ class CrashFileSystem:
     def list_directory(self, path: str) -> list[str]:
         return list(self._directory(path).entries)
 
+    def list_folders(self, path: str) -> list[str]:
+        entries = self._directory(path).entries
+        return [name for name, node in entries.items() if isinstance(node, SimDirectory)]
+
     def sync_directory(self, path: str) -> None:
         directory = self._directory(path)
         directory.durable = dict(directory.entries)
