@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, write_partition_metadata
+from pykafka_broker.log.checkpoints import LOG_START_OFFSETS, MOVED, PARTITION_METADATA, write_partition_metadata
 from pykafka_broker.log.filesystem import FileHandle, FileSystem, write_file
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
@@ -257,14 +257,25 @@ class Moves:
         source = manager.directory_of(key)
         assert source is not None
         manager.expect(key, target)
+        cleaned_to = source.cleaner_offsets.get(key)
+        self._tell_log_start(move)
         aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)
         self._swap(move, source, aside, final)
         self.forget(move)
         manager.moved(key, aside, target).relocate(final, manager.now)
+        if cleaned_to is not None:
+            target.cleaner_offsets[key] = cleaned_to
         manager.submit(_SettleJob(manager, target, final))
         logger.info("%s-%d has moved to %s", *key, target.path)
         if manager.on_moved is not None:
             manager.on_moved(key)
+
+    def _tell_log_start(self, move: Move) -> None:
+        """Or a crash would bring back, in the new place, what DeleteRecords took away long ago."""
+        log, target, writer = move.log, move.target, self.manager.checkpoints
+        if log.log_start_offset > log.segments.first.base_offset:
+            target.log_start_offsets[move.key] = log.log_start_offset
+            writer.now(target.file(LOG_START_OFFSETS), dict(target.log_start_offsets))
 
     def _swap(self, move: Move, source: LogDirectory, aside: str, final: str) -> None:
         """The old folder goes, for certain before the new one comes. If that fails the log stays where it was."""

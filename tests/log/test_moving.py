@@ -81,6 +81,18 @@ def test_a_move_while_producers_and_consumers_go_on(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("a/t-0*"))
 
 
+def test_what_the_checkpoints_say_goes_with_the_log(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    logs.get("t", 0).delete_records_before(60)
+    logs.directories[0].cleaner_offsets["t", 0] = 36
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert logs.directories[1].cleaner_offsets == {("t", 0): 36}
+    for directory in logs.directories:
+        directory.release()  # as a crash does
+    assert started(tmp_path).get("t", 0).log_start_offset == 60
+
+
 def offsets_from(logs: LogManager, offset: int) -> list[int]:
     log, found = logs.get("t", 0), []
     while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
