@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.producer_snapshot import SUFFIX, CorruptSnapshot, read_snapshot, snapshot_name
+from pykafka_broker.log.producer_snapshot import CorruptSnapshot, read_snapshot, snapshot_name
 from pykafka_broker.log.producer_state import ProducerEntry, ProducerState
 from pykafka_broker.log.scan import ScannedBatch, scan
 from pykafka_broker.log.segment import LogSegment
@@ -19,9 +20,11 @@ from pykafka_broker.records.control import read_end_transaction_marker
 
 logger = logging.getLogger(__name__)
 
+_NAME = re.compile(r"[0-9]{20}\.snapshot")
+
 
 def snapshot_offsets(names: list[str]) -> list[int]:
-    return sorted(int(name[: -len(SUFFIX)]) for name in names if name.endswith(SUFFIX))
+    return sorted(int(name[:20]) for name in names if _NAME.fullmatch(name))
 
 
 def restore_producers(
@@ -66,7 +69,12 @@ def replay_producers(producers: ProducerState, segments: Segments, start: int, e
 
 
 def rebuild_transactions(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> None:
-    """The transaction index of one segment anew, from what was open where it begins and its batches."""
+    """The transaction index of one segment anew."""
+    segment.transactions.replace(find_aborted(fs, directory, segments, segment))
+
+
+def find_aborted(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> list[AbortedTransaction]:
+    """What the transaction index of a segment must say, by what was open where it begins and its batches."""
     producers = ProducerState(directory)
     start = segments.first.base_offset
     for offset in reversed(snapshot_offsets(fs.list_directory(directory))):
@@ -81,7 +89,7 @@ def rebuild_transactions(fs: FileSystem, directory: str, segments: Segments, seg
         aborted = replay_batch(producers, batch)
         if aborted is not None:
             found.append(aborted)
-    segment.transactions.replace(found)
+    return found
 
 
 def replay_batch(producers: ProducerState, batch: ScannedBatch) -> AbortedTransaction | None:

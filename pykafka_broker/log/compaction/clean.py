@@ -15,9 +15,11 @@ from pykafka_broker.log.compaction.spans import LEAST_RECORD_BYTES, iter_spans, 
 from pykafka_broker.log.compaction.transactions import CleanedTransactions
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import Buffer, FileSystem
+from pykafka_broker.log.producer_loading import find_aborted
 from pykafka_broker.log.scan import ScannedBatch, scan
 from pykafka_broker.log.segment import CLEANED, MAX_RELATIVE_OFFSET, LogSegment
-from pykafka_broker.log.transaction_index import AbortedTransaction
+from pykafka_broker.log.segments import Segments
+from pykafka_broker.log.transaction_index import AbortedTransaction, CorruptTransactionIndex
 from pykafka_broker.records.header import read_header
 
 _OPEN_FILES = 64
@@ -87,9 +89,15 @@ class PartitionCleaner:
     def _aborted_after(self, offset: int) -> Iterator[AbortedTransaction]:
         """Those whose marker stands at or after `offset`."""
         for segment in self._segments:
-            for transaction in segment.transactions.entries:
+            for transaction in self._aborted_in(segment):
                 if transaction.last_offset >= offset:
                     yield transaction
+
+    def _aborted_in(self, segment: LogSegment) -> list[AbortedTransaction]:
+        try:
+            return segment.transactions.entries
+        except CorruptTransactionIndex:  # nobody has asked for it since the start; the file itself is replaced
+            return find_aborted(self._files.fs, self._request.directory, Segments(self._segments), segment)
 
     # -- writing
 

@@ -20,15 +20,17 @@ from pykafka_broker.log.checkpoints import (
     write_offsets,
     write_partition_metadata,
 )
-from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.files import CachedFile, FileCache
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.loading import Offsets
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.recovery import FolderRecovery
 from pykafka_broker.log.scan import DamagedLog, scan
+from pykafka_broker.log.tool.abort_markers import AbortMarkers
 from pykafka_broker.log.tool.directory import damaged_checkpoints, properties_problem
 from pykafka_broker.log.tool.folders import Folder, Row, base_of, is_partition, partition_folders
 from pykafka_broker.log.tool.metadata import lost_beginning, snapshots, topic_ids
+from pykafka_broker.log.transaction_index import CorruptTransactionIndex, TransactionIndex
 
 DAMAGED = ".damaged"
 _PIECE_BYTES = 1 << 20
@@ -62,7 +64,7 @@ def _repair_directory(fs: FileSystem, path: str) -> Iterator[Row]:
 def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
     """`ids` are those of the topics, for a folder that does not know its own."""
     fs = folder.fs
-    damages = {path: _damage(folder, path) for path in folder.files(".log")}
+    damages, wrong = _examine(folder)
     old = next((damage for damage in damages.values() if damage is not None and damage.old_format), None)
     if old is not None:
         return {"type": "error", "file": folder.name, "problem": f"left as it is: {old}"}
@@ -78,10 +80,11 @@ def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
     if lost is not None:
         return {"type": "error", "file": folder.name, "problem": lost, "put_aside": kept}
     return {
-        "type": "repaired" if kept else "whole",
+        "type": "repaired" if kept or wrong else "whole",
         "file": folder.name,
         "log_end_offset": recovered.log_end_offset,
         "put_aside": kept,
+        "corrected": wrong,
     }
 
 
@@ -132,13 +135,35 @@ def _name_again(folder: Folder, ids: Mapping[str, bytes]) -> Iterator[str]:
         write_partition_metadata(folder.fs, path, topic_id)
 
 
-def _damage(folder: Folder, path: str) -> DamagedLog | None:
+def _examine(folder: Folder) -> tuple[dict[str, DamagedLog | None], list[str]]:
+    """The damage of each segment, and the transaction indexes that would show readers what was aborted, or hide what
+    was committed: no broker notices that."""
+    markers, damages, wrong = AbortMarkers(), {}, []
+    for path in folder.files(".log"):
+        markers.begin_segment()
+        damages[path] = _damage(folder, path, markers)
+        if damages[path] is not None:
+            markers.lost_track()
+        elif not _is_right(folder, f"{path[: -len('.log')]}.txnindex", markers):
+            wrong.append(f"{os.path.basename(path)[:20]}.txnindex")
+    return damages, wrong
+
+
+def _is_right(folder: Folder, path: str, markers: AbortMarkers) -> bool:
+    try:
+        return markers.problem(TransactionIndex(CachedFile(FileCache(folder.fs), path), fresh=False).entries) is None
+    except CorruptTransactionIndex:
+        return False
+
+
+def _damage(folder: Folder, path: str, markers: AbortMarkers) -> DamagedLog | None:
     handle = folder.fs.open(path)
     end = base_of(path)
     try:
         for batch in scan(handle, path, 0, handle.size(), verify=True):
             if batch.header.base_offset < end:
                 return DamagedLog(path, batch.position, f"offset {batch.header.base_offset} after {end - 1}")
+            markers.learn(batch)
             end = batch.header.next_offset
     except DamagedLog as damage:
         return damage

@@ -20,6 +20,7 @@ from pykafka_broker.log.producer_loading import replay_batch
 from pykafka_broker.log.producer_snapshot import CorruptSnapshot, encode, read_snapshot
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
+from pykafka_broker.log.tool.abort_markers import AbortMarkers
 from pykafka_broker.log.tool.directory import check_directory, in_use
 from pykafka_broker.log.tool.folders import Folder, Row, base_of, is_partition, partition_folders
 from pykafka_broker.log.tool.metadata import QUORUM_STATE, lost_beginning, quorum_state, snapshots
@@ -50,6 +51,7 @@ class PartitionCheck:
         self._cache = FileCache(folder.fs)
         self._findings: list[Row] = []
         self._producers = ProducerState(folder.name)
+        self._markers = AbortMarkers()
         self._producers_known = True  # false after compaction or damage: then snapshots can't be held against batches
         self._epochs: list[tuple[int, int]] = []
         self._end = 0
@@ -91,6 +93,8 @@ class PartitionCheck:
         handle = self._folder.fs.open(path, writable=False)
         batches: list[ScannedBatch] = []
         aborted: list[AbortedTransaction] = []
+        whole = True
+        self._markers.begin_segment()
         try:
             for batch in scan(handle, path, 0, handle.size(), verify=True):
                 self._check_batch(path, batch, aborted)
@@ -102,10 +106,11 @@ class PartitionCheck:
                 self._found("warning", path, f"byte {damage.position}: {damage.reason}; a start cuts {lost} bytes off")
             else:
                 self._found("error", path, f"byte {damage.position}: {damage.reason}; {lost} bytes can't be read")
-            self._producers_known = False
+            self._producers_known = whole = False
+            self._markers.lost_track()
         self._check_offset_index(path, base, batches)
         self._check_time_index(path, base, batches)
-        self._check_transactions(path, aborted)
+        self._check_transactions(path, aborted, whole=whole)
 
     def _check_batch(self, path: str, batch: ScannedBatch, aborted: list[AbortedTransaction]) -> None:
         header = batch.header
@@ -124,6 +129,7 @@ class PartitionCheck:
             return
         if ended is not None:
             aborted.append(ended)
+        self._markers.learn(batch)
         if count <= header.last_offset_delta:
             self._producers_known = False
         self._batches += 1
@@ -166,17 +172,18 @@ class PartitionCheck:
                 return
             before = entry[0], entry[1]
 
-    def _check_transactions(self, log_path: str, aborted: list[AbortedTransaction]) -> None:
+    def _check_transactions(self, log_path: str, aborted: list[AbortedTransaction], *, whole: bool) -> None:
         path = log_path[: -len(".log")] + ".txnindex"
         try:
             entries = TransactionIndex(CachedFile(self._cache, path), fresh=False).entries
         except ValueError as error:
             self._found("warning", path, str(error))
             return
-        if self._producers_known and entries != aborted:
-            self._found(
-                "error", path, f"has {len(entries)} aborted transactions, the log {len(aborted)}, or other ones"
-            )
+        problem = self._markers.problem(entries) if whole else None
+        if problem is None and self._producers_known and entries != aborted:
+            problem = f"has {len(entries)} aborted transactions, the log {len(aborted)}, or other ones"
+        if problem is not None:
+            self._found("error", path, problem)
 
     # -- what stands beside the segments
 

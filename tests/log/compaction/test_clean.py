@@ -305,3 +305,22 @@ def test_long_keys_are_told_apart(tmp_path: Path) -> None:
     log.roll(NOW)
     clean(log)
     assert [(offset, value) for offset, _, value in records(log)] == [(1, "1"), (2, "2")]
+
+
+@pytest.mark.parametrize("content", [b"\xff" * 34, b"torn"])
+def test_a_damaged_transaction_index_does_not_keep_a_log_from_being_cleaned(tmp_path: Path, content: bytes) -> None:
+    """As with Kafka, which makes it anew at the start; here nobody has asked for it yet."""
+    log = compacted(tmp_path, segment_bytes=400)
+    for number in range(6):
+        put(log, (f"k{number}", "aborted"), producer_id=1, producer_epoch=0, base_sequence=number, transactional=True)
+        log.append(marker(1, 0, commit=False), NOW, origin=Origin.COORDINATOR)
+        put(log, (f"k{number}", "good"))
+    end = log.segments.active.base_offset
+    log = reopen(log)
+    log.close()
+    for file in (tmp_path / "t-0").glob("*.txnindex"):
+        file.write_bytes(content)
+    log = reopen(log)
+    clean(log)
+    found = records(log)
+    assert [value for offset, _, value in found if offset < end] == ["good"] * (end // 3)

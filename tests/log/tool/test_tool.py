@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.tool.command import run
 from pykafka_broker.log.tool.dump import dump
 from pykafka_broker.log.tool.repair import repair
 from pykafka_broker.log.tool.verify import verify
-from tests.log.support import NOW, kafka_data, manager
+from tests.log.support import NOW, batch, kafka_data, manager, marker, new_log
 
 FS = OsFileSystem()
 
@@ -94,6 +95,60 @@ def test_missing_and_stray_files_are_found(kafka: Path) -> None:
         ("warning", "plain-0/leader-epoch-checkpoint"),
         ("warning", "plain-0/partition.metadata"),
     ]
+
+
+ENTRY = struct.Struct(">hqqqq")  # version, producer, first, last and last stable offset
+
+
+@pytest.fixture
+def aborted(tmp_path: Path) -> PartitionLog:
+    """A closed log without its beginning, so that what its producers had open there can't be known."""
+    log = new_log(tmp_path, segment_bytes=900)
+    for turn in range(8):
+        for producer_id in (1, 2):
+            log.append(
+                batch(1, 50, producer_id=producer_id, epoch=0, transactional=True), NOW, origin=Origin.COORDINATOR
+            )
+        for producer_id in (1, 2):
+            log.append(marker(producer_id, 0, commit=turn % 2 == 0), NOW, origin=Origin.COORDINATOR)
+    log.close()
+    for file in (tmp_path / "t-0").glob(f"{0:020d}.*"):
+        file.unlink()
+    return log
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ((1, 7), "names an abort of producer 9 at"),
+        ((2, 1), "begins at"),
+        ((3, 1), "names an abort of producer"),
+        ((4, 1), "but it was only up to"),
+        (None, "does not name the abort of producer"),
+    ],
+)
+def test_a_transaction_index_is_held_against_the_markers(
+    aborted: PartitionLog, change: tuple[int, int] | None, problem: str
+) -> None:
+    """Also where nobody can tell any more what came before. No broker would notice, and repair corrects it."""
+    folder = Path(aborted.directory)
+    assert not [row for row in verify(FS, str(folder)) if row["type"] == "error"]
+    (file, *_) = [each for each in sorted(folder.glob("*.txnindex")) if each.stat().st_size]
+    right = file.read_bytes()
+    rows = [list(row) for row in ENTRY.iter_unpack(right)]
+    if change is None:
+        rows.pop()
+    else:
+        rows[-1][change[0]] += change[1]
+    file.write_bytes(b"".join(ENTRY.pack(*row) for row in rows))
+    (found,) = [row for row in verify(FS, str(folder)) if row["type"] == "error"]
+    assert found["file"] == f"t-0/{file.name}"
+    assert problem in str(found["problem"])
+    (done,) = repair(FS, str(folder), NOW)
+    assert (done["type"], done["corrected"]) == ("repaired", [file.name])
+    assert file.read_bytes() == right
+    (done,) = repair(FS, str(folder), NOW)
+    assert (done["type"], done["corrected"]) == ("whole", [])
 
 
 def test_a_log_that_lost_its_end_is_found(kafka: Path) -> None:
