@@ -23,6 +23,8 @@ _INT64 = struct.Struct(">q")
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 
+_NO_ENTRY = (-1, -1)
+
 NO_TIMESTAMP = -1
 
 
@@ -113,17 +115,20 @@ class SparseIndex:
             data = self.file.handle().read_at(self._written * self.ENTRY.size, 0)
             yield from self.ENTRY.iter_unpack(data)
 
-    def _floor(self, target: int, key: struct.Struct, shift: int) -> int:
-        """Number of the last entry whose field `key` at `shift` is at most `target`, or -1."""
+    def _floor(self, target: int, key: struct.Struct, shift: int) -> tuple[int, tuple[int, int]]:
+        """The last entry whose field `key` at `shift` is at most `target`, and its number, which is -1 if there is
+        none.
+        """
         size = self.ENTRY.size
         total = self.count
         written = self._written
         if total > written:
             tail = self._tail
             if not written or key.unpack_from(tail, shift)[0] <= target:
-                return written - 1 + _floor_in(tail, total - written, size, target, key, shift) + 1
+                number, entry = self._floor_in(tail, total - written, target, key, shift)
+                return written + number, entry
         if not written:
-            return -1
+            return -1, _NO_ENTRY
         page_entries = _PAGE_BYTES // size
         pages = (written + page_entries - 1) // page_entries
         page = 0
@@ -131,8 +136,18 @@ class SparseIndex:
             page = max(0, bisect_right(self._firsts(pages, key, shift), target, 0, pages) - 1)
         start = page * page_entries
         here = min(page_entries, written - start)
-        data = self.file.handle().read_at(here * size, start * size)
-        return start + _floor_in(data, here, size, target, key, shift)
+        number, entry = self._floor_in(self.file.handle().read_at(here * size, start * size), here, target, key, shift)
+        return start + number, entry
+
+    def _floor_in(
+        self, data: bytes | bytearray, count: int, target: int, key: struct.Struct, shift: int
+    ) -> tuple[int, tuple[int, int]]:
+        unpack, size = key.unpack_from, self.ENTRY.size
+        number = bisect_right(range(count), target, key=lambda number: unpack(data, number * size + shift)[0]) - 1
+        if number < 0:
+            return -1, _NO_ENTRY
+        first, second = self.ENTRY.unpack_from(data, number * size)
+        return number, (first, second)
 
     def _firsts(self, pages: int, key: struct.Struct, shift: int) -> array[int]:
         """What field `key` is at the beginning of each page."""
@@ -153,11 +168,6 @@ class SparseIndex:
         self.file.close()
 
 
-def _floor_in(data: bytes | bytearray, count: int, size: int, target: int, key: struct.Struct, shift: int) -> int:
-    unpack = key.unpack_from
-    return bisect_right(range(count), target, key=lambda number: unpack(data, number * size + shift)[0]) - 1
-
-
 class OffsetIndex(SparseIndex):
     __slots__ = ()
     ENTRY = _OFFSET_ENTRY
@@ -167,21 +177,18 @@ class OffsetIndex(SparseIndex):
 
     def floor(self, offset: int) -> tuple[int, int] | None:
         """The last entry (offset, position) at or before `offset`."""
-        return self._absolute(self._floor(offset - self.base_offset, _INT32, 0))
+        return self._absolute(*self._floor(offset - self.base_offset, _INT32, 0))
 
     def floor_position(self, position: int) -> tuple[int, int] | None:
         """The last entry (offset, position) whose batch starts at or before `position`."""
-        return self._absolute(self._floor(position, _INT32, 4))
+        return self._absolute(*self._floor(position, _INT32, 4))
 
-    def _absolute(self, number: int) -> tuple[int, int] | None:
-        if number < 0:
-            return None
-        offset, position = self.entry(number)
-        return self.base_offset + offset, position
+    def _absolute(self, number: int, entry: tuple[int, int]) -> tuple[int, int] | None:
+        return (self.base_offset + entry[0], entry[1]) if number >= 0 else None
 
     def truncate_to(self, offset: int) -> None:
         """Forget entries at or above `offset`."""
-        self.truncate_entries(self._floor(offset - self.base_offset - 1, _INT32, 0) + 1)
+        self.truncate_entries(self._floor(offset - self.base_offset - 1, _INT32, 0)[0] + 1)
 
 
 class TimeIndex(SparseIndex):
@@ -199,12 +206,11 @@ class TimeIndex(SparseIndex):
 
     def floor(self, timestamp: int) -> tuple[int, int]:
         """The last entry (timestamp, offset) at or before `timestamp`; (-1, base offset) if there is none."""
-        number = self._floor(timestamp, _INT64, 0)
+        number, (stamp, offset) = self._floor(timestamp, _INT64, 0)
         if number < 0:
             return NO_TIMESTAMP, self.base_offset
-        stamp, offset = self.entry(number)
         return stamp, self.base_offset + offset
 
     def truncate_to(self, offset: int) -> None:
         """Forget entries whose offset is at or above `offset`."""
-        self.truncate_entries(self._floor(offset - self.base_offset - 1, _INT32, 8) + 1)
+        self.truncate_entries(self._floor(offset - self.base_offset - 1, _INT32, 8)[0] + 1)

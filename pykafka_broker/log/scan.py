@@ -37,24 +37,20 @@ class ScannedBatch(NamedTuple):
     data: memoryview
 
 
-def scan(
-    handle: FileHandle, path: str, position: int, end: int, *, verify: bool, piece_bytes: int = _PIECE_BYTES
-) -> Iterator[ScannedBatch]:
-    """Every batch in [position, end); `verify` checks each CRC. `piece_bytes`: how much is read at once, which is less
-    where what is looked for is near.
-    """
+def scan(handle: FileHandle, path: str, position: int, end: int, *, verify: bool) -> Iterator[ScannedBatch]:
+    """Every batch in [position, end); `verify` checks each CRC."""
     piece, start = memoryview(b""), position
     while position < end:
         at = position - start
         try:
             if at + HEADER_SIZE > len(piece):
-                piece, start, at = memoryview(handle.read_at(min(piece_bytes, end - position), position)), position, 0
+                piece, start, at = memoryview(handle.read_at(min(_PIECE_BYTES, end - position), position)), position, 0
             header = read_header(piece, at)
             size = header.size
             if at + size > len(piece):
                 if position + size > end:
                     raise CorruptBatch(f"a batch of {size} bytes, but only {end - position} are left")
-                piece, start, at = memoryview(handle.read_at(max(piece_bytes, size), position)), position, 0
+                piece, start, at = memoryview(handle.read_at(max(_PIECE_BYTES, size), position)), position, 0
             if header.last_offset_delta < 0:
                 raise CorruptBatch(f"last offset delta {header.last_offset_delta}")
             if verify:

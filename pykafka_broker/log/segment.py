@@ -8,42 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.files import CachedFile, FileCache, FileSlice
 from pykafka_broker.log.filesystem import Buffer
 from pykafka_broker.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
+from pykafka_broker.log.places import BatchPlace, place_in, places
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.transaction_index import TransactionIndex
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.header import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC_OFFSET, BatchHeader, read_header
+from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header
 
 logger = logging.getLogger(__name__)
 
 _INDEX_INTERVAL_BYTES = 4096
-_HEAD = struct.Struct(">qi")  # base offset, length of what follows
-_LAST_OFFSET_DELTA = struct.Struct(">i")
-_LAST_OFFSET_DELTA_AT = 23
-_SCAN_BYTES = 16384
 _REMEMBERED = 16
 DELETED = ".deleted"
 CLEANED = ".cleaned"  # written by a cleaning that is not finished
 SWAP = ".swap"  # written by one that is, and about to take its place
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
-
-
-class BatchPlace(NamedTuple):
-    position: int
-    size: int
-    base_offset: int
-    last_offset: int
-
-    @property
-    def end(self) -> int:
-        return self.position + self.size
 
 
 def segment_name(base_offset: int) -> str:
@@ -274,46 +258,37 @@ class LogSegment:
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[BatchPlace]:
         """Where the batches are that start in [position, end), by their headers alone."""
-        limit = self.size if end is None else end
-        handle = self.log.handle()
-        chunk, start = b"", 0
-        while position < limit:
-            at = position - start
-            if at < 0 or at + HEADER_SIZE > len(chunk):
-                chunk, start, at = handle.read_at(_SCAN_BYTES, position), position, 0
-                if len(chunk) < HEADER_SIZE:
-                    raise DamagedLog(self.log.path, position, "no whole batch header")
-            base_offset, length = _HEAD.unpack_from(chunk, at)
-            delta = _LAST_OFFSET_DELTA.unpack_from(chunk, at + _LAST_OFFSET_DELTA_AT)[0]
-            if length < HEADER_SIZE - LENGTH_OVERHEAD or delta < 0 or chunk[at + MAGIC_OFFSET] != 2:
-                raise DamagedLog(self.log.path, position, "a broken batch header")
-            size = length + LENGTH_OVERHEAD
-            if position + size > self.size:
-                raise DamagedLog(self.log.path, position, f"a batch of {size} bytes, of which some are missing")
-            yield BatchPlace(position, size, base_offset, base_offset + delta)
-            position += size
+        return places(self.log.handle(), self.log.path, position, self.size if end is None else end, self.size)
 
     def start_for(self, offset: int) -> int:
-        """Where to start looking for `offset`: the indexed batch at or before it. A lying index is rebuilt."""
+        """Where to start looking for `offset`."""
+        place = self._indexed_place(offset)
+        return place.position if place is not None else 0
+
+    def _indexed_place(self, offset: int) -> BatchPlace | None:
+        """The indexed batch that ends at or before `offset`, if there is one. A lying index is rebuilt."""
         for _ in range(2):
             entry = self.offset_index.floor(offset)
             if entry is None:
-                return 0
-            if self._entry_holds(*entry):
-                return entry[1]
+                return None
+            place = self._place_named(*entry)
+            if place is not None:
+                return place
             self.rebuild_indexes()
         raise DamagedLog(self.log.path, 0, "its offset index, made anew, names no batch")
 
-    def _entry_holds(self, offset: int, position: int) -> bool:
-        """Whether a batch stands there that ends at `offset`; releases before 4.0 named the last of several batches."""
-        header = self._header_at(position)
-        return header is not None and self.base_offset <= header.last_offset <= offset
+    def _place_named(self, offset: int, position: int) -> BatchPlace | None:
+        """The batch that stands there and ends at `offset`; releases before 4.0 named the last of several batches."""
+        if not 0 <= position <= self.size - HEADER_SIZE:
+            return None
+        place = place_in(self.log.handle().read_at(HEADER_SIZE, position), 0, position)
+        return place if place is not None and self.base_offset <= place.last_offset <= offset else None
 
     def _time_entry_holds(self, timestamp: int, offset: int) -> bool:
         if timestamp == NO_TIMESTAMP:
             return self.first_timestamp == NO_TIMESTAMP
-        header = self._header_at(self.position_of(offset))
-        return header is not None and header.max_timestamp == timestamp
+        place = self.place_of(offset)
+        return place is not None and place.max_timestamp == timestamp
 
     def end_offset(self) -> int:
         """The offset after the last batch."""
@@ -339,14 +314,14 @@ class LogSegment:
                     return False
                 before = entry[0], entry[1]
         last = self.offset_index.floor_position(self.size)
-        return last is None or self._entry_holds(*last)
+        return last is None or self._place_named(*last) is not None
 
     def _indexed_before(self, position: int) -> int:
         """The last indexed batch that starts at or before `position`."""
         entry = self.offset_index.floor_position(position)
         if entry is None:
             return 0
-        if not self._entry_holds(*entry):
+        if self._place_named(*entry) is None:
             self.rebuild_indexes()
             entry = self.offset_index.floor_position(position)
         return entry[1] if entry is not None else 0
@@ -363,21 +338,32 @@ class LogSegment:
         """Where to start looking for a record as late as `timestamp`, at or above `start_offset`."""
         for _ in range(2):
             stamp, offset = self.time_index.floor(timestamp)
-            if stamp == NO_TIMESTAMP or self._time_entry_holds(stamp, offset):
-                return self.start_for(max(offset, start_offset))
+            if stamp == NO_TIMESTAMP:
+                return self.start_for(start_offset)
+            place = self.place_of(offset)
+            if place is not None and place.max_timestamp == stamp:
+                return place.position if offset >= start_offset else self.start_for(start_offset)
             self.rebuild_indexes()
         raise DamagedLog(self.log.path, 0, "its time index, made anew, names no batch")
+
+    def place_of(self, offset: int) -> BatchPlace | None:
+        """The first batch that ends at or above `offset`."""
+        near = self._indexed_place(offset)
+        if near is not None and near.last_offset == offset:
+            return near
+        later = self.batches(near.end if near is not None else 0)
+        return next((place for place in later if place.last_offset >= offset), None)
 
     def position_of(self, offset: int) -> int:
         """Where the first batch starts that ends at or above `offset`; the size if there is none."""
         known = self._positions.get(offset)
         if known is not None:
             return known
-        for place in self.batches(self.start_for(offset)):
-            if place.last_offset >= offset:
-                self.remember(offset, place.position)
-                return place.position
-        return self.size
+        place = self.place_of(offset)
+        if place is None:
+            return self.size
+        self.remember(offset, place.position)
+        return place.position
 
     def remember(self, offset: int, position: int) -> None:
         positions = self._positions
@@ -391,9 +377,17 @@ class LogSegment:
         """Whole batches from the one that holds `offset` on, none that starts at `end` or after; with the offset
         after the last of them, None when that is where the readable part of the segment ends.
         """
-        start = self.position_of(offset)
+        start, place = self._positions.get(offset), None
+        if start is None:
+            place = self.place_of(offset)
+            start = place.position if place is not None else self.size
         if end - start <= max_bytes:
             return FileSlice(self.log, start, max(0, end - start)), None
+        if place is not None and place.size >= max_bytes:  # nothing else has room beside it
+            if place.size > max_bytes and not min_one:
+                return FileSlice(self.log, start, 0), place.base_offset
+            self.remember(place.last_offset + 1, place.end)
+            return FileSlice(self.log, start, place.size), place.last_offset + 1
         return self._read_limited(start, start + max_bytes, end, min_one)
 
     def _read_limited(self, start: int, limit: int, end: int, min_one: bool) -> tuple[FileSlice, int | None]:

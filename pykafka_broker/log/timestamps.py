@@ -6,19 +6,17 @@ on, in the order of offsets, the first whose timestamp is as great as the one as
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.log.index import NO_TIMESTAMP
+from pykafka_broker.log.places import BatchPlace
 from pykafka_broker.log.scan import scan
 from pykafka_broker.log.segment import LogSegment
-from pykafka_broker.records.record import iter_records
+from pykafka_broker.records.record import Record, iter_records
 
 if TYPE_CHECKING:
     from pykafka_broker.log.partition_log import PartitionLog
-
-
-# The time index leads to within a few batches, and what lies further is rarely in the CPU's cache.
-_PIECE_BYTES = 16 << 10
 
 
 class TimestampOffset(NamedTuple):
@@ -37,16 +35,17 @@ def offset_for_timestamp(log: PartitionLog, timestamp: int) -> TimestampOffset |
 
 
 def _in_segment(segment: LogSegment, timestamp: int, start_offset: int) -> TimestampOffset | None:
-    position = segment.time_start_for(timestamp, start_offset)
-    batches = scan(
-        segment.log.handle(), segment.log.path, position, segment.size, verify=False, piece_bytes=_PIECE_BYTES
-    )
-    for batch in batches:
-        if batch.header.max_timestamp >= timestamp and batch.header.last_offset >= start_offset:
-            for record in iter_records(batch.data, batch.header):
+    for place in segment.batches(segment.time_start_for(timestamp, start_offset)):
+        if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
+            for record in _records(segment, place):
                 if record.timestamp >= timestamp and record.offset >= start_offset:
                     return TimestampOffset(record.timestamp, record.offset)
     return None
+
+
+def _records(segment: LogSegment, place: BatchPlace) -> Iterator[Record]:
+    for batch in scan(segment.log.handle(), segment.log.path, place.position, place.end, verify=False):
+        yield from iter_records(batch.data, batch.header)
 
 
 def offset_of_max_timestamp(log: PartitionLog) -> TimestampOffset | None:
@@ -57,11 +56,9 @@ def offset_of_max_timestamp(log: PartitionLog) -> TimestampOffset | None:
             best = segment
     if best is None or best.max_timestamp == NO_TIMESTAMP:
         return None
-    position = best.position_of(best.max_timestamp_offset)
-    batches = scan(best.log.handle(), best.log.path, position, best.size, verify=False, piece_bytes=_PIECE_BYTES)
-    for batch in batches:
-        if batch.header.max_timestamp == best.max_timestamp:
-            for record in iter_records(batch.data, batch.header):
+    for place in best.batches(best.position_of(best.max_timestamp_offset)):
+        if place.max_timestamp == best.max_timestamp:
+            for record in _records(best, place):
                 if record.timestamp == best.max_timestamp:
                     return TimestampOffset(record.timestamp, record.offset)
     return None

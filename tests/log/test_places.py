@@ -1,0 +1,83 @@
+"""Finding a place touches as little as it can: the log may be many times what is in any cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.log.filesystem import OsFile
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.records.header import HEADER_SIZE
+from tests.log.support import NOW, TOPIC_ID, batch, manager
+
+BATCHES = 400
+PAGE_BYTES = 4096
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes each read of a file asks for."""
+    lengths: list[int] = []
+    read_at = OsFile.read_at
+
+    def counted(handle: OsFile, length: int, position: int) -> bytes:
+        lengths.append(length)
+        return read_at(handle, length, position)
+
+    monkeypatch.setattr(OsFile, "read_at", counted)
+    return lengths
+
+
+def filled(path: Path, value_bytes: int) -> PartitionLog:
+    """Two records in each batch; two milliseconds between them."""
+    logs = manager(path)
+    logs.start(NOW)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for number in range(BATCHES):
+        log.append(batch(2, value_bytes, timestamp=NOW + 2 * number), NOW)
+    log.roll(NOW)
+    log.read(1, 1, log.high_watermark)
+    log.offset_for_timestamp(NOW + 1)
+    return log
+
+
+def test_a_large_batch_is_found_by_its_header(tmp_path: Path, reads: list[int]) -> None:
+    log = filled(tmp_path, 5000)
+    reads.clear()
+    found = log.read(501, 1, log.high_watermark)
+    assert found is not None
+    assert (int.from_bytes(found.records.read()[:8], "big"), found.end_offset()) == (500, 502)
+    page, *headers, _ = reads  # of the index; of the batch that it names, and the next one; what was found
+    assert page <= PAGE_BYTES
+    assert headers == [HEADER_SIZE] * len(headers)
+    assert len(headers) <= 2
+
+
+def test_small_batches_are_looked_through_in_one_piece(tmp_path: Path, reads: list[int]) -> None:
+    log = filled(tmp_path, 20)
+    reads.clear()
+    found = log.read(501, 1, log.high_watermark)
+    assert found is not None
+    assert int.from_bytes(found.records.read()[:8], "big") == 500
+    assert len(reads) <= 5
+
+
+def test_a_time_is_found_with_one_batch_read(tmp_path: Path, reads: list[int]) -> None:
+    log = filled(tmp_path, 5000)
+    reads.clear()
+    found = log.offset_for_timestamp(NOW + 500)
+    assert found == (NOW + 500, 500)
+    assert sum(reads) < 2 * 5100 + 2 * PAGE_BYTES + 4 * HEADER_SIZE
+
+
+def test_what_one_read_may_take_beside_large_batches(tmp_path: Path) -> None:
+    log = filled(tmp_path, 5000)
+    size = log.size_bytes // BATCHES
+    for allowed, wanted in ((1, 1), (size - 1, 1), (size, 1), (size + 1, 1), (2 * size - 1, 1), (2 * size, 2)):
+        found = log.read(300, allowed, log.high_watermark)
+        assert found is not None
+        assert (len(found.records), found.end_offset()) == (wanted * size, 300 + 2 * wanted)
+        log.segments.first._positions.clear()
+        assert (log.read(300, allowed, log.high_watermark, min_one=False) is None) == (allowed < size)
+        log.segments.first._positions.clear()
