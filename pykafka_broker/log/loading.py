@@ -6,6 +6,8 @@ asked for.
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -23,8 +25,11 @@ from pykafka_broker.log.scan import scan
 from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, LogSegment, segment_name
 from pykafka_broker.log.segments import Segments
 
+logger = logging.getLogger(__name__)
+
 ZERO_ID = bytes(16)
 _LOG_SUFFIX = ".log"
+_SEGMENT = re.compile(r"[0-9]{20}\.log")
 _LEFTOVERS = (DELETED, CLEANED, MOVED, ".tmp")
 
 
@@ -86,8 +91,8 @@ def load_log(
     names = remove_leftovers(files, directory, now)
     segments = open_segments(files, directory, names, offsets.log_start_offset, now)
     _complete_indexes(segments, set(names))
-    log_start_offset = max(offsets.log_start_offset, segments.first.base_offset)
     log_end_offset = segments.active.end_offset()
+    log_start_offset = _log_start(offsets.log_start_offset, segments, log_end_offset)
     producers = ProducerState(f"{topic}-{partition}")
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
     if not segments.active.transactions.is_sound():  # it is about to be written to
@@ -101,8 +106,8 @@ def load_log(
         files=files,
         segments=segments,
         producers=producers,
-        epochs=load_epochs(fs, directory, segments),
-        log_start_offset=min(log_start_offset, log_end_offset),
+        epochs=load_epochs(fs, directory, segments, log_end_offset),
+        log_start_offset=log_start_offset,
         log_end_offset=log_end_offset,
         recovery_point=min(offsets.recovery_point, log_end_offset),
         now=now,
@@ -110,9 +115,18 @@ def load_log(
     )
 
 
+def _log_start(checkpointed: int, segments: Segments, log_end_offset: int) -> int:
+    """A checkpoint that is ahead of the log is not of this log: recovery would have brought the end up to it."""
+    start = segments.first.base_offset
+    if checkpointed > log_end_offset:
+        logger.warning("%s ends before its checkpointed start %d", segments.active.log.path, checkpointed)
+        return start
+    return max(checkpointed, start)
+
+
 def open_segments(files: FileCache, directory: str, names: list[str], log_start_offset: int, now: int) -> Segments:
     """Every segment in the folder; a new one if there is none."""
-    bases = sorted(int(name[: -len(_LOG_SUFFIX)]) for name in names if name.endswith(_LOG_SUFFIX))
+    bases = sorted(int(name[:20]) for name in names if _SEGMENT.fullmatch(name))
     if not bases:
         segment = LogSegment(files, directory, log_start_offset, size=0, now=now, fresh=True)
         segment.log.create()
@@ -147,14 +161,24 @@ def remove_leftovers(files: FileCache, directory: str, now: int) -> list[str]:
     return names
 
 
-def load_epochs(fs: FileSystem, directory: str, segments: Segments) -> LeaderEpochs:
-    """What the checkpoint says; if it is missing or damaged, what the batches say."""
+def load_epochs(fs: FileSystem, directory: str, segments: Segments, log_end_offset: int) -> LeaderEpochs:
+    """What the checkpoint says; if it is missing, damaged or not of this log, what the batches say."""
     epochs = LeaderEpochs.load(fs, f"{directory}/{EPOCHS_FILE}")
-    if epochs.entries or not segments.size_bytes:
-        return epochs
-    learn_epochs(epochs, segments)
-    epochs.write(sync=False)
+    if correct_epochs(epochs, segments, log_end_offset):
+        epochs.write(sync=False)
     return epochs
+
+
+def correct_epochs(epochs: LeaderEpochs, segments: Segments, log_end_offset: int) -> bool:
+    """Learn them anew where the last batch shows that they are wrong; whether that was so."""
+    if epochs.entries and segments.active.size:
+        wrong = not epochs.can_be_of(log_end_offset, segments.active.last_epoch())
+    else:
+        wrong = not epochs.entries and segments.size_bytes > 0
+    if wrong:
+        epochs.entries = []
+        learn_epochs(epochs, segments)
+    return wrong
 
 
 def learn_epochs(epochs: LeaderEpochs, segments: Iterable[LogSegment]) -> None:

@@ -15,7 +15,7 @@ from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.loading import Offsets, learn_epochs, open_segments, remove_leftovers
+from pykafka_broker.log.loading import Offsets, correct_epochs, learn_epochs, open_segments, remove_leftovers
 from pykafka_broker.log.producer_loading import replay_batch, restore_producers
 from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
 from pykafka_broker.log.producer_state import ProducerState
@@ -81,6 +81,7 @@ class FolderRecovery:
                 fs.sync_directory(self._directory)
                 break
         self._check_synced(segments, end)
+        end = self._start_over(segments, end)
         self._finish(segments, end)
         return Recovered(end, self._read_bytes, self._cut_bytes)
 
@@ -110,6 +111,8 @@ class FolderRecovery:
     def _is_whole(self, segment: LogSegment, names: list[str]) -> bool:
         """Whether nothing was written since all was synced: then the folder is what a clean shutdown left."""
         end = self._offsets.recovery_point
+        if self._offsets.log_start_offset > end:
+            return False
         if not segment.size:
             return end == segment.base_offset == 0
         stem = segment_name(segment.base_offset)
@@ -165,8 +168,24 @@ class FolderRecovery:
             reason = f"it ends at offset {end}, but had been synced up to {self._offsets.recovery_point}"
             raise DamagedLog(segments.active.log.path, segments.active.size, reason)
 
+    def _start_over(self, segments: Segments, end: int) -> int:
+        """Where the log goes on. If what is left of it lies below its start (what DeleteRecords took away was not
+        synced), it goes on at its start: offsets below that, given once more, would be lost at the next load.
+        """
+        start = self._offsets.log_start_offset
+        if end >= start:
+            return end
+        logger.warning("%s ends at %d, and goes on at its start, %d", self._directory, end, start)
+        segment = LogSegment(self._files, self._directory, start, size=0, now=self._now, fresh=True)
+        segment.log.create()
+        segments.add(segment)
+        self._take_snapshot(start)
+        self._files.fs.sync_directory(self._directory)
+        return start
+
     def _finish(self, segments: Segments, end: int) -> None:
         self._epochs.truncate_from_end(end)
+        correct_epochs(self._epochs, segments, end)
         if self._epochs.entries != self._epochs_on_disk:
             self._epochs.write(sync=False)
         for segment in segments.starting_from(self._offsets.recovery_point):

@@ -174,14 +174,57 @@ def test_indexes_and_snapshots_are_rebuilt(tmp_path: Path, suffix: str, content:
     assert best.offset == 59
 
 
-@pytest.mark.parametrize("content", [None, b"", b"0\n9\n0 0\n", b"nonsense"])
-def test_leader_epochs_are_rebuilt(tmp_path: Path, content: bytes | None) -> None:
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize(
+    "content", [None, b"", b"0\n9\n0 0\n", b"nonsense", b"0\n1\n9 0\n", b"0\n2\n0 0\n9 5000\n", b"0\n1\n0 61\n"]
+)
+def test_leader_epochs_are_rebuilt(tmp_path: Path, content: bytes | None, clean: bool) -> None:
     crashed(tmp_path)
+    if clean:
+        start(tmp_path).shutdown(NOW)
     file = tmp_path / "logs/t-0/leader-epoch-checkpoint"
     file.unlink() if content is None else file.write_bytes(content)
     log = start(tmp_path).get("t", 0)
     assert log.epochs.entries == [(0, 0)]
     assert file.read_bytes() == b"0\n1\n0 0\n"
+
+
+@pytest.mark.parametrize("synced", [0, 20])
+def test_offsets_below_the_start_are_not_given_again(tmp_path: Path, synced: int) -> None:
+    logs = crashed(tmp_path, appends=max(1, synced), synced=synced)
+    logs.flush(logs.get("t", 0), NOW)
+    logs.on_deadline(NOW + 60_000)
+    # the checkpoint is on disk, what DeleteRecords took away was not yet
+    (tmp_path / "logs/log-start-offset-checkpoint").write_text("0\n1\nt 0 51\n")
+    logs = start(tmp_path)
+    log = logs.get("t", 0)
+    assert (log.log_start_offset, log.log_end_offset) == (51, 51)
+    assert log.append(batch(1, 50, producer_id=2, epoch=0, sequence=0), NOW).base_offset == 51
+    assert log.append(batch(1, 50, producer_id=2, epoch=0, sequence=1), NOW).base_offset == 52
+    release(logs)
+    again = start(tmp_path).get("t", 0)
+    assert (again.log_start_offset, again.log_end_offset) == (51, 53)
+    assert again.producers.entries[2].last_sequence == 1
+
+
+def test_a_clean_log_is_not_hidden_by_a_checkpoint_ahead_of_it(tmp_path: Path) -> None:
+    crashed(tmp_path)
+    start(tmp_path).shutdown(NOW)
+    (tmp_path / "logs/log-start-offset-checkpoint").write_text("0\n1\nt 0 9999\n")
+    assert offsets_in(start(tmp_path).get("t", 0)) == list(range(0, 60, 2))
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_files_of_other_names_are_left_alone(tmp_path: Path, clean: bool) -> None:
+    crashed(tmp_path)
+    if clean:
+        start(tmp_path).shutdown(NOW)
+    names = {"backup.log", "old.snapshot", "x.log.swap", "1.log"}
+    for name in names:
+        (tmp_path / "logs/t-0" / name).write_bytes(b"?")
+    log = start(tmp_path).get("t", 0)
+    assert offsets_in(log) == list(range(0, 60, 2))
+    assert {"backup.log", "old.snapshot", "1.log"} < {file.name for file in tmp_path.glob("logs/t-0/*")}
 
 
 def test_leftovers_of_an_unfinished_deletion_go(tmp_path: Path) -> None:

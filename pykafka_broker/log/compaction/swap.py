@@ -60,7 +60,7 @@ def finish_swaps(files: FileCache, directory: str, names: list[str], now: int) -
     """Complete what a crash interrupted; the names that are there afterwards."""
     swapping = [name for name in names if name.endswith(SWAP)]
     for name in swapping:
-        if name.endswith(_LOG + SWAP):
+        if name[:20].isdecimal() and name[20:] == _LOG + SWAP:
             _finish(files, directory, names, int(name[:20]), now)
     for name in swapping:  # what is left of swaps that had not got to their log
         if files.fs.exists(f"{directory}/{name}"):
@@ -75,7 +75,7 @@ def _finish(files: FileCache, directory: str, names: list[str], base: int, now: 
     end = max(swap.end_offset(), base + 1)
     logger.warning("Completing the swap of %s, which goes up to offset %d", swap.log.path, end)
     for name in names:
-        if name.endswith(_SEGMENT_FILES) and base <= int(name[:20]) < end:
+        if name[:20].isdecimal() and name[20:] in _SEGMENT_FILES and base <= int(name[:20]) < end:
             files.fs.remove(f"{directory}/{name}")
     swap.change_suffix(SWAP, "")
     for file in swap.files():
