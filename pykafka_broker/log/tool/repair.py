@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.log.checkpoints import (
+    LOG_START_OFFSETS,
     META_PROPERTIES,
     METADATA_TOPIC_ID,
     PARTITION_METADATA,
@@ -57,61 +59,80 @@ def _repair_directory(fs: FileSystem, path: str) -> Iterator[Row]:
     if problem is not None:
         yield {"type": "error", "file": META_PROPERTIES, "problem": f"{problem} (write it anew by hand)"}
     for name, _ in list(damaged_checkpoints(fs, path)):
-        fs.rename(f"{path}/{name}", f"{path}/{name}{DAMAGED}")
-        yield {"type": "repaired", "file": name, "put_aside": [f"{name}{DAMAGED}"]}
+        yield {"type": "repaired", "file": name, "put_aside": [_move_aside(fs, f"{path}/{name}")]}
 
 
 def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
     """`ids` are those of the topics, for a folder that does not know its own."""
     fs = folder.fs
-    damages, wrong = _examine(folder)
+    found = _examine(folder)
+    damages, wrong = found.damages, found.wrong
     old = next((damage for damage in damages.values() if damage is not None and damage.old_format), None)
     if old is not None:
         return {"type": "error", "file": folder.name, "problem": f"left as it is: {old}"}
-    kept = [*_put_aside(fs, damages), *_put_snapshots_aside(folder), *_name_again(folder, ids)]
-    for suffix in (".index", ".timeindex", ".txnindex", ".snapshot"):
+    kept = [_move_aside(fs, path) for path in found.doubled]
+    kept += [*_put_aside(fs, damages), *_put_snapshots_aside(folder), *_name_again(folder, ids)]
+    for suffix in (".index", ".timeindex", ".txnindex"):
         for file in folder.files(suffix):
             fs.remove(file)
-    offsets = Offsets(folder.offsets.log_start_offset, 0)
+    problems, start = _lower_checkpoints(folder, found.end), folder.offsets.log_start_offset
+    if not damages:
+        start = folder.offsets.recovery_point  # no offset is given twice
+    elif start > found.end:
+        start = 0
     config = BrokerConfig({}).topic_defaults
-    recovered = FolderRecovery(FileCache(fs), folder.path, folder.name, config, offsets, now).run()
-    _lower_recovery_point(folder, recovered.log_end_offset)
+    recovered = FolderRecovery(FileCache(fs), folder.path, folder.name, config, Offsets(start, 0), now).run()
     lost = lost_beginning(folder) if folder.is_metadata else None
     if lost is not None:
         return {"type": "error", "file": folder.name, "problem": lost, "put_aside": kept}
-    return {
-        "type": "repaired" if kept or wrong else "whole",
+    row: Row = {
+        "type": "repaired" if kept or wrong or problems else "whole",
         "file": folder.name,
         "log_end_offset": recovered.log_end_offset,
         "put_aside": kept,
         "corrected": wrong,
     }
+    return row | {"problem": ", ".join(problems)} if problems else row
 
 
 def _put_aside(fs: FileSystem, damages: Mapping[str, DamagedLog | None]) -> Iterator[str]:
     """Keep what is about to be cut off."""
     damaged = False
     for path, damage in damages.items():
-        name = f"{path}{DAMAGED}"
         if damaged:
-            fs.rename(path, name)
-            yield os.path.basename(name)
+            yield _move_aside(fs, path)
         elif damage is not None:
             damaged = True
-            _split(fs, path, damage.position, name)
-            yield os.path.basename(name)
+            yield _split(fs, path, damage.position)
 
 
-def _split(fs: FileSystem, path: str, position: int, name: str) -> None:
+def _move_aside(fs: FileSystem, path: str) -> str:
+    name = _free_name(fs, path)
+    fs.rename(path, name)
+    return os.path.basename(name)
+
+
+def _free_name(fs: FileSystem, path: str) -> str:
+    """What an earlier repair has put aside stays."""
+    name, number = f"{path}{DAMAGED}", 1
+    while fs.exists(name):
+        number += 1
+        name = f"{path}.{number}{DAMAGED}"
+    return name
+
+
+def _split(fs: FileSystem, path: str, position: int) -> str:
     """Move what lies from `position` on to another file."""
+    name = _free_name(fs, path)
     source, target = fs.open(path), fs.open(name, create=True)
-    target.truncate(0)
     written = 0
     while data := source.read_at(_PIECE_BYTES, position + written):
         target.write_at(data, written)
         written += len(data)
     target.sync()
+    fs.sync_directory(os.path.dirname(path))
     source.truncate(position)
+    return os.path.basename(name)
 
 
 def _put_snapshots_aside(folder: Folder) -> Iterator[str]:
@@ -119,8 +140,7 @@ def _put_snapshots_aside(folder: Folder) -> Iterator[str]:
     if folder.is_metadata:
         for snapshot in snapshots(folder.fs, folder.path):
             if snapshot.problem() is not None:
-                folder.fs.rename(snapshot.path, f"{snapshot.path}{DAMAGED}")
-                yield os.path.basename(snapshot.path) + DAMAGED
+                yield _move_aside(folder.fs, snapshot.path)
 
 
 def _name_again(folder: Folder, ids: Mapping[str, bytes]) -> Iterator[str]:
@@ -128,25 +148,36 @@ def _name_again(folder: Folder, ids: Mapping[str, bytes]) -> Iterator[str]:
     if read_partition_metadata(folder.fs, path) is not None:
         return
     if folder.fs.exists(path):
-        folder.fs.rename(path, f"{path}{DAMAGED}")
-        yield PARTITION_METADATA + DAMAGED
+        yield _move_aside(folder.fs, path)
     topic_id = METADATA_TOPIC_ID if folder.is_metadata else ids.get(folder.topic)
     if topic_id is not None:
         write_partition_metadata(folder.fs, path, topic_id)
 
 
-def _examine(folder: Folder) -> tuple[dict[str, DamagedLog | None], list[str]]:
-    """The damage of each segment, and the transaction indexes that would show readers what was aborted, or hide what
-    was committed: no broker notices that."""
-    markers, damages, wrong = AbortMarkers(), {}, []
+class _Examined(NamedTuple):
+    damages: dict[str, DamagedLog | None]  # by segment
+    doubled: list[str]  # segments that begin before the one ahead of them ends
+    wrong: list[str]  # transaction indexes that show readers what was aborted, or hide what was committed
+    end: int  # of what is sound
+
+
+def _examine(folder: Folder) -> _Examined:
+    markers, damages = AbortMarkers(), dict[str, DamagedLog | None]()
+    doubled, wrong = list[str](), list[str]()
+    end, sound = 0, True
     for path in folder.files(".log"):
+        if base_of(path) < end:
+            doubled.append(path)
+            continue
         markers.begin_segment()
-        damages[path] = _damage(folder, path, markers)
+        damages[path], segment_end = _damage(folder, path, markers)
+        end = segment_end if sound else end
         if damages[path] is not None:
+            sound = False
             markers.lost_track()
         elif not _is_right(folder, f"{path[: -len('.log')]}.txnindex", markers):
             wrong.append(f"{os.path.basename(path)[:20]}.txnindex")
-    return damages, wrong
+    return _Examined(damages, doubled, wrong, end)
 
 
 def _is_right(folder: Folder, path: str, markers: AbortMarkers) -> bool:
@@ -156,25 +187,32 @@ def _is_right(folder: Folder, path: str, markers: AbortMarkers) -> bool:
         return False
 
 
-def _damage(folder: Folder, path: str, markers: AbortMarkers) -> DamagedLog | None:
+def _damage(folder: Folder, path: str, markers: AbortMarkers) -> tuple[DamagedLog | None, int]:
+    """And the offset up to which the segment is sound."""
     handle = folder.fs.open(path)
     end = base_of(path)
     try:
         for batch in scan(handle, path, 0, handle.size(), verify=True):
             if batch.header.base_offset < end:
-                return DamagedLog(path, batch.position, f"offset {batch.header.base_offset} after {end - 1}")
+                return DamagedLog(path, batch.position, f"offset {batch.header.base_offset} after {end - 1}"), end
             markers.learn(batch)
             end = batch.header.next_offset
     except DamagedLog as damage:
-        return damage
-    return None
+        return damage, end
+    return None, end
 
 
-def _lower_recovery_point(folder: Folder, end: int) -> None:
-    """So that a broker doesn't refuse a log that ends before what had been synced."""
-    path = f"{os.path.dirname(folder.path)}/{RECOVERY_POINTS}"
-    points = read_offsets(folder.fs, path)
+def _lower_checkpoints(folder: Folder, end: int) -> list[str]:
+    """So that a broker does not refuse a log that ends before what had been synced, nor hide one that ends before its
+    start, which is then where it begins; what they said.
+    """
+    problems = []
     key = folder.topic, folder.partition
-    if points.get(key, 0) > end:
-        points[key] = end
-        write_offsets(folder.fs, path, points)
+    for name, what in ((RECOVERY_POINTS, "had been synced up to"), (LOG_START_OFFSETS, "its checkpointed start was")):
+        path = f"{os.path.dirname(folder.path)}/{name}"
+        offsets = read_offsets(folder.fs, path)
+        if offsets.get(key, 0) > end:
+            problems.append(f"it ended at {end}, but {what} {offsets[key]}")
+            offsets[key] = end if name == RECOVERY_POINTS else 0
+            write_offsets(folder.fs, path, offsets)
+    return problems

@@ -171,6 +171,9 @@ class PartitionCheck:
                 self._found("warning", path, f"time {entry[0]} is out of order")
                 return
             before = entry[0], entry[1]
+        greatest = max(stamps.values(), default=-1)
+        if self._closed and greatest > before[0]:
+            self._found("warning", path, f"does not know the batch of {greatest}")
 
     def _check_transactions(self, log_path: str, aborted: list[AbortedTransaction], *, whole: bool) -> None:
         path = log_path[: -len(".log")] + ".txnindex"
@@ -240,8 +243,15 @@ class PartitionCheck:
         if folder.offsets.recovery_point > self._end:
             synced = folder.offsets.recovery_point
             self._found("error", folder.path, f"ends at offset {self._end}, but had been synced up to {synced}")
+        if folder.offsets.log_start_offset > self._end:
+            start = folder.offsets.log_start_offset
+            self._found("error", folder.path, f"ends at offset {self._end}, but its checkpointed start is {start}")
         if read_partition_metadata(folder.fs, f"{folder.path}/{PARTITION_METADATA}") is None:
             self._found("warning", PARTITION_METADATA, "is missing or names no topic id")
-        found = LeaderEpochs.load(folder.fs, f"{folder.path}/{EPOCHS_FILE}").entries
-        if self._epochs and (not found or found[-1][0] < self._epochs[-1][0]):
-            self._found("warning", EPOCHS_FILE, f"does not know the leader epoch {self._epochs[-1][0]}")
+        found = LeaderEpochs.load(folder.fs, f"{folder.path}/{EPOCHS_FILE}")
+        for epoch, offset in self._epochs:
+            if found.epoch_at(offset) != epoch:
+                self._found("warning", EPOCHS_FILE, f"does not say that the leader epoch of offset {offset} is {epoch}")
+                return
+        if found.entries and found.entries[-1][1] > self._end:
+            self._found("warning", EPOCHS_FILE, f"goes up to {found.entries[-1][1]}, but the log ends at {self._end}")

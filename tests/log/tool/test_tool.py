@@ -183,6 +183,77 @@ def test_repair_keeps_what_it_cuts_and_a_broker_starts(kafka: Path, tmp_path: Pa
     assert logs.get("transactions", 0).log_end_offset == 95
 
 
+def test_what_was_put_aside_before_stays(kafka: Path) -> None:
+    file = sorted((kafka / "plain-0").glob("*.log"))[0]
+    aside = []
+    for position in (-10, -200):
+        data = bytearray(file.read_bytes())
+        data[position] ^= 1
+        file.write_bytes(data)
+        (row,) = repair(FS, str(kafka / "plain-0"), NOW)
+        assert isinstance(row["put_aside"], list)
+        aside += row["put_aside"][:1]
+    assert aside == [f"{file.name}.damaged", f"{file.name}.2.damaged"]
+    assert all((file.parent / name).stat().st_size for name in aside)
+    assert [row["type"] for row in repair(FS, str(kafka / "plain-0"), NOW)] == ["whole"]
+
+
+def test_a_segment_that_is_there_twice_is_put_aside(kafka: Path, tmp_path: Path) -> None:
+    second = sorted((kafka / "plain-0").glob("*.log"))[1]
+    copy = second.with_name(f"{int(second.stem) - 1:020d}.log")
+    copy.write_bytes(second.read_bytes())
+    (row,) = repair(FS, str(kafka / "plain-0"), NOW)
+    assert row["put_aside"] == [f"{copy.name}.damaged"]
+    assert row["log_end_offset"] == 80
+    assert findings(kafka) == []
+
+
+def test_repair_keeps_the_producers_of_records_that_are_gone(kafka: Path, tmp_path: Path) -> None:
+    folder = kafka / "idempotent-0"
+    end = next(row["log_end_offset"] for row in verify(FS, str(folder)))
+    for file in folder.glob("*.log"):
+        file.unlink()  # as retention does
+    (folder / f"{end:020d}.log").touch()
+    before = newest(folder, ".snapshot").read_bytes()
+    (row,) = repair(FS, str(folder), NOW)
+    assert row["type"] == "whole"
+    assert newest(folder, ".snapshot").read_bytes() == before
+
+
+def test_a_log_that_lost_all_its_segments_goes_on_behind_them(kafka: Path, tmp_path: Path) -> None:
+    for file in (kafka / "plain-0").glob("*.log"):
+        file.unlink()
+    (row,) = repair(FS, str(kafka / "plain-0"), NOW)
+    assert row["type"] == "repaired"
+    assert row["problem"] == "it ended at 0, but had been synced up to 80"
+    logs = manager(tmp_path, log_dirs=str(kafka))
+    logs.start(NOW)
+    assert logs.get("plain", 0).append(batch(), NOW).base_offset == 80
+
+
+def test_checkpoints_that_are_ahead_of_the_log(kafka: Path, tmp_path: Path) -> None:
+    (kafka / "log-start-offset-checkpoint").write_text("0\n1\nplain 0 9999\n")
+    assert findings(kafka) == [("error", "plain-0/plain-0")]
+    (row,) = repair(FS, str(kafka / "plain-0"), NOW)
+    assert row["problem"] == "it ended at 80, but its checkpointed start was 9999"
+    assert findings(kafka) == []
+    logs = manager(tmp_path, log_dirs=str(kafka))
+    logs.start(NOW)
+    assert logs.get("plain", 0).log_start_offset == 0
+
+
+def test_what_indexes_and_epochs_leave_out_is_found(kafka: Path) -> None:
+    stamps = sorted((kafka / "plain-0").glob("*.timeindex"))[0]
+    stamps.write_bytes(stamps.read_bytes()[:-12])
+    (kafka / "codecs-0/leader-epoch-checkpoint").write_text("0\n1\n7 0\n")
+    (kafka / "idempotent-0/leader-epoch-checkpoint").write_text("0\n2\n0 0\n7 5000\n")
+    assert sorted(findings(kafka)) == [  # type: ignore[type-var]
+        ("warning", "codecs-0/leader-epoch-checkpoint"),
+        ("warning", "idempotent-0/leader-epoch-checkpoint"),
+        ("warning", f"plain-0/{stamps.name}"),
+    ]
+
+
 def test_a_directory_in_use_is_not_repaired(kafka: Path, tmp_path: Path) -> None:
     import subprocess
     import sys
