@@ -7,6 +7,7 @@ never begun anew. If the metadata can't be written the next start does it.
 
 from __future__ import annotations
 
+import errno
 import logging
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta, PartitionImage, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.replicas import (
+    LOST,
     Elections,
     assignment,
     directories_change,
@@ -25,7 +27,8 @@ from pykafka_broker.log.loading import ZERO_ID
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.metadata_publisher import MetadataPublisher
-    from pykafka_broker.log.log_directory import TopicPartition
+    from pykafka_broker.log.flush import Waiter
+    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +48,12 @@ class ReplicaKeeper:
     def start(self, loaded: MetadataDelta, now: int) -> None:
         """Bring the logs in line with the metadata and the other way round. `loaded` is what the log has told."""
         logs = self._broker.logs
-        logs.placement.settle(self._broker.new_uuid, self._assigned)
+        logs.placement.settle(self._broker.new_uuid, self._assigned, self._publisher.image.topic_id)
         self._match_logs(loaded, now)
         crashed = any(not each.clean for each in logs.partition_directories)
         self._started = True
         self._commit_changes(Elections(leaderless=True, all_partitions=crashed))
-        logs.on_moved = self.tell_place
+        logs.on_moving, logs.on_moved = self.announce_move, self.tell_place
         self._catch_up()
 
     def _match_logs(self, loaded: MetadataDelta, now: int) -> None:
@@ -129,14 +132,31 @@ class ReplicaKeeper:
         self._commit(records)
 
     def tell_place(self, key: TopicPartition) -> None:
-        """The log was moved, or made after all."""
-        directory, partition = self._broker.logs.directory_of(key), self._publisher.image.partition(*key)
-        controller = self._publisher.controller
-        if directory is None or partition is None or not controller.partition_record_version():
+        """The log was moved, or made after all; or it was about to be moved and stays where it is."""
+        directory = self._broker.logs.directory_of(key)
+        if directory is not None:
+            self._assign(key, directory.id)
+
+    def announce_move(self, key: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+        """The log is going to `target`: known for certain before it is there, it is not begun anew if a crash comes in
+        the middle and `target` is away afterwards."""
+        if not self._assign(key, target.id):
+            waiter(OSError(errno.EIO, "the change of its directory was refused"))
             return
-        if partition.directory_of(self._broker.node_id) != directory.id:
-            self._commit([assignment(controller, self._publisher.image.topics[key[0]], partition, directory.id)])
+        publisher = self._publisher
+        self._broker.logs.flush(publisher.log.log, max(publisher.now, self._broker.logs.now), waiter)
+
+    def _assign(self, key: TopicPartition, directory_id: bytes) -> bool:
+        """Whether the metadata, as far as it knows directories, names that one."""
+        publisher, node_id = self._publisher, self._broker.node_id
+        partition = publisher.image.partition(*key)
+        if partition is None or not publisher.controller.partition_record_version():
+            return True
+        if partition.directory_of(node_id) != directory_id:
+            self._commit([assignment(publisher.controller, publisher.image.topics[key[0]], partition, directory_id)])
             self._catch_up()
+            partition = publisher.image.partition(*key)
+        return partition is not None and partition.directory_of(node_id) == directory_id
 
     def directory_failed(self) -> None:
         """One more directory is offline. This may come in the middle of a commit."""
@@ -160,8 +180,10 @@ class ReplicaKeeper:
         self._commit(records)
 
     def _locate(self, topic: TopicImage, partition: PartitionImage) -> bytes:
-        assigned = partition.directory_of(self._broker.node_id)
-        return self._broker.logs.placement.holder((topic.name, partition.partition), assigned)
+        logs, key = self._broker.logs, (topic.name, partition.partition)
+        place = logs.placement.holder(key, partition.directory_of(self._broker.node_id))
+        move = logs.moves.get(key)
+        return move.target.id if move is not None and move.announced and place > LOST else place
 
     def _commit(self, records: list[ApiMessageAndVersion]) -> None:
         self._busy = True

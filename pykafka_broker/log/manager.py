@@ -87,6 +87,8 @@ class LogManager:
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] | None = None
         self.on_committed: Callable[[PartitionLog], None] | None = None  # a sync has moved the high watermark
         self.loaded: dict[TopicPartition, PartitionLog] = {}
+        # A partition is about to be in another directory: the waiter is to hear when that is known for certain.
+        self.on_moving: Callable[[TopicPartition, LogDirectory, Waiter], None] | None = None
         self.on_moved: Callable[[TopicPartition], None] | None = None  # a partition is in another directory now
         self.placement = Placement(self.directories)
         self._where = self.placement.where

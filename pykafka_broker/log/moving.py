@@ -1,8 +1,10 @@
 """Moving a partition to another log directory (AlterReplicaLogDirs, KIP-113).
 
 Rule: the copy grows beside the loop in a folder that ends in `-future`, while the partition is served from where it is.
-When only a little is missing, the rest is copied and synced at once, a marker says that the copy is whole, and two
-renames exchange the folders. A crash before the marker leaves the old place, one after it the one or the other.
+When only a little is missing, the metadata is told where the log is going (KIP-858). Once that is synced the rest is
+copied and synced at once, a marker says that the copy is whole, and two renames exchange the folders. A crash before
+the marker leaves the old place, one after it the one or the other. Whichever of the two directories is away afterwards,
+the log is not begun anew: the metadata names the new one, and in that one there is the copy, whole or not.
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykafka_broker.log.checkpoints import LOG_START_OFFSETS, MOVED, PARTITION_METADATA, write_partition_metadata
+from pykafka_broker.log.checkpoints import (
+    LOG_START_OFFSETS,
+    MOVED,
+    PARTITION_METADATA,
+    read_partition_metadata,
+    write_partition_metadata,
+)
 from pykafka_broker.log.filesystem import FileHandle, FileSystem, write_file
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
@@ -23,6 +31,7 @@ from pykafka_broker.log.producer_snapshot import snapshot_name
 from pykafka_broker.log.segment import LogSegment
 
 if TYPE_CHECKING:
+    from pykafka_broker.log.flush import Waiter
     from pykafka_broker.log.manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -112,6 +121,7 @@ class Move:
         self.log = log
         self.target = target
         self.cancelled = False
+        self.announced = False  # the metadata names the new directory, or is about to
         self.needed = False  # the folder is the only whole copy, for the next start to find
         self._manager = manager
         self._moves = moves
@@ -144,21 +154,42 @@ class Move:
     def advance(self) -> None:
         """Copy what has come meanwhile, or finish."""
         if self.cancelled:
-            self._drop_folder()
+            self._give_up()
             return
         self._rounds += 1
         if any(segment.size < self._copied.get(segment.base_offset, 0) for segment in self.log.segments):
             self.abort("the log was truncated")
             return
-        pieces = self._pieces()
-        missing = sum(piece.end - piece.start for piece in pieces)
-        if missing > _SMALL_BYTES and self._rounds < _MOST_ROUNDS:
-            self._manager.submit(CopyJob(self, pieces))
-            return
         try:
+            if not self.announced and self._missing_bytes() <= _SMALL_BYTES:
+                self._announce()
+                return
+            pieces = self._pieces()
+            missing = sum(piece.end - piece.start for piece in pieces)
+            if missing > _SMALL_BYTES and self._rounds < _MOST_ROUNDS:
+                self._manager.submit(CopyJob(self, pieces))
+                return
             self._finish(pieces)
         except OSError as error:
             self.fail(error)
+
+    def _announce(self) -> None:
+        """Only once the folder is there for certain, with the id of its topic."""
+        self.fs.open(f"{self.folder}/{PARTITION_METADATA}").sync()
+        self.fs.sync_directory(self.folder)
+        self.fs.sync_directory(self.target.path)
+        self.announced = True
+        self._moves.announce(self)
+
+    def told(self, error: OSError | None) -> None:
+        """The metadata names the new directory for certain, or can't be told."""
+        if error is None:
+            self.advance()
+        else:
+            self.abort(f"the metadata can't be told: {error}")
+
+    def _missing_bytes(self) -> int:
+        return sum(segment.size - self._copied.get(segment.base_offset, 0) for segment in self.log.segments)
 
     def _pieces(self) -> list[Piece]:
         pieces = []
@@ -184,7 +215,6 @@ class Move:
             pieces.append(_whole(fs, f"{log.directory}/{EPOCHS_FILE}"))
         self._drop_what_left()
         copy_pieces(fs, self.folder, pieces)
-        fs.open(f"{self.folder}/{PARTITION_METADATA}").sync()
         write_file(fs, f"{self.folder}/{MOVED}", b"")
         fs.sync_directory(self.target.path)
         self._moves.exchange(self)
@@ -209,7 +239,18 @@ class Move:
         logger.error("%s-%d can't be moved to %s: %s", *self.key, self.target.path, reason)
         self.cancelled = True
         self._moves.forget(self)
-        self._drop_folder()
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """The log is where it was. The folder goes when the metadata says so too, if it ever said anything else."""
+        if self.announced:
+            self._moves.take_back(self, self._taken_back)
+        else:
+            self._drop_folder()
+
+    def _taken_back(self, error: OSError | None) -> None:
+        if error is None:  # else the next start removes it
+            self._drop_folder()
 
     def _drop_folder(self) -> None:
         if not self.needed:
@@ -250,6 +291,22 @@ class Moves:
     def forget(self, move: Move) -> None:
         if self._moves.get(move.key) is move:
             del self._moves[move.key]
+
+    def announce(self, move: Move) -> None:
+        """`told` hears when the metadata names the new directory, and that is synced."""
+        if self.manager.on_moving is None:
+            move.told(None)
+        else:
+            self.manager.on_moving(move.key, move.target, move.told)
+
+    def take_back(self, move: Move, waiter: Waiter) -> None:
+        """The metadata is to name the directory where the log is, unless another move has named one since."""
+        manager, other = self.manager, self._moves.get(move.key)
+        source = manager.directory_of(move.key)
+        if manager.on_moving is None or source is None or (other is not None and other.announced):
+            waiter(None)
+        else:
+            manager.on_moving(move.key, source, waiter)
 
     def exchange(self, move: Move) -> None:
         """The copy is whole and synced: from here on it is the log."""
@@ -308,10 +365,13 @@ def settle_future(manager: LogManager, directory: LogDirectory, name: str) -> To
     if manager.exists(topic, int(partition)):
         fs.remove_tree(path)
         return None
+    key = topic, int(partition)
     if manager.placement.unseen or not fs.exists(f"{path}/{MOVED}"):
         logger.warning("%s is left alone: it can't be told whether there is a newer %s-%s", path, topic, partition)
+        topic_id = read_partition_metadata(fs, f"{path}/{PARTITION_METADATA}")
+        if topic_id is not None:
+            manager.placement.awaited[key] = topic_id
         return None
-    key = topic, int(partition)
     fs.rename(path, directory.partition_path(key))
     fs.sync_directory(directory.path)
     return key

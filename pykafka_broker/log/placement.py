@@ -37,6 +37,8 @@ class Placement:
         self.where: dict[TopicPartition, LogDirectory] = {}
         # Out of service: there are copies in these directories, and it can't be told whether one of them is the log.
         self.withheld: dict[TopicPartition, list[LogDirectory]] = {}
+        # Out of service, by the id of the topic: there is an unfinished copy, and nothing that it could be a copy of.
+        self.awaited: dict[TopicPartition, bytes] = {}
         self._counts: Counter[str] = Counter()  # of partitions, by the path of their directory
 
     def put(self, partition: TopicPartition, directory: LogDirectory) -> None:
@@ -47,6 +49,7 @@ class Placement:
 
     def take(self, partition: TopicPartition) -> LogDirectory | None:
         """The log is gone; where it was."""
+        self.awaited.pop(partition, None)
         directory = self.where.pop(partition, None)
         if directory is not None:
             self._counts[directory.path] -= 1
@@ -81,14 +84,20 @@ class Placement:
         directory = self.where.get(partition)
         if directory is not None:
             return directory.id if directory.online else LOST
-        if partition in self.withheld or assigned == LOST:
+        if partition in self.withheld or partition in self.awaited or assigned == LOST:
             return LOST
         if assigned > RESERVED_IDS and not any(each.id == assigned for each in self.directories if each.online):
             return LOST
         return UNASSIGNED
 
-    def settle(self, new_uuid: Callable[[], bytes], assigned: Callable[[TopicPartition], bytes | None]) -> None:
+    def settle(
+        self,
+        new_uuid: Callable[[], bytes],
+        assigned: Callable[[TopicPartition], bytes | None],
+        topic_id: Callable[[str], bytes | None],
+    ) -> None:
         """Decide what the folders alone can't tell, by the directory ids in the metadata."""
+        self.awaited = {key: known for key, known in self.awaited.items() if topic_id(key[0]) == known}
         for partition, held in list(self.withheld.items()):
             wanted = assigned(partition)
             chosen = next((directory for directory in held if directory.id == wanted), None)
@@ -133,6 +142,8 @@ class Placement:
         if not new and self.unseen:
             paths = ", ".join(directory.path for directory in self.unseen)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log may be in {paths}, which can't be read")
+        if partition in self.awaited:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "There is only an unfinished copy of the log")
         online = [directory for directory in self.directories if directory.online]
         for directory in online:
             if directory.id == assigned and partition not in self.withheld:

@@ -1,5 +1,6 @@
 """Power cuts after every operation of a broker with two directories that creates topics and moves partitions about:
-what was synced is there, in the directory that the metadata names, and with a directory gone nothing is begun anew.
+what was synced is there, in the directory that the metadata names, and with a directory gone, be it broken or removed
+from `log.dirs`, nothing is begun anew.
 """
 
 from __future__ import annotations
@@ -23,11 +24,10 @@ STARTS = itertools.count(1)
 Key = tuple[str, int]
 
 
-def started(fs: CrashFileSystem) -> Broker:
+def started(fs: CrashFileSystem, **settings: str) -> Broker:
     ids = itertools.count(1000 * next(STARTS))
-    broker = Broker(
-        BrokerConfig(SETTINGS), new_uuid=lambda: next(ids).to_bytes(16, "big"), new_session_id=lambda: 1, fs=fs
-    )
+    config = BrokerConfig(SETTINGS | {key.replace("_", "."): value for key, value in settings.items()})
+    broker = Broker(config, new_uuid=lambda: next(ids).to_bytes(16, "big"), new_session_id=lambda: 1, fs=fs)
     broker.start(NOW)
     return broker
 
@@ -47,6 +47,7 @@ class Crashes:
             self.check(image, what)
         if self.checked % 3 == 0:
             self.check_without(self.fs.after_crash(seed), what)
+        self.check_removed(self.fs.after_crash(seed), what)
 
     def check(self, fs: CrashFileSystem, what: str) -> None:
         broker = started(fs)
@@ -71,6 +72,15 @@ class Crashes:
         for key, end in self.synced.items():
             assert end_offset(broker, key) >= end, what
         data.entries["b"] = away
+        self.check(fs, what)
+
+    def check_removed(self, fs: CrashFileSystem, what: str) -> None:
+        """The second directory is taken out of `log.dirs`, and put in again."""
+        if not self.synced:
+            return
+        broker = started(fs, log_dirs="/data/a")
+        for key, end in self.synced.items():
+            assert end_offset(broker, key) >= end, what
         self.check(fs, what)
 
 

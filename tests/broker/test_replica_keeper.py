@@ -155,7 +155,7 @@ def test_a_move_is_told(node: Node) -> None:
 def test_a_move_that_was_not_told_is_made_good_by_the_next_start(node: Node) -> None:
     node.create()
     number = node.homes().index("a")
-    node.broker.logs.on_moved = None
+    node.broker.logs.on_moving = node.broker.logs.on_moved = None
     node.move(number, "b")
     assert node.homes()[number] == "a"
     node.restart()

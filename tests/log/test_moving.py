@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.records.header import iter_batches
@@ -255,3 +256,62 @@ def test_a_crash_after_every_operation_of_a_move(seed: int) -> None:
     assert checked > 50
     logs.moves.start(("t", 0), logs.directories[0])
     assert log.directory == "/data/a/t-0"
+
+
+class Metadata:
+    """Is told of moves, and answers when the test says so."""
+
+    def __init__(self, logs: LogManager) -> None:
+        self.told: list[tuple[str, Waiter]] = []
+        logs.on_moving = lambda key, target, waiter: self.told.append((target.path[-1], waiter))
+
+    def answer(self, error: OSError | None = None) -> str:
+        name, waiter = self.told.pop(0)
+        waiter(error)
+        return name
+
+
+def test_a_move_waits_until_the_metadata_names_the_new_directory(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    metadata = Metadata(logs)
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert len(metadata.told) == 1
+    assert logs.directory_of(("t", 0)) is logs.directories[0]
+    assert (next(tmp_path.glob("b/t-0.*")) / "partition.metadata").exists()
+    logs.get("t", 0).append(batch(2, 10), NOW)
+    assert metadata.answer() == "b"
+    assert logs.directory_of(("t", 0)) is logs.directories[1]
+    assert len(offsets(logs)) == 101
+    assert not metadata.told
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_copy_goes_only_when_the_metadata_names_the_old_directory_again(tmp_path: Path, refused: bool) -> None:
+    """Until then it shows that there is a log, wherever that is."""
+    logs = started(tmp_path)
+    fill(logs)
+    metadata = Metadata(logs)
+    logs.moves.start(("t", 0), logs.directories[1])
+    if refused:
+        assert metadata.answer(OSError(errno.EIO, "no")) == "b"
+    else:
+        logs.get("t", 0).truncate_to(20)
+        metadata.answer()
+    assert ("t", 0) not in logs.moves
+    assert list(tmp_path.glob("b/t-0.*"))
+    assert metadata.answer() == "a"
+    assert not list(tmp_path.glob("b/t-0.*"))
+    assert logs.directory_of(("t", 0)) is logs.directories[0]
+
+
+def test_a_later_move_has_the_last_word(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    metadata = Metadata(logs)
+    for _ in range(2):
+        logs.moves.start(("t", 0), logs.directories[1])
+    assert [metadata.answer() for _ in range(2)] == ["b", "b"]
+    assert logs.directory_of(("t", 0)) is logs.directories[1]
+    assert [path.name for path in tmp_path.glob("b/t-0*")] == ["t-0"]
+    assert not metadata.told

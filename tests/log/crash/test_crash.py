@@ -49,7 +49,8 @@ def check_aborted(log: PartitionLog) -> None:
             marker = read_end_transaction_marker(data, header) if header.is_control else None
             if marker is not None:
                 first = opened.pop(marker.producer_id, None)
-                if first is not None and not marker.commit:
+                # the log may begin in the middle of a batch
+                if first is not None and first >= log.log_start_offset and not marker.commit:
                     expected.append((first, header.base_offset))
             elif header.is_transactional:
                 opened.setdefault(header.producer_id, header.base_offset)
