@@ -106,7 +106,7 @@ def load_log(
         files=files,
         segments=segments,
         producers=producers,
-        epochs=load_epochs(fs, directory, segments, log_end_offset),
+        epochs=load_epochs(fs, directory, segments, log_start_offset, log_end_offset),
         log_start_offset=log_start_offset,
         log_end_offset=log_end_offset,
         recovery_point=min(offsets.recovery_point, log_end_offset),
@@ -161,23 +161,27 @@ def remove_leftovers(files: FileCache, directory: str, now: int) -> list[str]:
     return names
 
 
-def load_epochs(fs: FileSystem, directory: str, segments: Segments, log_end_offset: int) -> LeaderEpochs:
+def load_epochs(
+    fs: FileSystem, directory: str, segments: Segments, log_start_offset: int, log_end_offset: int
+) -> LeaderEpochs:
     """What the checkpoint says; if it is missing, damaged or not of this log, what the batches say."""
     epochs = LeaderEpochs.load(fs, f"{directory}/{EPOCHS_FILE}")
-    if correct_epochs(epochs, segments, log_end_offset):
+    if correct_epochs(epochs, segments, log_start_offset, log_end_offset):
         epochs.write(sync=False)
     return epochs
 
 
-def correct_epochs(epochs: LeaderEpochs, segments: Segments, log_end_offset: int) -> bool:
-    """Learn them anew where the last batch shows that they are wrong; whether that was so."""
+def correct_epochs(epochs: LeaderEpochs, segments: Segments, log_start_offset: int, log_end_offset: int) -> bool:
+    """Learn them anew where the log's ends show that they are wrong; whether that was so."""
     if epochs.entries and segments.active.size:
-        wrong = not epochs.can_be_of(log_end_offset, segments.active.last_epoch())
+        wrong = not epochs.can_be_of(log_start_offset, log_end_offset, segments.active.last_epoch())
     else:
         wrong = not epochs.entries and segments.size_bytes > 0
     if wrong:
         epochs.entries = []
         learn_epochs(epochs, segments)
+        if epochs.entries and epochs.entries[0][1] > log_start_offset:  # cleaning took what was before
+            epochs.entries[0] = epochs.entries[0][0], log_start_offset
     return wrong
 
 

@@ -44,7 +44,7 @@ def restore_producers(
         if offset > end_offset:
             _remove(fs, path)
             continue
-        entries = _read_or_remove(fs, path)
+        entries = _read_or_remove(fs, path, offset)
         if entries is None:
             continue
         producers.restore(entries)
@@ -108,14 +108,21 @@ def replay_batch(producers: ProducerState, batch: ScannedBatch) -> AbortedTransa
     return aborted
 
 
-def _read_or_remove(fs: FileSystem, path: str) -> list[ProducerEntry] | None:
-    """The entries of a snapshot; a file that is damaged goes, lest it be read again."""
+def _read_or_remove(fs: FileSystem, path: str, offset: int) -> list[ProducerEntry] | None:
+    """The entries of a snapshot as of `offset`; a file that is damaged goes, lest it be read again."""
     try:
-        return read_snapshot(fs, path)
+        entries = read_snapshot(fs, path)
+        if any(entry.txn_first_offset >= offset or _last_offset(entry) >= offset for entry in entries):
+            raise CorruptSnapshot("it knows of later offsets than its own")
+        return entries
     except CorruptSnapshot as error:
         logger.warning("Removed %s: %s", path, error)
         _remove(fs, path)
         return None
+
+
+def _last_offset(entry: ProducerEntry) -> int:
+    return entry.batches[-1].last_offset if entry.batches else -1
 
 
 def _remove(fs: FileSystem, path: str) -> None:

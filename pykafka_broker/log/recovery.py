@@ -185,7 +185,7 @@ class FolderRecovery:
 
     def _finish(self, segments: Segments, end: int) -> None:
         self._epochs.truncate_from_end(end)
-        correct_epochs(self._epochs, segments, end)
+        correct_epochs(self._epochs, segments, max(self._offsets.log_start_offset, segments.first.base_offset), end)
         if self._epochs.entries != self._epochs_on_disk:
             self._epochs.write(sync=False)
         for segment in segments.starting_from(self._offsets.recovery_point):

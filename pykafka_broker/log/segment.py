@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from itertools import islice
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.files import CachedFile, FileCache, FileSlice
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 _INDEX_INTERVAL_BYTES = 4096
 _REMEMBERED = 16
+_LOOK_AHEAD = 16  # batches
 DELETED = ".deleted"
 CLEANED = ".cleaned"  # written by a cleaning that is not finished
 SWAP = ".swap"  # written by one that is, and about to take its place
@@ -77,7 +79,7 @@ class LogSegment:
     def max_timestamp(self) -> int:
         if self._max_timestamp is None:
             timestamp, offset = self.time_index.last()
-            if self.size and not self._time_entry_holds(timestamp, offset):
+            if self.size and (not self._time_entry_holds(timestamp, offset) or self._is_passed(timestamp, offset)):
                 self.rebuild_indexes()
             else:
                 self._max_timestamp, self._max_timestamp_offset = timestamp, offset
@@ -289,6 +291,14 @@ class LogSegment:
             return self.first_timestamp == NO_TIMESTAMP
         place = self.place_of(offset)
         return place is not None and place.max_timestamp == timestamp
+
+    def _is_passed(self, timestamp: int, offset: int) -> bool:
+        """Whether a later batch is newer, so that the end of the time index is missing. That shows soon, if ever: times
+        mostly rise.
+        """
+        place = self.place_of(offset)
+        later = self.batches(place.end if place is not None else 0)
+        return any(each.max_timestamp > timestamp for each in islice(later, _LOOK_AHEAD))
 
     def end_offset(self) -> int:
         """The offset after the last batch."""

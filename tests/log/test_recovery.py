@@ -176,7 +176,8 @@ def test_indexes_and_snapshots_are_rebuilt(tmp_path: Path, suffix: str, content:
 
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize(
-    "content", [None, b"", b"0\n9\n0 0\n", b"nonsense", b"0\n1\n9 0\n", b"0\n2\n0 0\n9 5000\n", b"0\n1\n0 61\n"]
+    "content",
+    [None, b"", b"0\n9\n0 0\n", b"nonsense", b"0\n1\n9 0\n", b"0\n2\n0 0\n9 5000\n", b"0\n1\n0 61\n", b"0\n1\n0 4\n"],
 )
 def test_leader_epochs_are_rebuilt(tmp_path: Path, content: bytes | None, clean: bool) -> None:
     crashed(tmp_path)
@@ -225,6 +226,31 @@ def test_files_of_other_names_are_left_alone(tmp_path: Path, clean: bool) -> Non
     log = start(tmp_path).get("t", 0)
     assert offsets_in(log) == list(range(0, 60, 2))
     assert {"backup.log", "old.snapshot", "1.log"} < {file.name for file in tmp_path.glob("logs/t-0/*")}
+
+
+def test_a_snapshot_that_is_newer_than_its_name_is_not_believed(tmp_path: Path) -> None:
+    crashed(tmp_path)
+    start(tmp_path).shutdown(NOW)
+    snapshots = sorted(tmp_path.glob("logs/t-0/*.snapshot"))
+    snapshots[0].write_bytes(snapshots[-1].read_bytes())
+    for each in snapshots[1:]:
+        each.unlink()
+    log = start(tmp_path).get("t", 0)
+    assert [each.last_sequence for each in log.producers.entries[1].batches] == [51, 53, 55, 57, 59]
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_time_index_that_lost_its_end_is_made_anew(tmp_path: Path, left: int) -> None:
+    crashed(tmp_path)
+    start(tmp_path).shutdown(NOW)
+    for file in tmp_path.glob("logs/t-0/*.timeindex"):
+        file.write_bytes(file.read_bytes()[: 12 * left])
+    log = start(tmp_path).get("t", 0)
+    found = [log.offset_for_timestamp(NOW + number) for number in range(30)]
+    assert [each and each.offset for each in found] == [0, *range(1, 59, 2)]
+    best = log.offset_of_max_timestamp()
+    assert best is not None
+    assert best.offset == 59
 
 
 def test_leftovers_of_an_unfinished_deletion_go(tmp_path: Path) -> None:
