@@ -22,7 +22,8 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_loading import rebuild_transactions, restore_producers
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import scan
-from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, LogSegment, segment_name
+from pykafka_broker.log.segment import LogSegment
+from pykafka_broker.log.segment_files import CLEANED, DELETED, SWAP, segment_name
 from pykafka_broker.log.segments import Segments
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,8 @@ from pykafka_broker.log.producer_loading import replay_batch, restore_producers
 from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
-from pykafka_broker.log.segment import LogSegment, segment_name
+from pykafka_broker.log.segment import LogSegment
+from pykafka_broker.log.segment_files import segment_name
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.log.transaction_index import AbortedTransaction
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from itertools import islice
 
 from pykafka_broker.config.topic import TopicConfig
-from pykafka_broker.log.files import CachedFile, FileCache, FileSlice
+from pykafka_broker.log.files import FileCache, FileSlice
 from pykafka_broker.log.filesystem import Buffer
-from pykafka_broker.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
+from pykafka_broker.log.index import NO_TIMESTAMP
 from pykafka_broker.log.places import BatchPlace, place_in, places
 from pykafka_broker.log.scan import DamagedLog, scan
-from pykafka_broker.log.transaction_index import TransactionIndex
+from pykafka_broker.log.segment_files import SegmentFiles
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header
 
@@ -26,17 +26,10 @@ logger = logging.getLogger(__name__)
 _INDEX_INTERVAL_BYTES = 4096
 _REMEMBERED = 16
 _LOOK_AHEAD = 16  # batches
-DELETED = ".deleted"
-CLEANED = ".cleaned"  # written by a cleaning that is not finished
-SWAP = ".swap"  # written by one that is, and about to take its place
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 
 
-def segment_name(base_offset: int) -> str:
-    return f"{base_offset:020d}"
-
-
-class LogSegment:
+class LogSegment(SegmentFiles):
     __slots__ = (
         "_bytes_since_index",
         "_first_timestamp",
@@ -45,25 +38,15 @@ class LogSegment:
         "_positions",
         "_ragged",
         "_sealed",
-        "base_offset",
         "created_ms",
         "index_full",
-        "log",
-        "offset_index",
         "size",
-        "time_index",
-        "transactions",
     )
 
     def __init__(
         self, cache: FileCache, directory: str, base_offset: int, *, size: int, now: int, fresh: bool, suffix: str = ""
     ) -> None:
-        stem = f"{directory}/{segment_name(base_offset)}"
-        self.base_offset = base_offset
-        self.log = CachedFile(cache, f"{stem}.log{suffix}")
-        self.offset_index = OffsetIndex(CachedFile(cache, f"{stem}.index{suffix}"), base_offset, fresh=fresh)
-        self.time_index = TimeIndex(CachedFile(cache, f"{stem}.timeindex{suffix}"), base_offset, fresh=fresh)
-        self.transactions = TransactionIndex(CachedFile(cache, f"{stem}.txnindex{suffix}"), base_offset, fresh=fresh)
+        super().__init__(cache, directory, base_offset, fresh, suffix)
         self.size = size
         self.created_ms = now
         self.index_full = False  # then the next append needs a new segment
@@ -220,40 +203,6 @@ class LogSegment:
             if batch.header.max_timestamp > timestamp:
                 timestamp, offset = batch.header.max_timestamp, batch.header.last_offset
         return timestamp, offset
-
-    def mark_deleted(self) -> None:
-        """Take the files out of the folder's set of segments; they are removed later."""
-        for file in self.files():
-            file.rename(file.path + DELETED)
-
-    def change_suffix(self, old: str, new: str) -> None:
-        """Give the files other names, the log last: with it the others count."""
-        for file in reversed(self.files()):
-            file.rename(file.path.removesuffix(old) + new)
-
-    def discard(self) -> None:
-        """Remove the files that an interrupted attempt may have left."""
-        for file in self.files():
-            if file.exists():
-                file.remove()
-                file.close()
-
-    def sync(self) -> None:
-        for file in self.files():
-            if file.exists():
-                file.handle().sync()
-
-    def move_to(self, directory: str) -> None:
-        """The folder has got another name."""
-        for file in self.files():
-            file.path = f"{directory}/{file.path.rpartition('/')[2]}"
-
-    def remove(self) -> None:
-        for file in self.files():
-            file.remove()
-
-    def files(self) -> tuple[CachedFile, ...]:
-        return self.log, self.offset_index.file, self.time_index.file, self.transactions.file
 
     def fits(self, last_offset: int) -> bool:
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET

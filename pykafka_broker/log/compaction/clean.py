@@ -17,7 +17,8 @@ from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import Buffer, FileSystem
 from pykafka_broker.log.producer_loading import find_aborted
 from pykafka_broker.log.scan import ScannedBatch, scan
-from pykafka_broker.log.segment import CLEANED, MAX_RELATIVE_OFFSET, LogSegment
+from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET, LogSegment
+from pykafka_broker.log.segment_files import CLEANED
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.log.transaction_index import AbortedTransaction, CorruptTransactionIndex
 from pykafka_broker.records.header import read_header
