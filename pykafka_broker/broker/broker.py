@@ -215,7 +215,7 @@ class Broker:
         for topic, partition in lost:
             self.forget_partition(topic, partition)
         if "metadata" in self.__dict__:
-            self.metadata.replicas.directory_failed()
+            self.metadata.replicas.directories_changed()
 
     def require_insync_replicas(self, topic: str, partition: int, wanted: int) -> None:
         """`min.insync.replicas`, for acks=all."""

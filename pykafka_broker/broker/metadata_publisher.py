@@ -185,6 +185,8 @@ class MetadataPublisher:
         if default == broker.config.dynamic_default and own == broker.config.dynamic_broker:
             return
         config = self._static_config.with_dynamic(default, own)
+        if config.cordoned_dirs != broker.config.cordoned_dirs:
+            self.replicas.directories_changed()
         broker.config = self.controller.config = broker.logs.config = config
         for name in self.image.topics:
             broker.logs.reconfigure(name, self.topic_config(name))

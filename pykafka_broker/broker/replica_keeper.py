@@ -158,8 +158,8 @@ class ReplicaKeeper:
             partition = publisher.image.partition(*key)
         return partition is not None and partition.directory_of(node_id) == directory_id
 
-    def directory_failed(self) -> None:
-        """One more directory is offline. This may come in the middle of a commit."""
+    def directories_changed(self) -> None:
+        """One more is offline, or others than before are cordoned. This may come in the middle of a commit."""
         self._outdated = True
         if self._started and not self._publisher.committing:
             self._catch_up()
@@ -171,12 +171,12 @@ class ReplicaKeeper:
 
     def _commit_changes(self, elections: Elections) -> None:
         publisher, logs = self._publisher, self._broker.logs
-        controller, node_id = publisher.controller, self._broker.node_id
+        controller = publisher.controller
         online = [directory.id for directory in logs.partition_directories if directory.online]
-        known = controller.image.brokers[node_id].log_dirs
+        cordoned = [directory.id for directory in logs.partition_directories if logs.placement.is_cordoned(directory)]
         records = list(partition_changes(controller, self._locate, elections))
-        if controller.partition_record_version() and set(known) != set(online):
-            records.append(directories_change(controller, online))
+        if controller.partition_record_version():
+            records += directories_change(controller, online, cordoned)
         self._commit(records)
 
     def _locate(self, topic: TopicImage, partition: PartitionImage) -> bytes:

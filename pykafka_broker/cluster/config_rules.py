@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from pykafka_broker.cluster.controller import Controller
-from pykafka_broker.cluster.features import ELR_VERSION
+from pykafka_broker.cluster.controller import CORDONED_FROM, Controller
+from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSIONS
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.problems import cordon_problems
 from pykafka_broker.config.registry import ConfigKey, broker_keys, client_metrics_keys, group_keys
 from pykafka_broker.config.topic import parse_overrides
 from pykafka_broker.config.values import ConfigError, ConfigType, parse_value
@@ -23,6 +24,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 Overrides = Mapping[str, str]
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
 
 # Pools that may at most double or halve in one step (KIP-226).
 _POOLS = (
@@ -173,6 +175,11 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
         )
     _check_broker_values(controller, name, overrides)
     _check_min_insync_replicas(controller, name, changed)
+    if changed.get(CORDONED_LOG_DIRS) is not None and controller.broker_record_version() < 4:
+        level = METADATA_VERSIONS[CORDONED_FROM]
+        raise _bad(
+            f"The {CORDONED_LOG_DIRS} configuration value cannot be set because it requires metadata.version >= {level}"
+        )
 
 
 def _check_classes(key: ConfigKey, text: str) -> None:
@@ -231,6 +238,8 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
             f"Invalid value {local} for configuration log.local.retention.ms: Value must not be more than "
             f"log.retention.ms property value: {retention}"
         )
+    for problem in cordon_problems(proposed):
+        raise _wrong(f"requirement failed: {problem}")
     for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
         if not entry.rpartition(":")[2].strip().isdigit() or ":" not in entry:
             raise _wrong(f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry}")

@@ -22,7 +22,7 @@ PRODUCER_ID_BLOCK_SIZE = 1000
 _DIRECTORIES_FROM = 17
 _ELR_FROM = 23
 # ... and whose broker records have cordoned directories (KIP-1066).
-_CORDONED_FROM = 30
+CORDONED_FROM = 30
 
 
 class Effects(NamedTuple, Generic[ReplyT]):
@@ -64,7 +64,7 @@ class Controller:
 
     def broker_record_version(self) -> int:
         level = self.image.features.get(METADATA_VERSION, 0)
-        return 4 if level >= _CORDONED_FROM else 3 if level >= _DIRECTORIES_FROM else 2 if level >= 8 else 1
+        return 4 if level >= CORDONED_FROM else 3 if level >= _DIRECTORIES_FROM else 2 if level >= 8 else 1
 
     def allocate_producer_ids(self) -> Effects[ProducerIdBlock]:
         """The next block; what is left of a block when its broker stops is never handed out."""

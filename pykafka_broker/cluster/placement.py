@@ -27,10 +27,7 @@ def place(controller: Controller, first_partition: int, count: int, replication_
             "broker(s) are registered or some brokers have all their log directories cordoned."
         )
     if problem is not None:
-        raise ApiError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): {problem}",
-        )
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
     return [
         [usable[(partition + replica) % len(usable)] for replica in range(replication_factor)]
         for partition in range(first_partition, first_partition + count)

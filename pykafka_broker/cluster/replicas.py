@@ -103,8 +103,17 @@ def directories_with(partition: PartitionImage, node_id: int, place: bytes) -> l
     return directories
 
 
-def directories_change(controller: Controller, log_dirs: list[bytes]) -> ApiMessageAndVersion:
-    """These are the directories of this node that are online."""
+def directories_change(
+    controller: Controller, online: list[bytes], cordoned: list[bytes]
+) -> list[ApiMessageAndVersion]:
+    """A record if the metadata says anything else of the directories of this node: which are online, and which take no
+    new partitions (KIP-1066)."""
     broker = controller.image.brokers[controller.node_id]
-    record = BrokerRegistrationChangeRecord(broker.id, broker.epoch, log_dirs=log_dirs)
-    return ApiMessageAndVersion(record, 2)
+    record, version = BrokerRegistrationChangeRecord(broker.id, broker.epoch), 2
+    if set(broker.log_dirs) != set(online):
+        record.log_dirs = online
+    if controller.broker_record_version() >= 4 and set(broker.cordoned_log_dirs or ()) != set(cordoned):
+        record.cordoned_log_dirs, version = cordoned, 3
+    if not record.log_dirs and record.cordoned_log_dirs is None:
+        return []
+    return [ApiMessageAndVersion(record, version)]

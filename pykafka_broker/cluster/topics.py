@@ -142,7 +142,10 @@ class _Creation:
             )
         partitions = config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
         factor = config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
-        return place(self.controller, 0, partitions, factor)
+        try:
+            return place(self.controller, 0, partitions, factor)
+        except ApiError as error:
+            raise ApiError(error.code, f"Unable to replicate the partition {factor} time(s): {error.message}") from None
 
     def _manual(self, topic: CreatableTopic) -> list[list[int]]:
         for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+ALL_DIRS = "*"  # in `cordoned.log.dirs`
+
 # Keys that begin so belong to a listener or to a plug-in and are known although no list has them.
 FREE_PREFIXES = ("listener.name.", "rsm.config.", "rlmm.config.", "config.providers.")
 
@@ -103,6 +105,11 @@ class BrokerConfig(BrokerAttributes):
     def data_dirs(self) -> list[str]:
         """`log.dirs`, or else `log.dir`."""
         return self.log_dirs or self.log_dir
+
+    @property
+    def cordoned_dirs(self) -> list[str]:
+        """Those of `data_dirs` that take no new partitions (KIP-1066)."""
+        return self.data_dirs if self.cordoned_log_dirs == [ALL_DIRS] else self.cordoned_log_dirs
 
     @property
     def topic_defaults(self) -> TopicConfig:

@@ -82,6 +82,7 @@ HONOURED_BROKER = frozenset(
         "broker.rack",
         "connections.max.idle.ms",
         "controller.listener.names",
+        "cordoned.log.dirs",
         "default.replication.factor",
         "delete.topic.enable",
         "fetch.max.bytes",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.broker import ALL_DIRS, BrokerConfig
 from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.registry import group_keys
 
@@ -25,9 +25,25 @@ def problems(config: BrokerConfig) -> Iterator[str]:
         yield "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
     if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
         yield "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
+    yield from cordon_problems(config)
     yield from _connection_problems(config)
     for group_key in group_keys():
         yield from _outside_limits(config, f"group.{group_key}")
+
+
+def cordon_problems(config: BrokerConfig) -> Iterator[str]:
+    """Of `cordoned.log.dirs`, which can be changed while the broker runs too (KIP-1066)."""
+    cordoned = config.cordoned_log_dirs
+    if ALL_DIRS in cordoned:
+        if len(cordoned) > 1:
+            yield f"When cordoned.log.dirs is set to {ALL_DIRS}, it must not contain other values"
+        return
+    missing = [path for path in cordoned if path not in config.data_dirs]
+    if missing:
+        yield (
+            "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+            f"Missing entries : {', '.join(missing)}"
+        )
 
 
 def _connection_problems(config: BrokerConfig) -> Iterator[str]:

@@ -131,6 +131,13 @@ def _check_list(key: ConfigKey, value: Value) -> None:
             _check_allowed(key, item)
 
 
+def _check_repeatable_list(key: ConfigKey, value: Value) -> None:
+    """What is named twice counts once."""
+    assert isinstance(value, list)
+    value[:] = dict.fromkeys(value)
+    _check_list(key, value)
+
+
 def _check_non_empty_list(key: ConfigKey, value: Value) -> None:
     if not value:
         allowed = f"[{', '.join(key.allowed)}]" if key.allowed else "any non-empty value"
@@ -206,5 +213,6 @@ _RULES = {
     "non-empty-list": _check_non_empty_list,
     "offset-reset": _check_offset_reset,
     "quorum-voters": _check_quorum_voters,
+    "repeatable-list": _check_repeatable_list,
     "throttled-replicas": _check_throttled_replicas,
 }

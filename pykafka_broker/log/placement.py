@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.log_directory import (
@@ -32,8 +32,10 @@ _METADATA = METADATA_TOPIC, 0
 
 
 class Placement:
-    def __init__(self, directories: list[LogDirectory]) -> None:
+    def __init__(self, directories: list[LogDirectory], cordoned: Callable[[], Collection[str]]) -> None:
+        """`cordoned`: the paths of those that take nothing new by themselves."""
         self.directories = directories
+        self._cordoned = cordoned
         self.where: dict[TopicPartition, LogDirectory] = {}
         # Out of service: there are copies in these directories, and it can't be told whether one of them is the log.
         self.withheld: dict[TopicPartition, list[LogDirectory]] = {}
@@ -137,8 +139,9 @@ class Placement:
                 logger.error("%s-%d is in %s, but its directory is another one", *partition, directory.path)
 
     def choose(self, partition: TopicPartition, assigned: bytes, *, new: bool) -> LogDirectory:
-        """Where to make the log: in the directory of that id, else in the one that holds the fewest. What is not `new`
-        may have been made before, and be in any directory: a crash may have come before a move was told."""
+        """Where to make the log: in the directory of that id, else in the one of those that are not cordoned (KIP-1066)
+        that holds the fewest. What is not `new` may have been made before, and be in any directory: a crash may have
+        come before a move was told."""
         if not new and self.unseen:
             paths = ", ".join(directory.path for directory in self.unseen)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log may be in {paths}, which can't be read")
@@ -153,7 +156,12 @@ class Placement:
         online = [directory for directory in online if not directory.metadata_only]
         if not online:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "None of the log directories is online")
-        return min(online, key=lambda directory: self._counts[directory.path])
+        # Kafka too makes what must be made here in the first one then: the assignment was made by hand, or before.
+        takers = [directory for directory in online if not self.is_cordoned(directory)] or online[:1]
+        return min(takers, key=lambda directory: self._counts[directory.path])
+
+    def is_cordoned(self, directory: LogDirectory) -> bool:
+        return directory.path in self._cordoned()
 
     def of_metadata_log(self, wanted: str) -> LogDirectory:
         """The directory of `__cluster_metadata-0`, where it is found or else `wanted`; `LogDirectoryError` rather than

@@ -37,6 +37,7 @@ READ_AS = {
     "host.name": "listeners",
     "port": "listeners",
     "broker.id": "node",
+    "cordoned.log.dirs": "cordoned.dirs",
     "node.id": "node",
     "log.dir": "data.dirs",
     "log.dirs": "data.dirs",

@@ -2,7 +2,8 @@
 
 Behaviour: answered when the move has begun; the copy grows beside the loop and DescribeLogDirs shows it as a future
 replica until it takes the log's place. A log that is already in the directory stays there, and an unfinished move of it
-is given up. A directory that is not one of `log.dirs` is LOG_DIR_NOT_FOUND, whatever the partition.
+is given up. A directory that is not one of `log.dirs` is LOG_DIR_NOT_FOUND, and one that is cordoned
+(KIP-1066) INVALID_REPLICA_ASSIGNMENT, whatever the partition.
 Versions: 1 throttle time behaves as everywhere, 2 is flexible.
 """
 
@@ -44,6 +45,8 @@ def _move(broker: Broker, topic: str, partition: int, path: str) -> ErrorCode:
     target = next((each for each in broker.logs.partition_directories if each.path == path), None)
     if target is None or not target.online:
         return ErrorCode.LOG_DIR_NOT_FOUND
+    if broker.logs.placement.is_cordoned(target):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if broker.logs.directory_of((topic, partition)) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:

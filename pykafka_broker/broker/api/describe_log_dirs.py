@@ -79,5 +79,5 @@ def _directory(
         broker.logs.directory_failed(directory, error)
         return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)
     result.total_bytes, result.usable_bytes = usage.total_bytes, usage.usable_bytes
-    result.is_cordoned = directory.id in (broker.image.brokers[broker.node_id].cordoned_log_dirs or ())
+    result.is_cordoned = broker.logs.placement.is_cordoned(directory)
     return result
