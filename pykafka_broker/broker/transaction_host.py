@@ -302,8 +302,10 @@ class TransactionHost:
         when_all(commits, committed)
 
     def _write_all(self, markers: Markers, now: int) -> bool:
-        """Write what is missing; False if something still is."""
-        done = self._written.setdefault(markers.transactional_id, set())
+        """Write what is missing; False if something still is. A partition that can't be written to does not keep the
+        others undecided.
+        """
+        done, refused = self._written.setdefault(markers.transactional_id, set()), []
         for topic, partition in sorted(markers.partitions - done):
             try:
                 write_marker(self._broker, topic, partition, markers, now)
@@ -311,13 +313,15 @@ class TransactionHost:
                 if error.code in _FENCED:
                     log.warning("transaction %s stays undecided: %s", markers.transactional_id, error)
                     self._given_up.add(markers.transactional_id)
-                    return False
+                    continue
                 if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since: no marker is needed
-                    log.warning("no marker of %s in %s-%d: %s", markers.transactional_id, topic, partition, error)
-                    self._await(now + MARKER_RETRY_MS)
-                    return False
+                    refused.append(f"{topic}-{partition}: {error}")
+                    continue
             done.add((topic, partition))
-        return True
+        if refused:
+            log.warning("no marker of %s in %d partitions, as %s", markers.transactional_id, len(refused), refused[0])
+            self._await(now + MARKER_RETRY_MS)
+        return not refused and markers.transactional_id not in self._given_up
 
     # -- time
 

@@ -176,11 +176,11 @@ def test_producer_ids_are_never_handed_out_twice(play: Play) -> None:
     assert not seen & {play.init(None)[0] for _ in range(3)}
 
 
-def refuse_appends(monkeypatch: pytest.MonkeyPatch, topic: str, code: ErrorCode) -> None:
+def refuse_appends(monkeypatch: pytest.MonkeyPatch, topic: str, code: ErrorCode, partition: int | None = None) -> None:
     append = PartitionLog.append
 
     def refusing(log: PartitionLog, *arguments: object, **options: object) -> AppendInfo:
-        if log.topic == topic:
+        if log.topic == topic and partition in (None, log.partition):
             raise ApiError(code)
         return append(log, *arguments, **options)  # type: ignore[arg-type]
 
@@ -224,6 +224,36 @@ def test_markers_that_the_disk_refuses_are_written_later(play: Play, monkeypatch
         "DescribeTransactions t -> CompleteCommit 60000 ms started P0/1 -",
         "a-0 ends at 2, stable up to 2, aborted []",
         "a-1 ends at 2, stable up to 2, aborted []",
+    ]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_partition_that_is_offline_keeps_no_other_undecided(
+    play: Play, monkeypatch: pytest.MonkeyPatch, commit: bool
+) -> None:
+    producer = two_partitions(play)
+    with monkeypatch.context() as patch:
+        refuse_appends(patch, play.name("a"), ErrorCode.KAFKA_STORAGE_ERROR, 0)
+        play.end(producer, commit)
+        for _ in range(3):
+            play.offsets(A0, A1)
+            play.describe("t")
+            play.wait(1_000)
+    play.wait(1_000)
+    play.offsets(A0, A1)
+    play.describe("t")
+    end, aborted = ("Commit", "") if commit else ("Abort", "P0 from 0")
+    undecided = [
+        "a-0 ends at 1, stable up to 0, aborted []",
+        f"a-1 ends at 2, stable up to 2, aborted [{aborted}]",
+        f"DescribeTransactions t -> Prepare{end} 60000 ms started P0/1 a-[0]",
+    ]
+    assert play.said() == [
+        f"EndTxn v5 t P0/0 {end.lower()} -> NONE P0/1",
+        *undecided * 3,
+        f"a-0 ends at 2, stable up to 2, aborted [{aborted}]",
+        f"a-1 ends at 2, stable up to 2, aborted [{aborted}]",
+        f"DescribeTransactions t -> Complete{end} 60000 ms started P0/1 -",
     ]
 
 
