@@ -16,6 +16,7 @@ from pipeline import checkpoints, events, topics
 from pipeline.context import Context
 from pipeline.database import SQLITE, Database, open_database
 from pipeline.kafka import COMPACTED
+from pipeline.offsets import claim_table, ensure_tables
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
 
@@ -35,10 +36,12 @@ def writes(settings: Settings) -> list[str]:
 
 
 def windows(accepted: DataFrame, settings: Settings) -> DataFrame:
-    """Sums are decimals: adding them up in any order gives the same."""
+    """Sums are decimals: adding them up in any order gives the same. A number beyond them (NaN, 1e300) counts as 0: it
+    must not end the stream."""
     span = F.window(settings.time_column, settings.window).alias("window")
     group = F.coalesce(F.col(settings.group_column), F.lit("")).alias("group_value")
-    value = F.coalesce(F.col(settings.value_column), F.lit(0)).cast("decimal(18,2)")
+    number = F.expr(f"TRY_CAST(`{settings.value_column}` AS DECIMAL(28,6))")
+    value = F.coalesce(number, F.lit(0).cast("decimal(28,6)"))
     return (
         accepted.groupBy(span, group)
         .agg(F.count(F.lit(1)).alias("events"), F.sum(value).alias("total"))
@@ -83,11 +86,14 @@ def run(context: Context) -> dict[str, Any]:
     schema = events.event_schema(context.spark, settings)
     events.require_group_and_value(schema, settings)
     checkpoint = settings.path(f"checkpoints/{JOB}")
-    checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
-    context.kafka.ensure_topic(settings.windows_topic, COMPACTED)
+    claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
     database = open_database(settings.database_url)
     try:
+        ensure_tables(database)
+        claim_table(database, TABLE, claim.id)
         ensure_table(database)
+        context.kafka.ensure_topic(settings.windows_topic, COMPACTED)
+        claim.take()
         records = topics.read_stream(context.spark, settings, settings.bronze_topic)
         parsed = events.observe_read(events.parse(records, schema, settings), schema)
         only_events = parsed.where(F.col(events.REASON).isNull())

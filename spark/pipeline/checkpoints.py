@@ -1,11 +1,14 @@
 """Whose a checkpoint is. Rule: a checkpoint belongs to one job, topic and cluster, and to the output that it wrote;
 offsets of another topic are only numbers, and using them would lose or double records in silence.
+
+Looking and taking are two steps: a run that is refused for whatever reason leaves nothing behind.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import dataclass
 
 from pipeline.context import Context
 from pipeline.errors import CheckpointError
@@ -15,8 +18,27 @@ OWNER_FILE = "pipeline.json"
 OUTPUT_OWNER_FILE = "_pipeline.json"  # Spark's readers leave out names that begin with _
 
 
-def claim(context: Context, job: str, topic: str, path: str) -> str:
-    """The id of the checkpoint at `path`, which is this job's from now on."""
+@dataclass(frozen=True)
+class Claim:
+    """A checkpoint that a job may use."""
+
+    files: Files
+    path: str
+    owner: dict[str, str]
+    is_new: bool
+
+    @property
+    def id(self) -> str:
+        return self.owner["id"]
+
+    def take(self) -> None:
+        """It is this job's from now on."""
+        if self.is_new:
+            self.files.write(f"{self.path}/{OWNER_FILE}", json.dumps(self.owner) + "\n")
+
+
+def claim(context: Context, job: str, topic: str, path: str) -> Claim:
+    """The checkpoint at `path`, if it is this job's or nobody's."""
     files = Files(context.spark)
     mine = {"job": job, "topic": topic, "cluster": context.kafka.cluster_id()}
     topic_id = context.kafka.topic_id(topic)
@@ -24,12 +46,10 @@ def claim(context: Context, job: str, topic: str, path: str) -> str:
     if text is None:
         if files.exists(f"{path}/offsets") or files.exists(f"{path}/metadata"):
             raise CheckpointError(f"the checkpoint {path} was not made by this pipeline; set another data_dir")
-        identity = uuid.uuid4().hex
-        files.write(f"{path}/{OWNER_FILE}", json.dumps({**mine, "topic_id": topic_id, "id": identity}) + "\n")
-        return identity
+        return Claim(files, path, {**mine, "topic_id": topic_id, "id": uuid.uuid4().hex}, is_new=True)
     try:
         owner = json.loads(text)
-        identity = str(owner["id"])
+        owner["id"] = str(owner["id"])
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}/{OWNER_FILE} is damaged") from error
     for name, value in mine.items():
@@ -38,7 +58,7 @@ def claim(context: Context, job: str, topic: str, path: str) -> str:
                 f"the checkpoint {path} is of {name} {owner.get(name)!r}, and this is {name} {value!r}"
             )
     require_same_topic(topic, topic_id, owner.get("topic_id"), f"the checkpoint {path}", "set another data_dir")
-    return identity
+    return Claim(files, path, owner, is_new=False)
 
 
 def require_same_topic(topic: str, topic_id: str, known: str | None, of: str, remedy: str) -> None:
@@ -50,16 +70,22 @@ def require_same_topic(topic: str, topic_id: str, known: str | None, of: str, re
         )
 
 
-def claim_output(context: Context, checkpoint_id: str, path: str) -> None:
+def check_output(context: Context, checkpoint_id: str, path: str) -> None:
     """A table is written by one checkpoint: a new one would write everything a second time."""
     files = Files(context.spark)
     text = files.read(f"{path}/{OUTPUT_OWNER_FILE}")
     if text is None:
         if any(not name.startswith((".", "_")) for name in files.names(path)):
             raise CheckpointError(f"{path} holds files that this pipeline did not write")
-        files.write(f"{path}/{OUTPUT_OWNER_FILE}", json.dumps({"checkpoint": checkpoint_id}) + "\n")
     elif json.loads(text).get("checkpoint") != checkpoint_id:
         raise CheckpointError(
             f"the table {path} was written with another checkpoint, and this one would write it again from its start: "
             "bring that checkpoint back, or remove the table"
         )
+
+
+def take_output(context: Context, checkpoint_id: str, path: str) -> None:
+    """The table is this checkpoint's from now on."""
+    files, name = Files(context.spark), f"{path}/{OUTPUT_OWNER_FILE}"
+    if not files.exists(name):
+        files.write(name, json.dumps({"checkpoint": checkpoint_id}) + "\n")

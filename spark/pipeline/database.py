@@ -139,7 +139,13 @@ class SQLiteDatabase(Database):
         return {row[1]: row[2] for row in self._connection.execute(f'PRAGMA table_info("{table}")')}
 
 
+def without_nul(value: Any) -> Any:
+    return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
+
+
 class PostgreSQLDatabase(Database):
+    """Its text has no NUL: that becomes U+FFFD, as Spark makes it of bytes that are no UTF-8."""
+
     dialect = POSTGRESQL
 
     def __init__(self, url: str) -> None:
@@ -159,7 +165,7 @@ class PostgreSQLDatabase(Database):
 
     def execute_many(self, statement: str, rows: Iterable[Row]) -> None:
         with self._connection.cursor() as cursor:
-            cursor.executemany(statement.replace("?", "%s"), rows)
+            cursor.executemany(statement.replace("?", "%s"), ([without_nul(value) for value in row] for row in rows))
 
     def columns(self, table: str) -> dict[str, str]:
         found = self.execute(

@@ -46,7 +46,7 @@ def broker_for(settings: Settings) -> Iterator[str]:
 
 def run(settings: Settings, stop: threading.Event) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="pipeline-demo-"))
-    report_file = Path(settings.path("report.html"))
+    report_file = Path(settings.local_path("report.html", "output"))
     try:
         with broker_for(settings) as address:
             own = dataclasses.replace(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pipeline import topics
 from pipeline.errors import SchemaError
 from pipeline.settings import Settings
 
@@ -22,6 +25,8 @@ CORRUPT = "_corrupt"
 REASON = "_reason"
 SOURCE_ID = "_source_id"  # topic/partition/offset
 ORIGIN = ["_topic", "_partition", "_offset"]
+ID = "_known_id"
+OWN = [*ORIGIN, "_key", "_value", "_timestamp", "_headers", "_event", SOURCE_ID, REASON, CORRUPT, ID]
 ID_TYPES = (StringType, IntegralType, TimestampType, DateType)
 NOT_OF_SCHEMA = "not JSON of the schema"
 EMPTY = "empty value"
@@ -34,6 +39,7 @@ def event_schema(spark: SparkSession, settings: Settings) -> StructType:
         raise SchemaError(f"schema is no list of columns as DDL: {str(error).strip().splitlines()[0]}") from error
     _require(schema, settings.id_column, ID_TYPES, "id_column", "a STRING, a whole number or a time")
     _require(schema, settings.time_column, TimestampType, "time_column", "a TIMESTAMP")
+    require_free(schema, OWN, "the pipeline needs for itself")
     return schema
 
 
@@ -43,6 +49,14 @@ def _require(schema: StructType, column: str, kind: type | tuple[type, ...], set
         raise SchemaError(f"schema has no column {column}, which {setting} names; it has {', '.join(found)}")
     if not isinstance(found[column], kind):
         raise SchemaError(f"{setting} {column} is {found[column].simpleString()}, and has to be {words}")
+
+
+def require_free(schema: StructType, names: Iterable[str], whose: str) -> None:
+    """Refuse a column that would hide one of ours, or be hidden by it; Spark knows no upper and lower case."""
+    taken = {name.lower() for name in names}
+    for field in schema.fields:
+        if field.name.lower() in taken:
+            raise SchemaError(f"schema has a column {field.name}, a name that {whose}")
 
 
 def require_group_and_value(schema: StructType, settings: Settings) -> None:
@@ -64,6 +78,7 @@ def parse(records: DataFrame, schema: StructType, settings: Settings) -> DataFra
         F.col("value").alias("_value"),
         *(F.col(name.removeprefix("_")).alias(name) for name in ORIGIN),
         F.col("timestamp").alias("_timestamp"),
+        topics.foreign_headers().alias("_headers"),
         source_id().alias(SOURCE_ID),
         F.from_json(F.col("value").cast("string"), target, options).alias("_event"),
     )
@@ -75,8 +90,9 @@ def parse(records: DataFrame, schema: StructType, settings: Settings) -> DataFra
         .when(event[settings.time_column].isNull(), f"no {settings.time_column}")
     )
     columns = [event[field.name].alias(field.name) for field in schema.fields]
+    headers = F.when(F.col(REASON).isNotNull(), F.col("_headers")).alias("_headers")  # nobody asks for an event's
     return read.select("*", reason.alias(REASON)).select(
-        "_key", "_value", *ORIGIN, "_timestamp", SOURCE_ID, REASON, *columns
+        "_key", "_value", headers, *ORIGIN, "_timestamp", SOURCE_ID, REASON, *columns
     )
 
 
@@ -88,10 +104,10 @@ def deduplicated(parsed: DataFrame, settings: Settings) -> DataFrame:
     """
     is_event = F.col(REASON).isNull()
     return (
-        parsed.withColumn("_id", F.when(is_event, F.col(settings.id_column).cast("string")).otherwise(F.col(SOURCE_ID)))
+        parsed.withColumn(ID, F.when(is_event, F.col(settings.id_column).cast("string")).otherwise(F.col(SOURCE_ID)))
         .withColumn(settings.time_column, F.when(is_event, F.col(settings.time_column)))
         .withWatermark(settings.time_column, settings.watermark)
-        .dropDuplicatesWithinWatermark(["_id"])
+        .dropDuplicatesWithinWatermark([ID])
     )
 
 

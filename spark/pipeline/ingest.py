@@ -66,7 +66,7 @@ def _key_and_value(context: Context, kind: str) -> tuple[DataFrame, Column, Colu
             F.get_json_object(F.col("value"), f"$['{settings.key_column}']"),
             F.col("value"),
         )
-    frame = context.spark.read.parquet(settings.input) if kind == "parquet" else _read_csv(context)
+    frame = _read_parquet(context) if kind == "parquet" else _read_csv(context)
     if settings.key_column not in frame.columns:
         raise SchemaError(
             f"{settings.input} has no column {settings.key_column}, which key_column names; "
@@ -76,10 +76,15 @@ def _key_and_value(context: Context, kind: str) -> tuple[DataFrame, Column, Colu
     return frame, F.col(f"`{settings.key_column}`").cast("string"), value
 
 
+def _read_parquet(context: Context) -> DataFrame:
+    """Every column that any of the files has."""
+    return context.spark.read.option("mergeSchema", "true").parquet(context.settings.input)
+
+
 def _read_csv(context: Context) -> DataFrame:
-    """Columns that the schema names get its types, others stay text."""
+    """Columns that the schema names get its types, others stay text; all files have the columns of the first."""
     settings = context.settings
-    reader = context.spark.read.option("header", "true").option("mode", "FAILFAST")
+    reader = context.spark.read.option("header", "true").option("mode", "FAILFAST").option("enforceSchema", "false")
     header = reader.csv(settings.input).columns
     types = {field.name: field.dataType for field in context.spark.createDataFrame([], settings.schema).schema.fields}
     typed = ", ".join(f"`{name}` {types[name].simpleString() if name in types else 'STRING'}" for name in header)

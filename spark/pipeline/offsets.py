@@ -52,14 +52,40 @@ def store_offsets(database: Database, table: str, topic: str, topic_id: str, off
     database.upsert(OFFSETS, columns, columns[:3], rows)
 
 
+def owner_of(database: Database, table: str) -> tuple[str, int] | None:
+    """The checkpoint that the table was written with, and the last batch of it that the table has."""
+    found = database.execute(f"SELECT checkpoint, batch_id FROM {PROGRESS} WHERE table_name = ?", (table,))
+    return found[0] if found else None
+
+
+def store_owner(database: Database, table: str, checkpoint_id: str, batch_id: int) -> None:
+    columns = ["table_name", "checkpoint", "batch_id"]
+    database.upsert(PROGRESS, columns, columns[:1], [(table, checkpoint_id, batch_id)])
+
+
+def claim_table(database: Database, table: str, checkpoint_id: str) -> None:
+    """A table that is upserted has one writer, too: another one would put sums of other records in its place."""
+    owner = owner_of(database, table)
+    if owner is not None and owner[0] != checkpoint_id:
+        raise CheckpointError(
+            f"table {table} was written with another checkpoint: bring that one back, or set another database"
+        )
+    with database.transaction():
+        store_owner(database, table, checkpoint_id, -1)
+
+
 class Strategy(Protocol):
     """`checkpoint` is where Spark keeps its own, None for a temporary one."""
 
     checkpoint: str | None
     on_conflict: str
 
+    @classmethod
+    def check(cls, context: Context) -> None:
+        """Refuse what can be refused before the database is opened."""
+
     def starting(self) -> Offsets | None:
-        """Where a run begins, None where Spark knows itself."""
+        """Where a run begins, None if it is the first."""
 
     def is_done(self, batch_id: int) -> bool: ...
 
@@ -71,6 +97,10 @@ class Strategy(Protocol):
 class _Base:
     checkpoint: str | None = None
     on_conflict = ""
+
+    @classmethod
+    def check(cls, context: Context) -> None:
+        return None
 
     def __init__(self, context: Context, database: Database) -> None:
         self._context, self._database = context, database
@@ -94,37 +124,46 @@ class _Base:
 
 
 class ByCheckpoint(_Base):
+    @classmethod
+    def check(cls, context: Context) -> None:
+        cls._claimed(context)
+
+    @staticmethod
+    def _claimed(context: Context) -> checkpoints.Claim:
+        settings = context.settings
+        return checkpoints.claim(
+            context, JOB, settings.bronze_topic, settings.path(f"checkpoints/{JOB}-{settings.table}")
+        )
+
     def __init__(self, context: Context, database: Database) -> None:
         super().__init__(context, database)
-        self.checkpoint = context.settings.path(f"checkpoints/{JOB}-{self._table}")
-        self._id = checkpoints.claim(context, JOB, self._topic, self.checkpoint)
-        owner = self._progress()
-        if owner is not None and owner[0] != self._id:
+        self._claim = self._claimed(context)
+        self.checkpoint = self._claim.path
+        owner = owner_of(database, self._table)
+        if owner is not None and owner[0] != self._claim.id:
             raise CheckpointError(
                 f"table {self._table} was written with another checkpoint than {self.checkpoint}: bring that one back, "
                 "or go on with --offsets store, which begins where the table ends"
             )
 
-    def _progress(self) -> tuple[str, int] | None:
-        found = self._database.execute(
-            f"SELECT checkpoint, batch_id FROM {PROGRESS} WHERE table_name = ?", (self._table,)
-        )
-        return found[0] if found else None
+    def starting(self) -> Offsets | None:
+        """For the checkpoint's first batch: Spark asks nobody once it has a checkpoint."""
+        self._claim.take()
+        stored = stored_offsets(self._database, self._table, self._topic)
+        return self._with_all_partitions(stored) if stored else None
 
     def is_done(self, batch_id: int) -> bool:
-        progress = self._progress()
+        progress = owner_of(self._database, self._table)
         return progress is not None and batch_id <= progress[1]
 
     def in_transaction(self, batch_id: int) -> None:
-        columns = ["table_name", "checkpoint", "batch_id"]
-        self._database.upsert(PROGRESS, columns, columns[:1], [(self._table, self._id, batch_id)])
+        store_owner(self._database, self._table, self._claim.id, batch_id)
 
 
 class _WithoutCheckpoint(_Base):
     def in_transaction(self, batch_id: int) -> None:
         """A checkpoint that was used before knows nothing of these rows: it must not go on from where it was."""
-        columns = ["table_name", "checkpoint", "batch_id"]
-        self._database.upsert(PROGRESS, columns, columns[:1], [(self._table, "none", batch_id)])
+        store_owner(self._database, self._table, "none", batch_id)
 
 
 class ByKafka(_WithoutCheckpoint):
@@ -146,6 +185,22 @@ class ByStore(_WithoutCheckpoint):
     def starting(self) -> Offsets | None:
         stored = stored_offsets(self._database, self._table, self._topic)
         return self._with_all_partitions(stored) if stored else None
+
+
+def begin(context: Context, database: Database, strategy: Strategy, topic_id: str) -> Offsets | None:
+    """Where a run begins, None for the start of the topic.
+
+    What `latest` means is settled by the first run, for every partition: a later one that asked again would leave out
+    what came in between.
+    """
+    settings, topic = context.settings, context.settings.bronze_topic
+    known = strategy.starting()
+    if known is None and settings.starting_offsets == "latest":
+        known = {partition: end for partition, (_, end) in context.kafka.ranges(topic).items()}
+        strategy.after_commit(known)
+        with database.transaction():
+            store_offsets(database, settings.table, topic, topic_id, known)
+    return known
 
 
 STRATEGIES: dict[str, type[ByCheckpoint] | type[ByKafka] | type[ByStore]] = {

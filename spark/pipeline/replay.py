@@ -112,7 +112,7 @@ def _to_topic(context: Context, ranges: Ranges) -> int:
     settings, spark = context.settings, context.spark
     context.kafka.ensure_topic(settings.to_topic)
     records = topics.read_range(spark, settings, source_topic(settings), ranges)
-    foreign = F.expr(f"filter(headers, h -> h.key != '{topics.ID_HEADER}')").alias("headers")
+    foreign = topics.foreign_headers().alias("headers")
     marked = records.select("key", "value", foreign, events.source_id().alias("id"), "partition", "offset")
     new = topics.without_present(spark, settings, context.kafka, marked, settings.to_topic, "id")
     ordered = new.repartition("partition").sortWithinPartitions("partition", "offset").drop("partition", "offset")
@@ -128,16 +128,17 @@ def _to_topic(context: Context, ranges: Ranges) -> int:
 
 def _to_table(context: Context, ranges: Ranges) -> dict[str, Any]:
     settings, spark = context.settings, context.spark
-    schema = events.event_schema(spark, settings)
+    schema, date = events.event_schema(spark, settings), settings.date_column
+    events.require_free(schema, [date], "the table is partitioned by (see date_column)")
     folder = settings.to_path or settings.path("replay")
     path = f"{folder}/replay={name_of(source_topic(settings), ranges)}"
     records = topics.read_range(spark, settings, source_topic(settings), ranges)
     accepted = events.parse(records, schema, settings).where(F.col(events.REASON).isNull())
-    rows = accepted.dropDuplicates([settings.id_column]).withColumn("date", F.to_date(F.col(settings.time_column)))
-    columns = [*(field.name for field in schema.fields), *events.ORIGIN, "date"]
+    rows = accepted.dropDuplicates([settings.id_column]).withColumn(date, F.to_date(F.col(settings.time_column)))
+    columns = [*(field.name for field in schema.fields), *events.ORIGIN, date]
     files, unfinished = Files(spark), f"{folder}/_unfinished-{name_of(path, ranges)}"
     files.recover_folder(path)
     files.delete(unfinished)
-    rows.select(*columns).write.partitionBy("date").parquet(unfinished)
+    rows.select(*columns).write.partitionBy(date).parquet(unfinished)
     files.replace_folder(unfinished, path)
     return {"to_path": path, "written": spark.read.schema(rows.select(*columns).schema).parquet(path).count()}

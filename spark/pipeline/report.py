@@ -20,7 +20,7 @@ from pipeline.aggregate import TABLE
 from pipeline.database import open_database
 from pipeline.errors import SettingsError, StoreError
 from pipeline.kafka import Kafka
-from pipeline.settings import Settings
+from pipeline.settings import Settings, is_local
 
 Batches = list[dict[str, Any]]
 STYLE = (
@@ -202,7 +202,9 @@ def page(batches: Batches, windows: list[tuple[str, str, int, float]]) -> str:
 
 
 def read_windows(settings: Settings) -> list[tuple[str, str, int, float]]:
-    """The aggregation's results; none if it never ran here."""
+    """The aggregation's results; none if it never ran here, or into a database that is not named."""
+    if not (settings.database or is_local(settings.data_dir)):
+        return []
     database = open_database(settings.database_url)
     try:
         if not database.columns(TABLE):
@@ -220,7 +222,7 @@ def write(settings: Settings, kafka: Kafka) -> dict[str, Any]:
     batches = [json.loads(record.value()) for record in records]
     if not batches:
         raise SettingsError(f"there are no metrics in {settings.metrics_topic} yet")
-    path = Path(settings.output or settings.path("report.html"))
+    path = Path(settings.output or settings.local_path("report.html", "output"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(path.name + ".unfinished")

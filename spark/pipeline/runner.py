@@ -38,6 +38,7 @@ MEANINGS: list[tuple[str, type[PipelineError], str]] = [
         DataLoss,
         RECORDS_ARE_GONE,
     ),
+    (r"MALFORMED_RECORD|Malformed records|CSV header does not conform", SchemaError, "a file is not of the schema"),
     (r"UnknownTopicOrPartition|UNKNOWN_TOPIC", UnknownTopic, "a topic of the job is gone"),
     (
         r"TimeoutException|Failed to (create|construct)|DisconnectException|Connection refused",

@@ -11,7 +11,7 @@ from pyspark import __version__ as PYSPARK_VERSION
 from pyspark.sql import SparkSession
 
 from pipeline.connector import connector_jars
-from pipeline.settings import Settings
+from pipeline.settings import Settings, is_local
 
 # For small jobs, which are mostly compilation: the quick compiler, and no code made per query.
 QUICK = {
@@ -65,7 +65,3 @@ def defaults(settings: Settings, master: str) -> dict[str, str]:
         everywhere[CHECKPOINT_FILES] = f"{package}.{LOCAL_CHECKPOINT_FILES}"
     # The executors of a cluster have to find the driver where Spark announces it.
     return everywhere | ({"spark.driver.host": "127.0.0.1"} if master.startswith("local") else {})
-
-
-def is_local(path: str) -> bool:
-    return ":" not in path or path.startswith("file:")

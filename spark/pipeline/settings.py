@@ -24,6 +24,7 @@ EVENT_SCHEMA = (
 )
 JOBS = ("generate", "ingest", "silver", "aggregate", "store", "replay", "compacted", "report", "demo")
 TABLE_NAME = re.compile(r"\w+")  # it is also part of a path
+OWN_TABLES = ("windows", "pipeline_offsets", "pipeline_progress")
 INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour|day)s?")
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
@@ -71,6 +72,7 @@ class Settings:
     schema: str = setting(EVENT_SCHEMA, "columns of an event as DDL", "ingest silver aggregate store replay")
     id_column: str = setting("event_id", "tells events apart: text, whole number or time", "silver aggregate replay")
     time_column: str = setting("event_time", "when an event happened", "silver aggregate store replay")
+    date_column: str = setting("date", "what tables are partitioned by: the event's date", "silver replay")
     key_column: str = setting("user_id", "key of the records", "ingest")
     group_column: str = setting("country", "windows are counted per value of this column", "aggregate")
     value_column: str = setting("amount", "the number that windows add up", "aggregate")
@@ -97,7 +99,9 @@ class Settings:
     input: str = setting("", "a file or folder", "ingest")
     input_format: str = setting("", "none: by the file's ending", "ingest", choices=("", "jsonl", "csv", "parquet"))
     input_time_format: str = setting("", "of a CSV file's times, such as yyyy/MM/dd; none: ISO 8601", "ingest")
-    database: str = setting("", "sqlite:///PATH or postgresql://...; none: SQLite in data_dir", "store aggregate")
+    database: str = setting(
+        "", "sqlite:///PATH or postgresql://...; none: SQLite in data_dir", "store aggregate report"
+    )
     table: str = setting("events", "where rows go", "store")
     offsets: str = setting(
         "checkpoint", "who remembers how far the store job is", "store", choices=("checkpoint", "kafka", "store")
@@ -120,12 +124,25 @@ class Settings:
     def path(self, name: str) -> str:
         return f"{self.data_dir.rstrip('/')}/{name}"
 
+    def local_path(self, name: str, instead: str) -> str:
+        """A file that needs a disk of this machine; `instead` is the setting that can name another place."""
+        if not is_local(self.data_dir):
+            raise SettingsError(
+                f"{instead} is not set, and {name} can't be in data_dir, {self.data_dir}: not a local disk"
+            )
+        path = self.path(name)
+        return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
+
     @property
     def database_url(self) -> str:
-        return self.database or f"sqlite:///{self.path('pipeline.db')}"
+        return self.database or f"sqlite:///{self.local_path('pipeline.db', 'database')}"
 
 
 TYPES = get_type_hints(Settings)
+
+
+def is_local(path: str) -> bool:
+    return ":" not in path or path.startswith("file:")
 
 
 def fields_of(job: str) -> list[Field[Any]]:
@@ -235,9 +252,22 @@ def _checked(settings: Settings) -> Settings:
         _require_interval(getattr(settings, name), name, "an interval like '5 minutes'")
     if not TABLE_NAME.fullmatch(settings.table):
         raise SettingsError(f"table is {settings.table!r}, and can have letters, digits and underscores")
+    if settings.table.lower() in OWN_TABLES:
+        raise SettingsError(f"table is {settings.table!r}, and {', '.join(OWN_TABLES)} are the pipeline's own")
+    _require_different_topics(settings)
     if settings.max_offsets_per_trigger < 0:
         raise SettingsError("max_offsets_per_trigger has to be at least 0")
     return settings
+
+
+def _require_different_topics(settings: Settings) -> None:
+    """A job that wrote to the topic that it reads would feed itself."""
+    found: dict[str, str] = {}
+    for name in ("bronze_topic", "dead_letter_topic", "windows_topic", "metrics_topic"):
+        topic = getattr(settings, name)
+        if topic and topic in found:
+            raise SettingsError(f"{found[topic]} and {name} are both {topic}, and have to be different topics")
+        found[topic] = name
 
 
 def _require_interval(text: str, name: str, words: str) -> None:

@@ -20,6 +20,7 @@ from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
 
 JOB = "silver"
+BATCH = "batch"
 
 
 def reads(settings: Settings) -> list[str]:
@@ -35,12 +36,11 @@ def table_path(settings: Settings) -> str:
 
 
 def dead_letters(rejected: DataFrame) -> DataFrame:
-    """The records as they came, with the reason and where they are from in their headers."""
-    headers = [topics.header("reason", F.col(events.REASON))]
-    headers += [topics.header(f"source-{name.removeprefix('_')}", F.col(name)) for name in events.ORIGIN]
-    return rejected.select(
-        F.col("_key").alias("key"), F.col("_value").alias("value"), F.array(*headers).alias("headers"), events.SOURCE_ID
-    )
+    """The records as they came, with the reason and where they are from added to their headers."""
+    own = [topics.header("reason", F.col(events.REASON))]
+    own += [topics.header(f"source-{name.removeprefix('_')}", F.col(name)) for name in events.ORIGIN]
+    headers = topics.with_headers(F.col("_headers"), own).alias("headers")
+    return rejected.select(F.col("_key").alias("key"), F.col("_value").alias("value"), headers, events.SOURCE_ID)
 
 
 class Silver:
@@ -65,10 +65,10 @@ class Silver:
         self._first = False
 
     def _write_table(self, accepted: DataFrame, batch_id: int) -> None:
-        date = F.to_date(F.col(self._settings.time_column)).alias("date")
-        rows = accepted.select(*self._columns, *events.ORIGIN, date, F.lit(batch_id).cast("long").alias("batch"))
+        date = F.to_date(F.col(self._settings.time_column)).alias(self._settings.date_column)
+        rows = accepted.select(*self._columns, *events.ORIGIN, date, F.lit(batch_id).cast("long").alias(BATCH))
         writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
-        writer.partitionBy("date", "batch").parquet(table_path(self._settings))
+        writer.partitionBy(self._settings.date_column, BATCH).parquet(table_path(self._settings))
 
     def _write_dead_letters(self, rejected: DataFrame) -> None:
         topic, letters = self._settings.dead_letter_topic, dead_letters(rejected)
@@ -98,11 +98,14 @@ def check_table(context: Context, schema: StructType) -> None:
 def run(context: Context) -> dict[str, Any]:
     settings = context.settings
     schema = events.event_schema(context.spark, settings)
+    events.require_free(schema, [settings.date_column, BATCH], "the table is partitioned by (see date_column)")
     check_table(context, schema)
     checkpoint = settings.path(f"checkpoints/{JOB}")
-    checkpoint_id = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
-    checkpoints.claim_output(context, checkpoint_id, table_path(settings))
+    claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
+    checkpoints.check_output(context, claim.id, table_path(settings))
     context.kafka.ensure_topic(settings.dead_letter_topic)
+    claim.take()
+    checkpoints.take_output(context, claim.id, table_path(settings))
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
     parsed = events.observe_read(events.parse(records, schema, settings), schema)
     frame = events.observe_accepted(events.deduplicated(parsed, settings))

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType, TimestampType
 from pipeline import events, topics
 from pipeline.context import Context
 from pipeline.database import SQLITE, Database, open_database
-from pipeline.offsets import JOB, STRATEGIES, Strategy, ensure_tables, require_same_topic, store_offsets
+from pipeline.offsets import JOB, STRATEGIES, Strategy, begin, ensure_tables, require_same_topic, store_offsets
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
 
@@ -82,14 +82,17 @@ class Writer:
 def run(context: Context) -> dict[str, Any]:
     settings = context.settings
     schema = events.event_schema(context.spark, settings)
+    events.require_free(schema, SOURCE, "the table has for the record's place")
+    STRATEGIES[settings.offsets].check(context)
     database = open_database(settings.database_url)
     try:
         ensure_tables(database)
         topic_id = context.kafka.topic_id(settings.bronze_topic)
         require_same_topic(database, settings.table, settings.bronze_topic, topic_id)
-        ensure_event_tables(database, settings.table, schema)
         strategy = STRATEGIES[settings.offsets](context, database)
-        records = topics.read_stream(context.spark, settings, settings.bronze_topic, strategy.starting())
+        ensure_event_tables(database, settings.table, schema)
+        starting = begin(context, database, strategy, topic_id)
+        records = topics.read_stream(context.spark, settings, settings.bronze_topic, starting)
         frame = events.observe_read(events.parse(records, schema, settings), schema)
         writer = Writer(settings, database, strategy, schema, topic_id)
         batches = run_stream(context, JOB, frame, writer, strategy.checkpoint, output=settings.table)

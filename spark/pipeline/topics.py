@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +14,7 @@ from pipeline.kafka import Kafka
 from pipeline.settings import Settings
 
 ID_HEADER = "pipeline-id"
+HEADERS = "array<struct<key: string, value: binary>>"
 EARLIEST = -2
 
 
@@ -58,6 +58,15 @@ def header(name: str, value: Column) -> Column:
     return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
 
 
+def foreign_headers() -> Column:
+    """The record's headers without our id, which is that of the record that was read."""
+    return F.expr(f"filter(headers, h -> h.key != '{ID_HEADER}')")
+
+
+def with_headers(present: Column, own: list[Column]) -> Column:
+    return F.concat(F.coalesce(present, F.array().cast(HEADERS)), F.array(*own))
+
+
 def append(frame: DataFrame, settings: Settings, topic: str) -> None:
     """Write `key`, `value` and, if there are any, `headers`."""
     options = {
@@ -70,8 +79,7 @@ def append(frame: DataFrame, settings: Settings, topic: str) -> None:
 
 
 def with_id_header(frame: DataFrame, id_column: str) -> DataFrame:
-    own = F.array(header(ID_HEADER, F.col(id_column)))
-    headers: Any = F.concat(F.coalesce(F.col("headers"), F.array().cast(frame.schema["headers"].dataType)), own)
+    headers = with_headers(F.col("headers"), [header(ID_HEADER, F.col(id_column))])
     return frame.withColumn("headers", headers).drop(id_column)
 
 

@@ -2,21 +2,24 @@
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import aggregate, compacted, reference, report
-from pipeline.errors import SchemaError
+from pipeline import aggregate, compacted, reference, report, topics
+from pipeline.errors import CheckpointError, PipelineError, SchemaError
 from pipeline.generate import Generator
 
 pytestmark = pytest.mark.spark
 
 
 def test_windows_over_two_runs(
-    make_settings: Any, make_context: Any, make_topic: Any, put: Any, spark: SparkSession
-) -> None:
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The second run begins with a batch that an earlier one had only half written."""
     settings = make_settings(events=1600, late_share=0.05, broken_share=0.02, max_offsets_per_trigger=400)
     make_topic(settings.bronze_topic, 2)
     lines = [line.encode() for line in Generator(settings).lines()]
@@ -24,6 +27,11 @@ def test_windows_over_two_runs(
     batches: list[Any] = []
     for part in (lines[:900], lines[900:]):
         put(settings.bronze_topic, [{"value": line, "partition": n % 2} for n, line in enumerate(part)])
+        if batches:
+            with monkeypatch.context() as patch:
+                patch.setattr(topics, "append", pull_the_plug)  # after the table, before the topic
+                with pytest.raises(PipelineError, match="the plug was pulled"):
+                    aggregate.run(context)
         batches += aggregate.run(context)["batches_metrics"]
     wanted = reference.expected(context.kafka.read_all(settings.bronze_topic), batches, settings)
     windows = reference.windows(wanted.accepted.values(), settings)
@@ -36,6 +44,37 @@ def test_windows_over_two_runs(
     assert {(v["window_start"], v["group_value"]): (v["events"], v["total"]) for v in values} == windows
     config = context.kafka._admin.list_topics().topics[settings.windows_topic]
     assert len(config.partitions) == settings.topic_partitions
+
+
+def pull_the_plug(*_: Any) -> None:
+    raise PipelineError("the plug was pulled")
+
+
+def test_numbers_that_cannot_be_added_up(
+    settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any
+) -> None:
+    """They count, with nothing: one event must not end the stream for all that come after it."""
+    make_topic(settings.bronze_topic)
+    values = [event(0, amount=1.5), event(1, amount=1e300), event(2, amount=0.000001)]
+    values += [event(3, amount=float("nan")), event(4, amount=float("-inf"))]
+    put(settings.bronze_topic, values)
+    assert aggregate.run(make_context(settings))["accepted"] == 5
+    assert report.read_windows(settings) == [("2024-05-01T00:00:00Z", "de", 5, 1.500001)]
+
+
+def test_windows_have_one_writer(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, tmp_path: Path
+) -> None:
+    """Another checkpoint begins anew, and would put what is left of the topic in the place of the older results."""
+    settings = make_settings(database=f"sqlite:///{tmp_path}/windows.db")
+    put(make_topic(settings.bronze_topic), [event(0)])
+    aggregate.run(make_context(settings))
+    elsewhere = dataclasses.replace(settings, data_dir=str(tmp_path / "elsewhere"), windows_topic="other-windows")
+    context = make_context(elsewhere)
+    with pytest.raises(CheckpointError, match="table windows was written with another checkpoint"):
+        aggregate.run(context)
+    assert "other-windows" not in context.kafka._metadata().topics
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_columns_are_settings(settings: Any, make_context: Any, make_topic: Any, put: Any) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from kafka.partitioner.default import murmur2
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -16,6 +18,7 @@ from pipeline import aggregate, ingest, reference, report, topics
 from pipeline.errors import SchemaError, SettingsError
 from pipeline.generate import Generator
 from pipeline.kafka import Kafka
+from pipeline.runner import in_words
 from pipeline.settings import Settings
 
 pytestmark = pytest.mark.spark
@@ -131,6 +134,35 @@ def test_parquet(make_settings: Any, make_context: Any, tmp_path: Path, spark: S
     assert ingest.run(make_context(settings))["written"] == 10
     values = [json.loads(record.value()) for record in records(settings)]
     assert sorted(value["deep"]["a"] for value in values) == list(range(10))
+
+
+def test_files_that_differ(make_settings: Any, make_context: Any, tmp_path: Path, spark: SparkSession) -> None:
+    """Parquet files of a folder may have columns that others lack, CSV files may not; a broken line writes nothing."""
+    path = str(tmp_path / "events.parquet")
+    spark.range(2).selectExpr("'u' AS user_id", "id").write.parquet(path)
+    spark.range(2).selectExpr("'u' AS user_id", "id AS more").write.mode("append").parquet(path)
+    settings = make_settings(input=path)
+    assert ingest.run(make_context(settings))["written"] == 4
+    assert sorted(record.value() for record in records(settings)) == [
+        b'{"user_id":"u","id":0}', b'{"user_id":"u","id":1}', b'{"user_id":"u","more":0}', b'{"user_id":"u","more":1}',
+    ]  # fmt: skip
+    folder = tmp_path / "csv"
+    folder.mkdir()
+    (folder / "1.csv").write_text("user_id,amount\nu1,1.5\n")
+    (folder / "2.csv").write_text("user_id,amount\nu2,2.5\n")
+    tables = make_settings(input=str(folder), input_format="csv", bronze_topic=f"{settings.bronze_topic}-csv")
+    assert [ingest.run(make_context(tables))["written"] for _ in range(2)] == [2, 0]
+    found = {(r.key(), r.value(), dict(r.headers())["source"]) for r in records(tables)}
+    assert found == {
+        (b"u1", b'{"user_id":"u1","amount":1.5}', b"1.csv"),
+        (b"u2", b'{"user_id":"u2","amount":2.5}', b"2.csv"),
+    }
+    for text in ("amount,user_id\n3.5,u3\n", "user_id,amount\nu3,much\n"):
+        (folder / "3.csv").write_text(text)
+        with pytest.raises((PySparkException, Py4JJavaError)) as refused:
+            ingest.run(make_context(tables))
+        assert isinstance(in_words(refused.value), SchemaError), refused.value
+    assert len(records(tables)) == 2
 
 
 def test_a_record_of_somebody_else_is_no_reason_to_leave_out_ours(

@@ -42,6 +42,9 @@ def test_types() -> None:
         ("topic_partitions", "0", "topic_partitions has to be above 0"),
         ("late_share", "1.5", "late_share has to be at least 0 and below 1"),
         ("table", 'a"; --', "and can have letters, digits and underscores"),
+        ("table", "Windows", "windows, pipeline_offsets, pipeline_progress are the pipeline's own"),
+        ("metrics_topic", "events", "bronze_topic and metrics_topic are both events, and have to be different topics"),
+        ("dead_letter_topic", "events", "bronze_topic and dead_letter_topic are both events"),
         ("max_offsets_per_trigger", "-1", "max_offsets_per_trigger has to be at least 0"),
     ],
 )
@@ -68,3 +71,12 @@ def test_bad_files(tmp_path: Path, text: str, words: str) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="can't be read: No such file"):
         load("silver", {"config": str(tmp_path / "none.toml")}, {})
+
+
+def test_where_the_sqlite_file_is() -> None:
+    assert Settings(data_dir="/data").database_url == "sqlite:////data/pipeline.db"
+    assert Settings(data_dir="file:///data/").database_url == "sqlite:////data/pipeline.db"
+    assert Settings(data_dir="data").database_url == "sqlite:///data/pipeline.db"
+    assert Settings(data_dir="s3a://lake", database="postgresql://h/d").database_url == "postgresql://h/d"
+    with pytest.raises(SettingsError, match=r"database is not set, and pipeline\.db can't be in data_dir, s3a://lake"):
+        _ = Settings(data_dir="s3a://lake").database_url

@@ -17,6 +17,7 @@ from pipeline.generate import Generator
 from pipeline.settings import EVENT_SCHEMA, Settings
 
 pytestmark = pytest.mark.spark
+HEADERS = [("trace", b"\xff"), ("pipeline-id", b"of the ingest")]
 
 
 def table(spark: SparkSession, settings: Settings) -> list[Any]:
@@ -32,7 +33,7 @@ def letters(context: Context) -> dict[tuple[int, int], str]:
     records = context.kafka.read_all(context.settings.dead_letter_topic)
     found = {}
     for record in records:
-        headers = {name: value.decode() for name, value in record.headers()}
+        headers = {name: value.decode(errors="replace") for name, value in record.headers()}
         assert headers["source-topic"] == context.settings.bronze_topic
         found[int(headers["source-partition"]), int(headers["source-offset"])] = headers["reason"]
     assert len(found) == len(records)
@@ -66,7 +67,7 @@ def test_reasons(
     make_topic(settings.bronze_topic)
     values = [event(0), b"", None, b"[1]", b"{", event(1, amount="much"), b'{"event_time": "2024-05-01T00:00:00Z"}']
     values += [b'{"event_id": "x"}', b"\xff\xfe", event(2, amount=1.5, more="than the schema knows"), b'"text"', b"7"]
-    put(settings.bronze_topic, [{"key": b"k", "value": value} for value in values])
+    put(settings.bronze_topic, [{"key": b"k", "value": value, "headers": HEADERS} for value in values])
     context = make_context(settings)
     silver.run(context)
     assert ids(spark, settings) == ["e0", "e2"]
@@ -76,6 +77,11 @@ def test_reasons(
         NOT_OF_SCHEMA, NOT_OF_SCHEMA, NOT_OF_SCHEMA,
     ]  # fmt: skip
     records = context.kafka.read_all(settings.dead_letter_topic)
+    for record in records:  # its own headers come first; the id of the record that was read stays behind
+        names = ["trace", "reason", "source-topic", "source-partition", "source-offset", "pipeline-id"]
+        assert [name for name, _ in record.headers()] == names
+        place = f"{settings.bronze_topic}/0/{dict(record.headers())['source-offset'].decode()}"
+        assert (record.headers()[0][1], record.headers()[-1][1]) == (b"\xff", place.encode())
     assert {(record.key(), record.value()) for record in records} == {
         (b"k", value) for value in values if value not in (values[0], values[9])
     }
@@ -121,6 +127,26 @@ def test_the_schema_gets_a_column(
         silver.run(make_context(other))
 
 
+def test_names_that_are_taken(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, spark: SparkSession, tmp_path: Path
+) -> None:
+    schema = "day TIMESTAMP, date INT, event_id STRING"
+    settings = make_settings(schema=schema, time_column="day")
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [b'{"day": "2024-05-01T10:00:00Z", "date": 7, "event_id": "a"}'])
+    for changes, name in (
+        ({}, "date"),
+        ({"schema": f"{schema}, _Offset INT"}, "_Offset"),
+        ({"date_column": "Day"}, "day"),
+    ):
+        with pytest.raises(SchemaError, match=f"schema has a column {name}, a name that "):
+            silver.run(make_context(dataclasses.replace(settings, **changes)))
+    assert not (tmp_path / "data").exists()
+    silver.run(make_context(dataclasses.replace(settings, date_column="on")))
+    row = spark.read.parquet(silver.table_path(settings)).collect()[0]
+    assert (row.date, row.on.isoformat()) == (7, "2024-05-01")
+
+
 def test_only_committed_records(
     settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession
 ) -> None:
@@ -158,3 +184,4 @@ def test_whose_the_checkpoint_and_the_table_are(
     checkpoint.rename(tmp_path / "elsewhere")
     with pytest.raises(CheckpointError, match="was written with another checkpoint"):
         silver.run(make_context(settings))
+    assert not checkpoint.exists()  # so that the old one can be brought back

@@ -13,7 +13,7 @@ import pytest
 
 from pipeline import store
 from pipeline.database import open_database
-from pipeline.errors import CheckpointError, PipelineError, SchemaError
+from pipeline.errors import CheckpointError, PipelineError, SchemaError, StoreError
 from pipeline.events import NOT_OF_SCHEMA
 from pipeline.offsets import JOB, STRATEGIES, store_offsets, stored_offsets
 from pipeline.settings import EVENT_SCHEMA, Settings
@@ -162,6 +162,56 @@ def test_every_kind_of_column(
         assert str(row[4]).replace(" ", "T")[:19] == "2024-02-29T12:00:00"
         assert row[5:] == (True, 3, 2**53 + 1, 0.5)
     assert rejected(settings) == [(3, NOT_OF_SCHEMA)]
+
+
+def test_what_no_text_can_hold(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any,
+    new_postgresql_database: Callable[[], str],
+) -> None:  # fmt: skip
+    """A NUL in an event, and records that are no text at all: PostgreSQL would refuse the whole batch."""
+    settings = make_settings(database=new_postgresql_database())
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [event(1, kind="a\0b"), b"\0\xff\xfe", event(2)])
+    store.run(make_context(settings))
+    assert rows(settings, "event_id, kind") == [("e1", "a\ufffdb"), ("e2", None)]
+    assert rejected(settings) == [(1, NOT_OF_SCHEMA)]
+
+
+def test_what_latest_means_is_settled_once(
+    strategy: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any
+) -> None:
+    """Two runs with nothing new, then a record in one partition, then in the other: all later ones, no earlier one."""
+    settings = make_settings(offsets=strategy, starting_offsets="latest")
+    make_topic(settings.bronze_topic, 2)
+    put(settings.bronze_topic, [{"value": event(n), "partition": n % 2} for n in range(4)])
+    context = make_context(settings)
+    assert store.run(context)["rows"] == 0
+    put(settings.bronze_topic, [{"value": event(10), "partition": 1}])
+    assert store.run(context)["rows"] == 1
+    put(settings.bronze_topic, [{"value": event(n), "partition": 0} for n in (11, 12)])
+    assert store.run(context)["rows"] == 2
+    assert rows(settings) == [("e10",), ("e11",), ("e12",)]
+    assert offsets(settings) == {0: 4, 1: 3}
+
+
+def test_a_refused_run_leaves_nothing(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, tmp_path: Path
+) -> None:
+    settings = make_settings()
+    put(make_topic(settings.bronze_topic), [event(1)])
+    wrong = dataclasses.replace(settings, schema=f"{EVENT_SCHEMA}, Source_Offset INT")
+    with pytest.raises(SchemaError, match="a column Source_Offset, a name that the table has for the record's place"):
+        store.run(make_context(wrong))
+    unreachable = dataclasses.replace(settings, database="postgresql://127.0.0.1:1/nothing")
+    with pytest.raises(StoreError, match="can't be reached"):
+        store.run(make_context(unreachable))
+    assert not (tmp_path / "data").exists()
+    foreign = tmp_path / "data" / "checkpoints" / "store-events"
+    foreign.mkdir(parents=True)
+    (foreign / "metadata").write_text("{}")
+    with pytest.raises(CheckpointError, match="was not made by this pipeline"):
+        store.run(make_context(settings))
+    assert not (tmp_path / "data" / "pipeline.db").exists()
 
 
 def test_the_group_can_be_set_back(
