@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.router import PendingReply, Pieces
 from pykafka_broker.errors import FrameError
-from pykafka_broker.server.framing import FrameReader
 
 if TYPE_CHECKING:
     from pykafka_broker.server.server import Server
@@ -54,7 +53,7 @@ class Connection:
         self._loop: asyncio.AbstractEventLoop = server.loop
         self._sock = sock
         self._fd = sock.fileno()
-        self._reader = FrameReader(server.scratch, server.buffers, server.max_request_bytes)
+        self._reader = server.frame_reader(self._stall)
         self._out: deque[Any] = deque()
         self._parked: PendingReply | None = None
         self._reading = self._writing = self.closed = False
@@ -170,6 +169,11 @@ class Connection:
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._fd)
+
+    def _stall(self) -> None:
+        """There is no memory for the request that is coming in."""
+        self._read_off()
+        self._server.request_memory.wait(self._go_on)
 
     # -- outgoing
 

@@ -12,14 +12,16 @@ import errno
 import logging
 import socket
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.router import Router
 from pykafka_broker.server.connection import Connection
 from pykafka_broker.server.connection_quota import ConnectionQuota
-from pykafka_broker.server.framing import BufferPool
+from pykafka_broker.server.framing import BufferPool, FrameReader
 from pykafka_broker.server.listeners import Listener
+from pykafka_broker.server.request_memory import LimitedFrameReader, RequestMemory
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
@@ -49,7 +51,8 @@ class Server:
         self.router = Router(broker)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffers = BufferPool()
-        self.max_request_bytes: int = config.socket_request_max_bytes
+        self.request_memory = RequestMemory(config.queued_max_request_bytes, loop.call_soon)
+        self._max_request_bytes: int = config.socket_request_max_bytes
         self._max_idle_ms: int = config.connections_max_idle_ms
         self._quota = ConnectionQuota(config, now_ms())
         self._buffer_sizes = (config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes)
@@ -63,6 +66,12 @@ class Server:
         self._next_sweep = now_ms() + self._sweep_every()
         self._drained = asyncio.Event()
         self.stopping = False
+
+    def frame_reader(self, stall: Callable[[], None]) -> FrameReader:
+        """One for a connection, that calls `stall` where there is no memory for a request."""
+        if not self.request_memory.is_limited:
+            return FrameReader(self.scratch, self.buffers, self._max_request_bytes)
+        return LimitedFrameReader(self.scratch, self.buffers, self._max_request_bytes, self.request_memory, stall)
 
     # -- listening
 

@@ -319,6 +319,28 @@ def test_a_large_request_is_taken_in(tmp_path: Any) -> None:
     run(scenario)
 
 
+def test_while_large_requests_fill_the_memory_the_next_one_waits(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, queued_max_request_bytes="2000000") as (server, connect, router):
+            first, second, third = [await connect() for _ in range(3)]
+            body = b"echo:" + os.urandom(3_000_000)
+            half = framed(body)
+            first.writer.write(half[:1_500_000])
+            while not server.request_memory.is_full:
+                await asyncio.sleep(0)
+            second.send(body, b"echo:after")
+            third.send(b"echo:small")
+            assert await third.answer() == b"small"
+            assert router.served == [b"echo"]
+            first.writer.write(half[1_500_000:])
+            for client in (first, second):
+                assert await client.answer() == body[5:]
+            assert await second.answer() == b"after"
+            assert not server.request_memory.is_full
+
+    run(scenario)
+
+
 def test_connections_per_ip_are_limited(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, max_connections_per_ip="2") as (_, connect, _):
