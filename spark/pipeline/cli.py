@@ -70,11 +70,18 @@ def start(job: str, settings: Settings, stop: threading.Event) -> dict[str, Any]
         from pipeline import generate
 
         return generate.write(settings)
-    if job == "demo":
-        from pipeline import demo
+    from confluent_kafka import KafkaException
 
-        return demo.run(settings, stop)
-    return with_kafka(job, settings, stop)
+    from pipeline import kafka
+
+    try:
+        if job == "demo":
+            from pipeline import demo
+
+            return demo.run(settings, stop)
+        return with_kafka(job, settings, stop)
+    except KafkaException as error:
+        raise kafka.in_words(error) from error
 
 
 def with_kafka(job: str, settings: Settings, stop: threading.Event) -> dict[str, Any]:

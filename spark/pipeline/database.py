@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from decimal import Decimal
@@ -49,22 +50,39 @@ def open_database(url: str) -> Database:
     raise SettingsError(f"database is {url!r}, and has to be sqlite:///PATH or postgresql://USER@HOST/NAME")
 
 
-class Database:
-    """What both have in common; statements are written with `?` for a value."""
+class Database(ABC):
+    """What both have in common; statements are written with `?` for a value, and a refusal is a StoreError."""
 
     dialect: int
     errors: tuple[type[Exception], ...]
     _connection: Any
 
-    def execute(self, statement: str, values: Row = ()) -> list[Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _execute(self, statement: str, values: Row) -> list[Any]:
+        """The rows that the statement gives."""
 
-    def execute_many(self, statement: str, rows: Iterable[Row]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _execute_many(self, statement: str, rows: Iterable[Row]) -> None:
+        """The statement once for every row of values."""
 
+    @abstractmethod
     def columns(self, table: str) -> dict[str, str]:
         """Names and types of the columns, empty if there is no such table."""
-        raise NotImplementedError
+
+    def execute(self, statement: str, values: Row = ()) -> list[Any]:
+        with self._in_words():
+            return self._execute(statement, values)
+
+    def execute_many(self, statement: str, rows: Iterable[Row]) -> None:
+        with self._in_words():
+            self._execute_many(statement, rows)
+
+    @contextlib.contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except self.errors as error:
+            raise StoreError(f"the database refused: {error}") from error
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -73,11 +91,9 @@ class Database:
             self.execute("BEGIN")
             yield
             self.execute("COMMIT")
-        except BaseException as error:
-            with contextlib.suppress(*self.errors):
+        except BaseException:
+            with contextlib.suppress(StoreError):
                 self.execute("ROLLBACK")
-            if isinstance(error, self.errors):
-                raise StoreError(f"the database refused: {error}") from error
             raise
 
     def type_of(self, kind: DataType) -> str:
@@ -129,14 +145,14 @@ class SQLiteDatabase(Database):
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"the SQLite file {path} can't be opened: {error}") from error
 
-    def execute(self, statement: str, values: Row = ()) -> list[Any]:
+    def _execute(self, statement: str, values: Row) -> list[Any]:
         return list(self._connection.execute("BEGIN IMMEDIATE" if statement == "BEGIN" else statement, values))
 
-    def execute_many(self, statement: str, rows: Iterable[Row]) -> None:
+    def _execute_many(self, statement: str, rows: Iterable[Row]) -> None:
         self._connection.executemany(statement, rows)
 
     def columns(self, table: str) -> dict[str, str]:
-        return {row[1]: row[2] for row in self._connection.execute(f'PRAGMA table_info("{table}")')}
+        return {row[1]: row[2] for row in self.execute(f'PRAGMA table_info("{table}")')}
 
 
 def without_nul(value: Any) -> Any:
@@ -159,11 +175,11 @@ class PostgreSQLDatabase(Database):
         except psycopg.Error as error:
             raise StoreError(f"PostgreSQL can't be reached: {error}") from error
 
-    def execute(self, statement: str, values: Row = ()) -> list[Any]:
+    def _execute(self, statement: str, values: Row) -> list[Any]:
         cursor = self._connection.execute(statement.replace("?", "%s"), values or None)
         return cursor.fetchall() if cursor.description else []
 
-    def execute_many(self, statement: str, rows: Iterable[Row]) -> None:
+    def _execute_many(self, statement: str, rows: Iterable[Row]) -> None:
         with self._connection.cursor() as cursor:
             cursor.executemany(statement.replace("?", "%s"), ([without_nul(value) for value in row] for row in rows))
 

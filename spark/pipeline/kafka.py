@@ -20,12 +20,13 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from pipeline.errors import BrokerUnreachable, UnknownTopic
+from pipeline.errors import BrokerUnreachable, JobFailed, PipelineError, UnknownTopic
 from pipeline.settings import Settings
 
 Offsets = dict[int, int]  # by partition
 Answer = TypeVar("Answer")
 COMPACTED = {"cleanup.policy": "compact"}
+SILENCE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT)
 READ_WAIT_S, READ_STEP_S = 30.0, 0.05
 
 
@@ -38,6 +39,14 @@ def is_retriable(code: int) -> bool:
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
     )
+
+
+def in_words(error: KafkaException) -> PipelineError:
+    """An error of the driver's own client."""
+    cause = error.args[0]
+    if cause.code() in SILENCE:
+        return BrokerUnreachable(f"the brokers stopped answering ({cause.str()})")
+    return JobFailed(f"the brokers refused: {cause.str()} ({cause.name()})")
 
 
 def _quiet(*_: object) -> None:

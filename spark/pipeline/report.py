@@ -201,9 +201,13 @@ def page(batches: Batches, windows: list[tuple[str, str, int, float]]) -> str:
     )
 
 
+def local_database(settings: Settings) -> Path:
+    return Path(settings.database_url.removeprefix("sqlite:///"))
+
+
 def read_windows(settings: Settings) -> list[tuple[str, str, int, float]]:
     """The aggregation's results; none if it never ran here, or into a database that is not named."""
-    if not (settings.database or is_local(settings.data_dir)):
+    if not settings.database and not (is_local(settings.data_dir) and local_database(settings).exists()):
         return []
     database = open_database(settings.database_url)
     try:

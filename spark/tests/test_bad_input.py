@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from pipeline.cli import main
+from pipeline.kafka import Kafka, in_words
 from pipeline.settings import Settings
 
 
@@ -46,6 +48,22 @@ def test_an_unreachable_broker(job: str, start: Any, tmp_path: Path) -> None:
     assert code == 3
     assert f"no broker answers at {address} within 0.5 s" in words
     assert written(tmp_path) == []
+
+
+def test_brokers_that_go_away(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They answered the first request, and nobody answers the next."""
+    monkeypatch.setattr(Kafka, "check_reachable", lambda _: None)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        code, words = start("silver", "--bootstrap-servers", address, "--connect-timeout-s", "0.5")
+    assert (code, words.split("(")[0]) == (3, "silver: the brokers stopped answering ")
+    assert written(tmp_path) == []
+
+
+def test_brokers_that_refuse() -> None:
+    found = in_words(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+    assert (found.exit_code, "TOPIC_AUTHORIZATION_FAILED" in str(found)) == (9, True)
 
 
 @pytest.mark.parametrize(

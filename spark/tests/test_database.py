@@ -87,6 +87,17 @@ def test_what_no_database_has(database: Database, kind: DataType) -> None:
         database.type_of(kind)
 
 
+def test_what_is_refused_has_words(database: Database) -> None:
+    """Inside of a transaction and outside; the connection can be used on."""
+    for statement in ("SELECT * FROM nowhere", "no SQL"):
+        with pytest.raises(StoreError, match=r"the database refused: .*no"):
+            database.execute(statement)
+        with pytest.raises(StoreError, match="the database refused"), database.transaction():
+            database.execute(statement)
+    with database.transaction():
+        assert database.execute("SELECT 1") == [(1,)]
+
+
 def test_urls(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="has to be sqlite"):
         open_database("mysql://localhost/x")

@@ -140,3 +140,5 @@ def test_a_report_of_nothing(settings: Any, make_topic: Any) -> None:
     own = dataclasses.replace(settings, metrics_topic=make_topic(f"{settings.bronze_topic}.metrics"))
     with pytest.raises(SettingsError, match="there are no metrics"):
         report.write(own, Kafka(own))
+    assert report.read_windows(own) == report.read_windows(dataclasses.replace(own, data_dir="s3a://lake")) == []
+    assert not Path(own.data_dir).exists()
