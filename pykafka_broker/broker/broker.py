@@ -64,6 +64,7 @@ class Broker:
         self.thread_pool = thread_pool
         self.fs: FileSystem = OsFileSystem() if fs is None else fs
         self.listeners: dict[str, Any] = {}  # by name; each has host, port and advertised
+        self.on_useless: Callable[[], None] | None = None  # the last log directory has failed
         self.purgatory = Purgatory()
         self.fetch_sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots,
@@ -216,6 +217,8 @@ class Broker:
             self.forget_partition(topic, partition)
         if "metadata" in self.__dict__:
             self.metadata.replicas.directories_changed()
+        if self.on_useless is not None and not any(each.online for each in self.logs.partition_directories):
+            self.on_useless()
 
     def require_insync_replicas(self, topic: str, partition: int, wanted: int) -> None:
         """`min.insync.replicas`, for acks=all."""

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
-    """Serve until a signal asks for the end; returns the exit code. `on_ready` is told host and port of the first
-    listener.
+    """Serve until a signal asks for the end, or all log directories have failed; returns the exit code. `on_ready` is
+    told host and port of the first listener.
     """
     from pykafka_broker.server.process import run_process
 

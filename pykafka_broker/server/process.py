@@ -2,7 +2,7 @@
 
 Rule: listeners are bound before the logs are read, so that a taken port is told at once and early clients wait in the
 backlog; the last thing on the way out is the clean-shutdown marker, so that it is only there when everything else is on
-disk.
+disk. A broker whose log directories have all failed ends, with exit code 1, so that whoever watches it hears of it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ log = logging.getLogger(__name__)
 def run_process(config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
     """What `pykafka_broker.server.run` does."""
     loop = asyncio.new_event_loop()
+    useless = False
     try:
         if not signals.asked:
-            loop.run_until_complete(_serve(config, loop, on_ready, signals))
+            useless = loop.run_until_complete(_serve(config, loop, on_ready, signals))
     finally:
         signals.ignore()
         loop.close()
-    return 0
+    return int(useless)
 
 
 async def _serve(
@@ -43,7 +44,8 @@ async def _serve(
     loop: asyncio.AbstractEventLoop,
     on_ready: Callable[[str, int], None],
     signals: StopSignals,
-) -> None:
+) -> bool:
+    """Until the end; whether that came since there is no log directory left."""
     listeners = listeners_of(config)
     jobs = JobRunner(loop, config.background_threads, lambda: server.settle(now_ms()))
     broker = Broker(
@@ -56,7 +58,15 @@ async def _serve(
     server = Server(broker, loop)
     server.listen(listeners)
     broker.listeners = {listener.name: listener for listener in listeners}
-    stopped = asyncio.Event()
+    stopped, useless = asyncio.Event(), False
+
+    def give_up() -> None:
+        nonlocal useless
+        log.critical("all log directories have failed: the broker ends")
+        useless = True
+        stopped.set()
+
+    broker.on_useless = give_up
     signals.hand_to(lambda: loop.call_soon_threadsafe(stopped.set))
     try:
         broker.start(now_ms())
@@ -77,6 +87,7 @@ async def _serve(
         broker.stop_jobs()
         await jobs.drain()
         broker.stop(now_ms())
+    return useless
 
 
 def new_uuid() -> bytes:

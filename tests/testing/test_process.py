@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.testing import BrokerError, KafkaBroker, process
 
 API_VERSIONS = struct.pack(">ihhih", 12, 18, 0, 7, 2) + b"me"
@@ -24,6 +25,14 @@ def answers(broker: KafkaBroker) -> bool:
     with socket.create_connection((broker.host, broker.port), timeout=10) as connection:
         connection.sendall(API_VERSIONS)
         return connection.recv(8, socket.MSG_WAITALL)[4:] == struct.pack(">i", 7)
+
+
+def ask_for_a_topic(broker: KafkaBroker) -> None:
+    request = CreateTopicsRequest([CreatableTopic("t", 1, 1)], timeout_ms=5_000).encode(2)
+    frame = struct.pack(">hhih", 19, 2, 7, 2) + b"me" + request
+    with socket.create_connection((broker.host, broker.port), timeout=10) as connection:
+        connection.sendall(struct.pack(">i", len(frame)) + frame)
+        connection.recv(8)
 
 
 def wait_until_gone(pid: int, timeout_s: float = 10) -> None:
@@ -100,6 +109,19 @@ def test_second_broker_on_a_locked_directory_is_told(tmp_path: Path) -> None:
         pytest.fail("it must not start")
     assert "lock" in str(caught.value)
     assert "Traceback" not in str(caught.value)
+
+
+def test_a_broker_without_a_directory_ends_and_says_so(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with KafkaBroker(data_dir=data) as broker:
+        child = broker._process
+        assert child is not None
+        data.rename(tmp_path / "away")
+        data.write_text("not a directory")
+        ask_for_a_topic(broker)
+        assert child.wait(timeout=20) == 1
+        assert "all log directories have failed" in broker.log
+    assert not (tmp_path / "away/.kafka_cleanshutdown").exists()
 
 
 def test_taken_port_is_told() -> None:
