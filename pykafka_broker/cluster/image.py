@@ -33,7 +33,8 @@ def _shared(values: list[Any]) -> tuple[Any, ...]:
 
 
 class PartitionImage:
-    """One partition as the controller sees it; epochs only ever grow."""
+    """One partition as the controller sees it; epochs only ever grow. A change makes a new one, so that what is being
+    written of the image stays as it was."""
 
     __slots__ = (
         "adding_replicas",
@@ -72,6 +73,23 @@ class PartitionImage:
         self.elr: tuple[int, ...] = ()
         self.last_known_elr: tuple[int, ...] = ()
         self.leader_recovery_state = 0
+
+    def copy(self) -> PartitionImage:
+        made = PartitionImage(
+            self.partition,
+            self.replicas,
+            self.isr,
+            self.leader,
+            self.leader_epoch,
+            self.partition_epoch,
+            self.directories,
+        )
+        made.removing_replicas = self.removing_replicas
+        made.adding_replicas = self.adding_replicas
+        made.elr = self.elr
+        made.last_known_elr = self.last_known_elr
+        made.leader_recovery_state = self.leader_recovery_state
+        return made
 
     def directory_of(self, broker_id: int) -> bytes:
         """The id of the log directory of one replica; zero where none is assigned."""
@@ -274,6 +292,7 @@ class MetadataImage:
         partition = topic.partitions.get(record.partition_id)
         if partition is None:
             raise MetadataError(f"a change of {topic.name}-{record.partition_id}, which does not exist")
+        topic.partitions[record.partition_id] = partition = partition.copy()
         for field, attribute in (
             ("isr", "isr"),
             ("replicas", "replicas"),
@@ -307,8 +326,11 @@ class MetadataImage:
     def _clear_elr(self, record: Any, delta: MetadataDelta) -> None:
         names = [record.topic_name] if record.topic_name else list(self.topics)
         for name in names:
-            for partition in self.topics[name].partitions.values():
-                partition.elr = partition.last_known_elr = ()
+            partitions = self.topics[name].partitions
+            for number, partition in partitions.items():
+                if partition.elr or partition.last_known_elr:
+                    partitions[number] = changed = partition.copy()
+                    changed.elr = changed.last_known_elr = ()
 
     def _known_topic(self, topic_id: bytes) -> TopicImage:
         topic = self.topics_by_id.get(topic_id)

@@ -1,12 +1,13 @@
 """The image as records: what a snapshot holds.
 
-Rule: applying these records to an empty image gives the same image. `metadata.version` comes first, since it says how
-the rest is to be read.
+Rule: applying these records to an empty image gives the same image, as it was when they were asked for, however it
+changes before the last of them is taken. `metadata.version` comes first, since it says how the rest is to be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import BrokerImage, MetadataImage, PartitionImage, QuotaEntity
@@ -22,20 +23,36 @@ from pykafka_broker.protocol.stored.topic_record import TopicRecord
 
 def image_records(image: MetadataImage, partition_version: int, broker_version: int) -> Iterator[ApiMessageAndVersion]:
     """`partition_version` and `broker_version` are those that the image's metadata.version calls for."""
-    names = sorted(image.features, key=lambda name: (name != METADATA_VERSION, name))
-    for name in names:
-        yield ApiMessageAndVersion(FeatureLevelRecord(name, image.features[name]), 0)
-    for controller in image.controllers.values():
-        yield ApiMessageAndVersion(controller, 0)
+    before = [*_features(image), *(ApiMessageAndVersion(controller, 0) for controller in image.controllers.values())]
     for broker in image.brokers.values():
-        yield ApiMessageAndVersion(_broker(broker, broker_version), broker_version)
-    for topic in image.topics.values():
-        yield ApiMessageAndVersion(TopicRecord(topic.name, topic.id), 0)
-        for partition in topic.partitions.values():
-            yield ApiMessageAndVersion(_partition(topic.id, partition, partition_version), partition_version)
-    for (kind, name), configs in image.configs.items():
-        for key, value in configs.items():
+        before.append(ApiMessageAndVersion(_broker(broker, broker_version), broker_version))
+    # Of what there is much of, only the parts that change in place are copied now.
+    topics = [(topic.name, topic.id, tuple(topic.partitions.values())) for topic in image.topics.values()]
+    configs = [(resource, tuple(configs.items())) for resource, configs in image.configs.items()]
+    return chain(before, _topics(topics, partition_version), _configs(configs), list(_others(image)))
+
+
+def _features(image: MetadataImage) -> Iterator[ApiMessageAndVersion]:
+    for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
+        yield ApiMessageAndVersion(FeatureLevelRecord(name, image.features[name]), 0)
+
+
+def _topics(
+    topics: list[tuple[str, bytes, tuple[PartitionImage, ...]]], partition_version: int
+) -> Iterator[ApiMessageAndVersion]:
+    for name, topic_id, partitions in topics:
+        yield ApiMessageAndVersion(TopicRecord(name, topic_id), 0)
+        for partition in partitions:
+            yield ApiMessageAndVersion(_partition(topic_id, partition, partition_version), partition_version)
+
+
+def _configs(configs: list[tuple[tuple[int, str], tuple[tuple[str, str], ...]]]) -> Iterator[ApiMessageAndVersion]:
+    for (kind, name), overrides in configs:
+        for key, value in overrides:
             yield ApiMessageAndVersion(ConfigRecord(kind, name, key, value), 0)
+
+
+def _others(image: MetadataImage) -> Iterator[ApiMessageAndVersion]:
     for entity, quotas in image.client_quotas.items():
         for quota, limit in quotas.items():
             yield ApiMessageAndVersion(_quota(entity, quota, limit), 0)

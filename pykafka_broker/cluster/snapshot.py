@@ -19,7 +19,7 @@ from pykafka_broker.cluster.records import (
     decode_versioned,
     encode_record,
 )
-from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
+from pykafka_broker.log.filesystem import Buffer, FileSystem, read_file, write_file
 from pykafka_broker.protocol.stored.kraft_version_record import KRaftVersionRecord
 from pykafka_broker.protocol.stored.snapshot_footer_record import SnapshotFooterRecord
 from pykafka_broker.protocol.stored.snapshot_header_record import SnapshotHeaderRecord
@@ -32,7 +32,7 @@ BOOTSTRAP_FILE = "bootstrap.checkpoint"
 CONTROL_KEY = struct.Struct(">hh")
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _LEFTOVERS = (".checkpoint.part", ".checkpoint.deleted", ".checkpoint.tmp")
-_RECORDS_PER_BATCH = 5_000
+_RECORDS_PER_BATCH = 250
 
 
 class ControlType(IntEnum):
@@ -151,30 +151,36 @@ def write_snapshot(fs: FileSystem, path: str, records: Iterable[ApiMessageAndVer
     write_file(fs, path, encode_snapshot(records, now=now))
 
 
-def encode_snapshot(
+def encode_snapshot(records: Iterable[ApiMessageAndVersion], *, now: int) -> bytes:
+    return b"".join(snapshot_pieces(records, now=now))
+
+
+def snapshot_pieces(
     records: Iterable[ApiMessageAndVersion],
     *,
     now: int,
     epoch: int = 0,
     last_contained_log_timestamp: int = 0,
     voters: Voters = NO_VOTERS,
-) -> bytes:
+) -> Iterator[Buffer]:
+    """The file, piece by piece. An empty piece after each full batch is the place for a pause: what comes until then
+    takes a few milliseconds."""
     header = SnapshotHeaderRecord(0, last_contained_log_timestamp).encode(0)
     first = [(ControlType.SNAPSHOT_HEADER, header), *voters.control_records()]
-    pieces = [control_batch(first, now, offset=0, epoch=epoch)]
+    yield control_batch(first, now, offset=0, epoch=epoch)
     offset = len(first)
     builder = BatchBuilder(base_offset=offset, partition_leader_epoch=epoch)
     for record in records:
         builder.append(None, encode_record(record), now)
         offset += 1
         if builder.count == _RECORDS_PER_BATCH:
-            pieces.append(builder.build())
+            yield builder.build()
+            yield b""
             builder = BatchBuilder(base_offset=offset, partition_leader_epoch=epoch)
     if builder.count:
-        pieces.append(builder.build())
+        yield builder.build()
     footer = SnapshotFooterRecord(0).encode(0)
-    pieces.append(control_batch([(ControlType.SNAPSHOT_FOOTER, footer)], now, offset=offset, epoch=epoch))
-    return b"".join(pieces)
+    yield control_batch([(ControlType.SNAPSHOT_FOOTER, footer)], now, offset=offset, epoch=epoch)
 
 
 def control_batch(

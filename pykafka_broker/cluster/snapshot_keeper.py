@@ -2,21 +2,23 @@
 
 Rule: the log is synced before a snapshot of it is written, a snapshot is whole and synced before the log's start moves
 up to it, and what lies below goes last. So wherever a crash comes, a snapshot and the log after it are there. The
-newest snapshot always stays.
+newest snapshot always stays. A large one is encoded in steps, between which the loop goes on and the image may change:
+the snapshot is of what it was at the first step.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
-from pykafka_broker.cluster.snapshot import Snapshot, encode_snapshot, snapshot_name
+from pykafka_broker.cluster.snapshot import Snapshot, snapshot_name, snapshot_pieces
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.log import trimming
-from pykafka_broker.log.filesystem import FileSystem, write_file
+from pykafka_broker.log.filesystem import Buffer, FileSystem, write_file
 from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.removal import Removal, RemovalJob
@@ -27,15 +29,23 @@ _TRIM_INTERVAL_MS = 60_000  # as Kafka has it, not configurable there either
 _UNLIMITED = -1
 
 
+class _Encoding(NamedTuple):
+    """A snapshot on its way into memory."""
+
+    snapshot: Snapshot
+    coming: Iterator[Buffer]
+    pieces: list[Buffer]
+
+
 class _WriteJob:
-    def __init__(self, keeper: SnapshotKeeper, snapshot: Snapshot, data: bytes, now: int) -> None:
+    def __init__(self, keeper: SnapshotKeeper, snapshot: Snapshot, pieces: list[Buffer], now: int) -> None:
         self._keeper = keeper
         self._snapshot = snapshot
-        self._data = data
+        self._pieces = pieces
         self._now = now
 
     def run(self) -> None:
-        write_file(self._snapshot.fs, self._snapshot.path, self._data)
+        write_file(self._snapshot.fs, self._snapshot.path, b"".join(self._pieces))
 
     def apply(self) -> None:
         self._keeper.written(self._snapshot, self._now)
@@ -70,10 +80,13 @@ class SnapshotKeeper:
         self._last_ms = now
         self._trim_due_ms = now + _TRIM_INTERVAL_MS
         self._writing = False
+        self._encoding: _Encoding | None = None
 
     # -- time
 
     def next_deadline(self) -> int | None:
+        if self._encoding is not None:
+            return 0
         due = self._trim_due_ms if len(self._log.snapshots) > 1 else None
         if self._interval_ms and self._log.bytes_since_snapshot and not self._writing:
             snapshot_due = self._last_ms + self._interval_ms
@@ -81,6 +94,8 @@ class SnapshotKeeper:
         return due
 
     def on_deadline(self, now: int) -> None:
+        if self._encoding is not None:
+            self._encode_on(self._encoding, now)
         self.on_commit(now)
         if now >= self._trim_due_ms:
             self.trim(now)
@@ -100,7 +115,7 @@ class SnapshotKeeper:
             return
         log = self._log
         end_offset = log.log.log_end_offset
-        data = encode_snapshot(
+        pieces = snapshot_pieces(
             self._records(),
             now=now,
             epoch=log.epoch,
@@ -112,10 +127,20 @@ class SnapshotKeeper:
         self._writing = True
         self._last_ms = now
         log.bytes_since_snapshot = 0
+        self._encoding = _Encoding(snapshot, pieces, [])
+        self._encode_on(self._encoding, now)
+
+    def _encode_on(self, encoding: _Encoding, now: int) -> None:
+        """One step; after the last one the snapshot is written."""
+        for piece in encoding.coming:
+            if not piece:
+                return
+            encoding.pieces.append(piece)
+        self._encoding = None
 
         def synced(error: OSError | None) -> None:
             if error is None:
-                self._submit(_WriteJob(self, snapshot, data, now))
+                self._submit(_WriteJob(self, encoding.snapshot, encoding.pieces, now))
             else:
                 self.refused(error)
 

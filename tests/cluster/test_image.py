@@ -121,10 +121,12 @@ def test_a_topic_is_created_once_and_known_by_both_names() -> None:
 
 def test_a_change_starts_an_epoch_only_if_it_names_a_leader() -> None:
     image = image_of(TopicRecord("t", ID), PartitionRecord(0, ID, [1, 2], [1, 2], [], [], 1, 0, 4, 7))
-    partition = image.topics["t"].partitions[0]
     image.apply(PartitionChangeRecord(0, ID, isr=[1]), MetadataDelta())
+    partition = image.topics["t"].partitions[0]
     assert (partition.isr, partition.leader_epoch, partition.partition_epoch) == ((1,), 4, 8)
     image.apply(PartitionChangeRecord(0, ID, leader=1), MetadataDelta())
+    assert partition.leader_epoch == 4  # what was looked at stays what it was
+    partition = image.topics["t"].partitions[0]
     assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (1, 5, 9)
 
 

@@ -24,8 +24,8 @@ from pykafka_broker.cluster.snapshot import (
     Voters,
     control_batch,
     control_type,
-    encode_snapshot,
     snapshot_name,
+    snapshot_pieces,
     snapshot_records,
     write_snapshot,
 )
@@ -44,6 +44,10 @@ from pykafka_broker.records.record import iter_records
 DATA = Path(__file__).with_name("data")
 NOW = 1_700_000_000_000
 FS = OsFileSystem()
+
+
+def encoded(records: list[ApiMessageAndVersion], **more: Any) -> bytes:
+    return b"".join(snapshot_pieces(records, **more))
 
 
 class Node:
@@ -182,7 +186,7 @@ def test_a_real_directory_is_read(tmp_path: Path) -> None:
 
 def put_snapshot(node: Node, end_offset: int, *records: Any) -> Path:
     path = node.folder / snapshot_name(end_offset, 1)
-    path.write_bytes(encode_snapshot([ApiMessageAndVersion(record, 0) for record in records], now=NOW, epoch=1))
+    path.write_bytes(encoded([ApiMessageAndVersion(record, 0) for record in records], now=NOW, epoch=1))
     return path
 
 
@@ -223,7 +227,7 @@ def test_the_control_records_of_a_snapshot_have_kafkas_bytes(name: str) -> None:
     _, *values = [record.value or b"" for record in iter_records(header, first)]
     voters = Voters(1, values[1]) if values else Voters()
     timestamp = Snapshot(FS, str(DATA / name), 0, 0).timestamp
-    ours = encode_snapshot(
+    ours = encoded(
         [],
         now=first.base_timestamp,
         epoch=first.partition_leader_epoch,
@@ -269,7 +273,7 @@ def test_voters_are_in_the_log_once_and_in_every_snapshot(standalone: Node) -> N
     assert [control_type(record) for record in control] == [2, 5, 6, 2]
     standalone.log.lead(NOW)
     path = standalone.folder / snapshot_name(standalone.log.log.log_end_offset, standalone.log.epoch)
-    path.write_bytes(encode_snapshot([], now=NOW, epoch=standalone.log.epoch, voters=voters))
+    path.write_bytes(encoded([], now=NOW, epoch=standalone.log.epoch, voters=voters))
     (standalone.folder / snapshot_name(0, 0)).unlink()
     standalone.reopen()
     standalone.log.lead(NOW)

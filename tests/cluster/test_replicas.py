@@ -66,13 +66,14 @@ def test_what_has_no_log_yet_is_led_all_the_same() -> None:
 def test_what_is_out_of_reach_has_no_leader_and_gets_it_back() -> None:
     cluster = Cluster()
     cluster.create("t")
-    partition = cluster.image.topics["t"].partitions[0]
     cluster.apply(changes(cluster, LOST))
+    partition = cluster.image.topics["t"].partitions[0]
     # as a 4.3.1 broker records it
     assert (partition.leader, partition.isr, partition.elr, partition.last_known_elr) == (-1, (), (1,), (1,))
     assert partition.directories == (DIRECTORY,)
     assert changes(cluster, LOST, leaderless=True, all_partitions=True) == []
     cluster.apply(changes(cluster, leaderless=True))
+    partition = cluster.image.topics["t"].partitions[0]
     assert (partition.leader, partition.isr, partition.elr, partition.leader_epoch) == (1, (1,), (), 2)
 
 

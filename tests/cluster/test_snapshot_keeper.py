@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.metadata_log import MetadataLog
-from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.snapshot import snapshot_name
+from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType, encode_record
+from pykafka_broker.cluster.snapshot import snapshot_name, snapshot_records
 from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.protocol.stored.clear_elr_record import ClearElrRecord
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
+from pykafka_broker.protocol.stored.partition_record import PartitionRecord
+from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
+from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from tests.log.crash.simulator import CrashFileSystem
 
 NOW = 1_700_000_000_000
@@ -70,6 +77,10 @@ class Node:
             self.log.apply([record], self.image, MetadataDelta())
             self.keeper.on_commit(self.now)
 
+    def apply(self, *records: Any) -> None:
+        self.log.append([ApiMessageAndVersion(record, 0) for record in records], self.now)
+        self.log.apply(list(records), self.image, MetadataDelta())
+
     def pass_time(self, milliseconds: int) -> None:
         """Deadlines are kept as they come."""
         end = self.now + milliseconds
@@ -109,6 +120,50 @@ def test_a_snapshot_comes_after_so_much_time_if_anything_has_changed(make: Calla
     assert len(node.names(".checkpoint")) == 1
     node.change()  # the last one is longer ago than that
     assert node.names(".checkpoint") == [snapshot_name(2, 1), snapshot_name(3, 1)]
+
+
+def test_a_large_one_is_encoded_in_steps_and_is_of_one_moment(make: Callable[..., Node]) -> None:
+    """However the image changes meanwhile: in place, by what comes and by what goes."""
+    node = make()
+    topics = [number.to_bytes(16, "big") for number in range(100, 103)]
+    for topic in topics:
+        records: list[Any] = [TopicRecord(f"t{topic[-1]}", topic)]
+        records += [PartitionRecord(number, topic, [1], [1], [], [], 1) for number in range(600)]
+        node.apply(*records)
+    node.apply(ConfigRecord(ResourceType.TOPIC, "t102", "retention.ms", "1"))
+    wanted = image_of(image_records(node.image, 2, 4))
+    end_offset = node.log.last_offset + 1
+    node.keeper.begin(node.now)
+    assert node.keeper.next_deadline() == 0
+    steps = 0
+    while node.keeper.next_deadline() == 0:
+        steps += 1
+        assert node.names(".checkpoint") == []
+        node.apply(PartitionChangeRecord(599 - steps, topics[2], leader=-1))
+        node.apply(ConfigRecord(ResourceType.TOPIC, "t102", "retention.ms", str(steps + 1)))
+        node.apply(PartitionRecord(600 + steps, topics[2], [1], [1], [], [], 1))
+        if steps == 1:
+            node.apply(RemoveTopicRecord(topics[1]), ClearElrRecord())
+        node.keeper.begin(node.now)  # not before this one is there
+        node.keeper.on_deadline(node.now)
+    assert steps > 3
+    assert node.names(".checkpoint") == [snapshot_name(end_offset, 1)]
+    found = image_of(snapshot_records(node.fs, f"{node.folder}/{snapshot_name(end_offset, 1)}"))
+    assert state(found) == state(wanted)
+    node.restart()
+    assert state(node.image) == state(image_of(image_records(node.image, 2, 4)))
+    assert node.image.topics["t102"].partitions[598].leader == -1
+
+
+def image_of(records: Iterable[ApiMessageAndVersion]) -> MetadataImage:
+    image = MetadataImage()
+    for record in records:
+        image.apply(record.message, MetadataDelta())
+    return image
+
+
+def state(image: MetadataImage) -> list[bytes]:
+    return [encode_record(record) for record in image_records(image, 2, 4)]
 
 
 def test_without_an_interval_only_the_bytes_count(make: Callable[..., Node]) -> None:
