@@ -14,6 +14,7 @@ from pykafka_broker.log import checkpoints
 from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, LastRecord
 from pykafka_broker.log.log_directory import TopicPartition
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.segments import Segments
 
 if TYPE_CHECKING:
     from pykafka_broker.log.compaction.process import CleaningProcesses
@@ -105,7 +106,7 @@ class Cleaner:
         self._processes: CleaningProcesses | None = None  # made, and its modules loaded, with the first cleaning
         self._cancelled = False
         self._due = _NEVER
-        self._running: set[TopicPartition] = set()
+        self._running: dict[TopicPartition, Segments] = {}  # what is being cleaned; a move puts others in their place
         self._again = False  # something was cleaned, there may be more
         self.set_aside: dict[TopicPartition, PartitionLog] = {}  # can't be cleaned
 
@@ -141,7 +142,7 @@ class Cleaner:
 
     def _filthiest(self, now: int, tried: set[TopicPartition]) -> Candidate | None:
         best: Candidate | None = None
-        excluded = self._running | tried
+        excluded = self._running.keys() | tried
         for key, log in self._manager.loaded.items():
             if key in excluded or key in self._manager.moves or "compact" not in log.config.cleanup_policy:
                 continue
@@ -164,17 +165,19 @@ class Cleaner:
         config = self._manager.config
         map_bytes = config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads
         rate = config.log_cleaner_io_max_bytes_per_second / config.log_cleaner_threads
-        self._running.add(found.key)
+        self._running[found.key] = found.log.segments
         request = make_request(found, now, map_bytes, rate)
         self._manager.submit(CleanJob(self, found, request, self._processes, self._manager.fs))
 
     def cleaned(self, found: Candidate, now: int, result: CleanResult) -> None:
-        self._running.discard(found.key)
+        segments = self._running.pop(found.key)
         self._again = True
         manager, log = self._manager, found.log
         directory = manager.directory_of(found.key)
         if directory is None or manager.loaded.get(found.key) is not log or found.key in manager.moves:
             return  # deleted or on its way elsewhere: the next load removes what was cleaned
+        if log.segments is not segments:
+            return  # moved: what was cleaned went with the old folder
         from pykafka_broker.log.compaction.swap import swap_in
 
         try:
@@ -192,10 +195,12 @@ class Cleaner:
 
     def failed(self, found: Candidate, request: CleanRequest, error: Exception | None) -> None:
         key, log = found.key, found.log
-        self._running.discard(key)
+        segments = self._running.pop(key)
         present = {segment.base_offset for segment in log.segments}
-        if self._manager.loaded.get(key) is not log or any(base not in present for base, _ in request.segments):
-            return  # deleted, moved or shortened meanwhile: no wonder
+        if self._manager.loaded.get(key) is not log or log.segments is not segments:
+            return  # deleted or moved meanwhile: no wonder
+        if any(base not in present for base, _ in request.segments):
+            return  # shortened meanwhile
         if isinstance(error, ValueError):
             self.set_aside[key] = log
             logger.error("%s-%d can't be cleaned and is left as it is: %s", *key, error)

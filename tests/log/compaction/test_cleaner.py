@@ -177,12 +177,34 @@ def test_a_log_that_moved_meanwhile_keeps_its_records(tmp_path: Path, ran_before
     else:
         run_inline(cleaning)
     assert {key for _, key, _ in records(log)} == {"k0", "k1", "k2", "k3"}
+    assert not logs.cleaner.set_aside
     assert all(directory.online for directory in logs.directories)
     logs.on_deadline(NOW + 2 * BACKOFF)
     assert len(records(log)) < 40
     logs.shutdown(NOW)
     again = started(tmp_path, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
     assert records(again.get("t", 0)) == records(log)
+
+
+def test_a_cleaning_that_fails_over_two_moves_is_no_failure_of_the_disk(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
+    log = fill(logs, "t")
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.on_deadline(NOW + BACKOFF)
+    cleaning = next(job for job in jobs if type(job).__name__ == "CleanJob")
+    fs.failures = {"open .log": errno.ENOENT}  # as while it is in the other directory
+    with pytest.raises(FileNotFoundError) as caught:
+        cleaning.run()
+    fs.failures = {}
+    logs.submit = run_inline
+    logs.moves.start(("t", 0), logs.directories[1])
+    logs.moves.start(("t", 0), logs.directories[0])
+    cleaning.failed(caught.value)
+    assert all(directory.online for directory in logs.directories)
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    assert len(records(log)) < 40
 
 
 def test_a_topic_deleted_meanwhile_is_no_failure(tmp_path: Path) -> None:
