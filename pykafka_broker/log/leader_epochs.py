@@ -66,10 +66,12 @@ class LeaderEpochs:
             return epoch, entries[0][1]
         return entries[higher - 1][0], entries[higher][1]
 
-    def can_be_of(self, log_start_offset: int, log_end_offset: int, last_epoch: int) -> bool:
-        """Whether a log that ends there, with a batch of `last_epoch`, may have these epochs."""
+    def can_be_of(self, log_start_offset: int, log_end_offset: int, last_epoch: int | None) -> bool:
+        """Whether a log from there to there, whose last batch is of `last_epoch`, may have these epochs."""
         (_, first), (_, last) = self.entries[0], self.entries[-1]
-        return first <= log_start_offset and last <= log_end_offset and self.epoch_at(log_end_offset - 1) == last_epoch
+        if not first <= log_start_offset <= log_end_offset >= last:
+            return False
+        return last_epoch is None or self.epoch_at(log_end_offset - 1) == last_epoch
 
     def epoch_at(self, offset: int) -> int:
         number = bisect_right(self.entries, offset, key=lambda entry: entry[1])

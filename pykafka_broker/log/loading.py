@@ -174,10 +174,11 @@ def load_epochs(
 
 def correct_epochs(epochs: LeaderEpochs, segments: Segments, log_start_offset: int, log_end_offset: int) -> bool:
     """Learn them anew where the log's ends show that they are wrong; whether that was so."""
-    if epochs.entries and segments.active.size:
-        wrong = not epochs.can_be_of(log_start_offset, log_end_offset, segments.active.last_epoch())
+    if epochs.entries:
+        last_epoch = segments.active.last_epoch() if segments.active.size else None
+        wrong = not epochs.can_be_of(log_start_offset, log_end_offset, last_epoch)
     else:
-        wrong = not epochs.entries and segments.size_bytes > 0
+        wrong = segments.size_bytes > 0
     if wrong:
         epochs.entries = []
         learn_epochs(epochs, segments)

@@ -228,6 +228,17 @@ def test_files_of_other_names_are_left_alone(tmp_path: Path, clean: bool) -> Non
     assert {"backup.log", "old.snapshot", "1.log"} < {file.name for file in tmp_path.glob("logs/t-0/*")}
 
 
+def test_leader_epochs_go_back_with_the_logs_start(tmp_path: Path) -> None:
+    logs = crashed(tmp_path)
+    log = logs.get("t", 0)
+    log.delete_records_before(60)
+    log.roll(NOW)
+    assert log.epochs.entries == [(0, 60)]
+    log = start(tmp_path).get("t", 0)  # a crash before the checkpoint
+    assert (log.log_start_offset, log.log_end_offset) == (0, 60)
+    assert log.epochs.entries == [(0, 0)]
+
+
 def test_a_snapshot_that_is_newer_than_its_name_is_not_believed(tmp_path: Path) -> None:
     crashed(tmp_path)
     start(tmp_path).shutdown(NOW)
