@@ -9,10 +9,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from pykafka_broker.log.checkpoints import PARTITION_METADATA, partition_metadata
+from pykafka_broker.log.checkpoints import PARTITION_METADATA, partition_metadata, write_partition_metadata
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.partition_log import PartitionLog
 
 
 class FreshFolders:
@@ -65,6 +69,13 @@ class FreshFolders:
     def _write(self, path: str, topic_id: bytes) -> None:
         """Nobody reads it before it is whole, so there is nothing to replace."""
         self._fs.open(f"{path}/{PARTITION_METADATA}", create=True).write_at(partition_metadata(topic_id), 0)
+
+
+def name_log(log: PartitionLog, topic_id: bytes) -> None:
+    """Its `partition.metadata` is missing, as with logs older than topic ids: it gets the id it is known by."""
+    write_partition_metadata(log.files.fs, f"{log.directory}/{PARTITION_METADATA}", topic_id)
+    log.topic_id = topic_id
+    log.directory_dirty = True  # a sync that is under way may be past that file
 
 
 class _NameJob:

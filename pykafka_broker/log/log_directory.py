@@ -139,6 +139,15 @@ class LogDirectory:
     def partition_path(self, partition: TopicPartition) -> str:
         return self.file(f"{partition[0]}-{partition[1]}")
 
+    def size_of(self, partition: TopicPartition) -> int:
+        """Bytes in the segments of a partition."""
+        path = self.partition_path(partition)
+        try:
+            names = self.fs.list_directory(path)
+            return sum(self.fs.stat(f"{path}/{name}").size for name in names if name.endswith(".log"))
+        except FileNotFoundError:
+            return 0  # somebody took it away; whoever asks for the log will be told
+
     def futures(self) -> list[str]:
         """Folders of partitions that were being moved here."""
         return [name for name in self.fs.list_folders(self.path) if name.endswith(FUTURE_SUFFIX)]

@@ -10,24 +10,19 @@ from __future__ import annotations
 import errno
 import logging
 import resource
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable
 
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoint_writer import CheckpointWriter
-from pykafka_broker.log.checkpoints import (
-    METADATA_TOPIC_ID,
-    PARTITION_METADATA,
-    RECOVERY_POINTS,
-    write_partition_metadata,
-)
+from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID, RECOVERY_POINTS
+from pykafka_broker.log.closing import close_directory
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import PASSING, FileSystem
-from pykafka_broker.log.flush import DirectorySyncJob, Flushers, Waiter, close_log
-from pykafka_broker.log.fresh_folders import FreshFolders
+from pykafka_broker.log.flush import DirectorySyncJob, Flushers, Waiter
+from pykafka_broker.log.fresh_folders import FreshFolders, name_log
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.loading import ZERO_ID, create_log, load_log
 from pykafka_broker.log.log_directory import (
@@ -36,23 +31,19 @@ from pykafka_broker.log.log_directory import (
     TopicPartition,
     deleted_name,
 )
+from pykafka_broker.log.metadata_topic import metadata_topic_config
 from pykafka_broker.log.moving import Moves
 from pykafka_broker.log.opening import open_directories
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.placement import Placement
+from pykafka_broker.log.pool import ThreadPool
 from pykafka_broker.log.removal import Remover
 from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.upkeep import Upkeep
 from pykafka_broker.protocol.errors import ErrorCode
 
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
 logger = logging.getLogger(__name__)
-_Item = TypeVar("_Item")
-
-_CLOSING_THREADS = 16  # they wait for the disk, which syncs many files in little more time than one
 _OPEN_FILES = 4096
 
 
@@ -73,14 +64,14 @@ class LogManager:
         new_uuid: Callable[[], bytes],
         topic_config: Callable[[str], TopicConfig] | None = None,
         submit: Submit = run_inline,
-        thread_pool: Callable[[int], Executor] | None = None,
+        thread_pool: ThreadPool | None = None,
     ) -> None:
         self.fs = fs
         self.config = config
         self.new_uuid = new_uuid
         self.topic_config = topic_config or (lambda topic: config.topic_defaults)
         self.submit = submit
-        self.thread_pool = thread_pool  # makes threads, as `ThreadPoolExecutor` does; without it one does all
+        self.thread_pool = thread_pool
         self.files = FileCache(fs, _open_files())
         self.directories: list[LogDirectory] = []
         self.cluster_id = ""
@@ -135,25 +126,9 @@ class LogManager:
             self._fresh.failed(error)
         for directory in self.online():
             if directory.ready:
-                self.attempt(directory, self._close, directory, now)
+                self.attempt(directory, close_directory, self, directory, self._upkeep, now)
         for directory in self.directories:
             directory.release()
-
-    def _close(self, directory: LogDirectory, now: int) -> None:
-        logs = [log for partition, log in self.loaded.items() if self._where[partition] is directory]
-        self.in_threads(_CLOSING_THREADS, lambda log: close_log(log, now), logs)
-        if directory.online:
-            self._upkeep.write_checkpoints(directory)
-            directory.write_clean_marker()
-
-    def in_threads(self, threads: int, work: Callable[[_Item], object], items: Sequence[_Item]) -> None:
-        if self.thread_pool is None or len(items) < 2:
-            for item in items:
-                work(item)
-            return
-        with self.thread_pool(min(threads, len(items))) as pool:
-            for _ in pool.map(work, items):
-                pass
 
     @property
     def partition_directories(self) -> list[LogDirectory]:
@@ -212,12 +187,8 @@ class LogManager:
         log, directory = self.loaded.get(partition), self._where[partition]
         if log is not None:
             return log.size_bytes
-        path = directory.partition_path(partition)
         try:
-            names = self.fs.list_directory(path)
-            return sum(self.fs.stat(f"{path}/{name}").size for name in names if name.endswith(".log"))
-        except FileNotFoundError:
-            return 0  # somebody took it away; whoever asks for the log will be told
+            return directory.size_of(partition)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
 
@@ -236,7 +207,8 @@ class LogManager:
             if topic_id in (log.topic_id, ZERO_ID):
                 return log
             if log.topic_id == ZERO_ID:
-                return self._name(log, topic_id)
+                self._name(log, topic_id)
+                return log
             self.delete(topic, partition, now)  # what an earlier topic of that name left behind
         directory = self.placement.choose(key, directory_id, new=new)
         try:
@@ -271,15 +243,11 @@ class LogManager:
     def name_folders(self) -> None:
         self._fresh.name_later()
 
-    def _name(self, log: PartitionLog, topic_id: bytes) -> PartitionLog:
-        """Its `partition.metadata` is missing, as with logs older than topic ids: it gets the id it is known by."""
+    def _name(self, log: PartitionLog, topic_id: bytes) -> None:
         try:
-            write_partition_metadata(self.fs, f"{log.directory}/{PARTITION_METADATA}", topic_id)
+            name_log(log, topic_id)
         except OSError as error:
             raise self.directory_failed(self._where[log.topic, log.partition], error) from error
-        log.topic_id = topic_id
-        log.directory_dirty = True  # a sync that is under way may be past that file
-        return log
 
     def metadata_log(self, now: int) -> PartitionLog:
         """`__cluster_metadata-0`, in `metadata.log.dir` or else the first directory; made if there is none."""
@@ -287,17 +255,7 @@ class LogManager:
         return self.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, now, directory_id=directory.id)
 
     def _config_of(self, topic: str) -> TopicConfig:
-        if topic != METADATA_TOPIC:
-            return self.topic_config(topic)
-        config = self.config
-        overrides = {
-            "cleanup.policy": "delete",
-            "retention.ms": "-1",
-            "retention.bytes": "-1",
-            "segment.bytes": str(config.metadata_log_segment_bytes),
-            "segment.ms": str(config.metadata_log_segment_ms),
-        }
-        return TopicConfig.resolve(config, overrides)
+        return metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
 
     def reconfigure(self, topic: str, config: TopicConfig) -> None:
         """A topic's settings have changed."""
@@ -329,13 +287,7 @@ class LogManager:
         target = directory.file(deleted_name(key, self.new_uuid()))
         self._fresh.forget(directory.partition_path(key))
         self.fs.rename(directory.partition_path(key), target)
-        self._remove_later(target, log, now + config.file_delete_delay_ms)
-
-    def _remove_later(self, folder: str, log: PartitionLog | None, due: int) -> None:
-        if log is not None:
-            log.move_to(folder)
-            self._remover.later(due, log.segments.remove)
-        self._remover.folder_later(due, folder)
+        self._remover.log_later(now + config.file_delete_delay_ms, target, log)
 
     def expect(self, key: TopicPartition, directory: LogDirectory) -> None:
         """The partition is about to be in this directory: its checkpoints say nothing of an earlier one any more."""
@@ -344,7 +296,7 @@ class LogManager:
     def moved(self, key: TopicPartition, old_folder: str, target: LogDirectory) -> PartitionLog:
         """The partition is in `target` now; what was its folder waits to be removed."""
         log = self.loaded[key]
-        self._remove_later(old_folder, log, self.now + log.config.file_delete_delay_ms)
+        self._remover.log_later(self.now + log.config.file_delete_delay_ms, old_folder, log)
         self._where[key].forget(key)
         self.placement.put(key, target)
         return log

@@ -10,11 +10,10 @@ the log is not begun anew: the metadata names the new one, and in that one there
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from pykafka_broker.log import relocation
 from pykafka_broker.log.checkpoints import (
     LOG_START_OFFSETS,
     MOVED,
@@ -22,13 +21,13 @@ from pykafka_broker.log.checkpoints import (
     read_partition_metadata,
     write_partition_metadata,
 )
-from pykafka_broker.log.filesystem import FileHandle, FileSystem, write_file
+from pykafka_broker.log.copying import Piece, copy_pieces, index_pieces, whole_file
+from pykafka_broker.log.filesystem import write_file
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_loading import snapshot_offsets
 from pykafka_broker.log.producer_snapshot import snapshot_name
-from pykafka_broker.log.segment import LogSegment
 
 if TYPE_CHECKING:
     from pykafka_broker.log.flush import Waiter
@@ -36,43 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_PIECE_BYTES = 1 << 20
 _SMALL_BYTES = 64 << 10  # so much may be copied and synced while the loop waits
 _MOST_ROUNDS = 50  # a producer that is faster than the copy doesn't put it off for ever
-
-
-class Piece(NamedTuple):
-    """A run of bytes to copy to the same place in a file of the same name."""
-
-    source: FileHandle
-    path: str
-    start: int
-    end: int
-
-    def read(self, position: int) -> bytes:
-        """Whoever failed is known by the path in the error."""
-        try:
-            data = self.source.read_at(min(_PIECE_BYTES, self.end - position), position)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, self.path) from error
-        if not data:
-            raise OSError(errno.EIO, f"ends at byte {position}, not at {self.end}", self.path)
-        return data
-
-
-def copy_pieces(
-    fs: FileSystem, folder: str, pieces: list[Piece], cancelled: Callable[[], bool] = lambda: False
-) -> None:
-    """Copy and sync."""
-    for piece in pieces:
-        target = fs.open(f"{folder}/{_name(piece.path)}", create=True)
-        position = piece.start
-        while position < piece.end and not cancelled():
-            data = piece.read(position)
-            target.write_at(data, position)
-            position += len(data)
-        target.sync()
-    fs.sync_directory(folder)
 
 
 class CopyJob:
@@ -200,19 +164,19 @@ class Move:
                 self._copied[segment.base_offset] = segment.size
             if segment is not self.log.segments.active and segment.base_offset not in self._indexed:
                 self._indexed.add(segment.base_offset)
-                pieces += _index_pieces(segment)
+                pieces += index_pieces(segment)
         return pieces
 
     def _finish(self, pieces: list[Piece]) -> None:
         """The log stands still for these few bytes and syncs; afterwards it is in the other directory."""
         log, fs = self.log, self.fs
         log.seal()
-        pieces += _index_pieces(log.segments.active)
+        pieces += index_pieces(log.segments.active)
         names = fs.list_directory(log.directory)
         for offset in snapshot_offsets(names):
-            pieces.append(_whole(fs, f"{log.directory}/{snapshot_name(offset)}"))
+            pieces.append(whole_file(fs, f"{log.directory}/{snapshot_name(offset)}"))
         if EPOCHS_FILE in names:
-            pieces.append(_whole(fs, f"{log.directory}/{EPOCHS_FILE}"))
+            pieces.append(whole_file(fs, f"{log.directory}/{EPOCHS_FILE}"))
         self._drop_what_left()
         copy_pieces(fs, self.folder, pieces)
         write_file(fs, f"{self.folder}/{MOVED}", b"")
@@ -319,7 +283,7 @@ class Moves:
         aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)
         self._swap(move, source, aside, final)
         self.forget(move)
-        manager.moved(key, aside, target).relocate(final, manager.now)
+        relocation.go_on_in(manager.moved(key, aside, target), final, manager.now)
         if cleaned_to is not None:
             target.cleaner_offsets[key] = cleaned_to
         manager.submit(_SettleJob(manager, target, final))
@@ -375,21 +339,3 @@ def settle_future(manager: LogManager, directory: LogDirectory, name: str) -> To
     fs.rename(path, directory.partition_path(key))
     fs.sync_directory(directory.path)
     return key
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _index_pieces(segment: LogSegment) -> list[Piece]:
-    pieces = []
-    for file in segment.files()[1:]:
-        if file.exists():
-            handle = file.handle()
-            pieces.append(Piece(handle, file.path, 0, handle.size()))
-    return pieces
-
-
-def _whole(fs: FileSystem, path: str) -> Piece:
-    handle = fs.open(path, writable=False)
-    return Piece(handle, path, 0, handle.size())

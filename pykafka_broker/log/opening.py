@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.log.log_directory import LogDirectory, LogDirectoryError, TopicPartition
 from pykafka_broker.log.moving import settle_future
+from pykafka_broker.log.pool import in_threads
 from pykafka_broker.log.recovery import FolderRecovery
 
 if TYPE_CHECKING:
@@ -74,5 +75,5 @@ def _recover(manager: LogManager, directory: LogDirectory) -> None:
 
     if not directory.clean:
         partitions = manager.placement.in_directory(directory)
-        manager.in_threads(manager.config.num_recovery_threads_per_data_dir, recover, partitions)
+        in_threads(manager.thread_pool, manager.config.num_recovery_threads_per_data_dir, recover, partitions)
     directory.ready = True

@@ -18,12 +18,10 @@ from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log import reading, timestamps, trimming
 from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.listener import LogListener
-from pykafka_broker.log.producer_loading import restore_producers
-from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
-from pykafka_broker.log.producer_state import BatchMetadata, ProducerEntry, ProducerState
+from pykafka_broker.log.producer_snapshot import take_snapshot
+from pykafka_broker.log.producer_state import BatchMetadata, ProducerState
 from pykafka_broker.log.reading import LogRead
 from pykafka_broker.log.rolling import must_roll
 from pykafka_broker.log.scan import DamagedLog
@@ -263,7 +261,7 @@ class PartitionLog:
         if not active.size and active.base_offset == base_offset:
             return active
         active.seal()
-        self.take_snapshot(base_offset)
+        take_snapshot(self, base_offset)
         segment = LogSegment(self.files, self.directory, base_offset, size=0, now=now, fresh=True)
         segment.log.create()  # from here on nothing may fail: an append that fits would go to the old segment after all
         if self.config.preallocate:
@@ -274,24 +272,6 @@ class PartitionLog:
         self.segments.add(segment)
         self.listener.rolled(self)
         return segment
-
-    def take_snapshot(self, offset: int, *, sync: bool = False) -> None:
-        """Write the producers' state as of `offset`, which is where the log ends."""
-        if offset > self.producers.snapshot_offset:
-            write_snapshot(self.files.fs, f"{self.directory}/{snapshot_name(offset)}", self.producers, sync=sync)
-            self.producers.snapshot_offset = offset
-
-    def forget_snapshot(self, offset: int) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self.files.fs.remove(f"{self.directory}/{snapshot_name(offset)}")
-
-    def reload_producers(self) -> None:
-        """The producers' state from disk, after the log's end has moved back."""
-        fs = self.files.fs
-        names = fs.list_directory(self.directory)
-        restore_producers(
-            fs, self.directory, names, self.producers, self.segments, self.log_start_offset, self.log_end_offset
-        )
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         before = list(self.epochs.entries)
@@ -366,10 +346,6 @@ class PartitionLog:
         """Whether this batch continues a transaction of its producer; if not, the coordinator must vouch for it."""
         return self.producers.has_open_transaction(header.producer_id, header.producer_epoch)
 
-    def active_producers(self) -> list[ProducerEntry]:
-        """What DescribeProducers tells (KIP-664)."""
-        return list(self.producers.entries.values())
-
     def leader_epoch_end(self, epoch: int) -> tuple[int, int]:
         """The largest epoch at or below `epoch` and its end offset; (-1, -1) if that is unknown (KIP-101, KIP-279)."""
         if epoch == self.leader_epoch > self.epochs.latest:  # it begins with the leadership, not with a record
@@ -394,10 +370,6 @@ class PartitionLog:
         except DamagedLog as damage:
             raise self.unreadable(damage) from damage
 
-    def segment_starts(self) -> list[tuple[int, int]]:
-        """Base offset of each segment, and when it was last written to as far as its records tell."""
-        return [(segment.base_offset, max(segment.max_timestamp, segment.created_ms)) for segment in self.segments]
-
     def delete_records_before(self, offset: int) -> None:
         """Move the log's start (DeleteRecords, KIP-107); files go when `retain` comes by."""
         if offset > self.high_watermark:
@@ -412,29 +384,9 @@ class PartitionLog:
         """Forget what lies at or above `offset`."""
         trimming.truncate_to(self, offset)
 
-    def move_to(self, directory: str) -> None:
-        """The folder has got another name."""
-        self.directory = directory
-        self.epochs.rename(f"{directory}/{EPOCHS_FILE}")
-        for segment in self.segments:
-            segment.move_to(directory)
-
-    def relocate(self, directory: str, now: int) -> None:
-        """Go on with a synced copy in another folder; whoever reads from the old files keeps them."""
-        self.directory = directory
-        self.epochs.rename(f"{directory}/{EPOCHS_FILE}")
-        self.segments = Segments(
-            [
-                LogSegment(self.files, directory, each.base_offset, size=each.size, now=each.created_ms, fresh=False)
-                for each in self.segments
-            ]
-        )
-        self.unsynced_segments.clear()
-        self.synced_to(self.log_end_offset, now)
-
     def seal(self) -> None:
         """Complete the files that say what is in the log."""
-        self.take_snapshot(self.log_end_offset)
+        take_snapshot(self, self.log_end_offset)
         self.segments.active.seal()
         self.directory_dirty = True
 

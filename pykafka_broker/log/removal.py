@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from pykafka_broker.log import relocation
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.partition_log import PartitionLog
 
 Removal = Callable[[], None]
 
@@ -56,6 +61,13 @@ class Remover:
 
     def folder_later(self, due: int, path: str) -> None:
         self.later(due, lambda: self._fs.remove_tree(path))
+
+    def log_later(self, due: int, folder: str, log: PartitionLog | None) -> None:
+        """A folder that has just got this name, and the log that was loaded from it, whose files may be open."""
+        if log is not None:
+            relocation.renamed(log, folder)
+            self.later(due, log.segments.remove)
+        self.folder_later(due, folder)
 
     def next_deadline(self) -> int | None:
         return self._queue[0][0] if self._queue else None

@@ -48,6 +48,11 @@ def _records(segment: LogSegment, place: BatchPlace) -> Iterator[Record]:
         yield from iter_records(batch.data, batch.header)
 
 
+def segment_starts(log: PartitionLog) -> list[tuple[int, int]]:
+    """Base offset of each segment, and when it was last written to as far as its records tell."""
+    return [(segment.base_offset, max(segment.max_timestamp, segment.created_ms)) for segment in log.segments]
+
+
 def offset_of_max_timestamp(log: PartitionLog) -> TimestampOffset | None:
     """The first record that has the greatest timestamp in the log (KIP-734)."""
     best: LogSegment | None = None

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from pykafka_broker.log.producer_loading import reload_producers
+from pykafka_broker.log.producer_snapshot import forget_snapshot
 from pykafka_broker.log.segment import LogSegment
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def delete_segments(log: PartitionLog, segments: list[LogSegment]) -> None:
     log.directory_dirty = True
     for segment in segments:
         segment.mark_deleted()
-        log.forget_snapshot(segment.base_offset)
+        forget_snapshot(log, segment.base_offset)
     log.listener.segments_deleted(log, segments)
 
 
@@ -96,6 +98,6 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
     if log.epochs.truncate_from_end(log.log_end_offset):
         log.write_epochs()
-    log.reload_producers()
+    reload_producers(log)
     log.files.fs.sync_directory(log.directory)
     log.advance_high_watermark(min(log.high_watermark, log.log_end_offset))

@@ -124,9 +124,9 @@ def test_idle_producers_are_forgotten_but_not_open_transactions(tmp_path: Path) 
     log.append(batch(producer_id=1, epoch=0, sequence=0), NOW)
     log.append(batch(producer_id=2, epoch=0, sequence=0, transactional=True), NOW)
     log.producers.expire(NOW + 999, 1000)
-    assert {entry.producer_id for entry in log.active_producers()} == {1, 2}
+    assert {entry.producer_id for entry in log.producers.entries.values()} == {1, 2}
     log.producers.expire(NOW + 1000, 1000)
-    assert {entry.producer_id for entry in log.active_producers()} == {2}
+    assert {entry.producer_id for entry in log.producers.entries.values()} == {2}
 
 
 def test_last_stable_offset_after_a_restart_in_the_middle_of_transactions(tmp_path: Path) -> None:

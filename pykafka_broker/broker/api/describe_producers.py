@@ -59,6 +59,6 @@ def _partition(broker: Broker, topic: str, partition: int) -> PartitionResponse:
                 coordinator_epoch=entry.coordinator_epoch,
                 current_txn_start_offset=entry.txn_first_offset,
             )
-            for entry in log.active_producers()
+            for entry in log.producers.entries.values()
         ],
     )

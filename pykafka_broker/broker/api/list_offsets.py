@@ -17,6 +17,7 @@ from pykafka_broker.broker.partition_reader import NO_LEADER_EPOCH, Isolation, c
 from pykafka_broker.broker.router import handles
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.timestamps import segment_starts
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -118,13 +119,13 @@ def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int, int]
 def _old_style_offsets(log: PartitionLog, wanted: ListOffsetsPartition, end: int) -> list[int]:
     """v0: the start offsets of segments older than the timestamp, newest first, at most as many as asked for."""
     if wanted.timestamp == LATEST:
-        offsets = [end, *(base for base, _ in reversed(log.segment_starts()) if base < end)]
+        offsets = [end, *(base for base, _ in reversed(segment_starts(log)) if base < end)]
     elif wanted.timestamp == EARLIEST:
         offsets = [log.log_start_offset]
     else:
         offsets = [
             max(base, log.log_start_offset)
-            for base, modified_ms in reversed(log.segment_starts())
+            for base, modified_ms in reversed(segment_starts(log))
             if modified_ms <= wanted.timestamp
         ]
     return offsets[: max(0, wanted.max_num_offsets)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.log.compaction.request import CleanedSegment, CleanResult
 from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.producer_snapshot import forget_snapshot
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segment_files import CLEANED, SWAP, segment_name
 
@@ -51,7 +52,7 @@ def _swap(log: PartitionLog, old: list[LogSegment], new: LogSegment) -> None:
     for segment in old:
         segment.mark_deleted()
         if segment.base_offset != new.base_offset:
-            log.forget_snapshot(segment.base_offset)
+            forget_snapshot(log, segment.base_offset)
     new.change_suffix(SWAP, "")
     log.directory_dirty = True
     log.listener.segments_deleted(log, old)
