@@ -134,13 +134,23 @@ def _announcer(ready_file: str | None) -> Callable[[str, int], None]:
     def announce(host: str, port: int) -> None:
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         if ready_file is not None:
-            unfinished = f"{ready_file}.{os.getpid()}"
-            with open(unfinished, "w", encoding="ascii") as file:
-                file.write(f"{address}\n")
-            os.replace(unfinished, ready_file)  # who waits for the file never sees half of it
+            _write_whole(ready_file, f"{address}\n")
         print(f"listening on {address}", flush=True)
 
     return announce
+
+
+def _write_whole(path: str, text: str) -> None:
+    """Who waits for the file never sees half of it; where it can't be written nothing is left."""
+    unfinished = f"{path}.{os.getpid()}"
+    try:
+        with open(unfinished, "w", encoding="ascii") as file:
+            file.write(text)
+        os.replace(unfinished, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.remove(unfinished)
+        raise OSError(error.errno, error.strerror, path) from error
 
 
 def _stop_at_end_of_input() -> None:

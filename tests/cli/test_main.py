@@ -75,6 +75,22 @@ def test_an_old_ready_file_is_gone_before_the_start(monkeypatch: pytest.MonkeyPa
     assert not ready.exists()
 
 
+@pytest.mark.usefixtures("served")
+def test_a_ready_file_that_cant_be_written_is_named_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "ready"
+    folder.mkdir()
+    missing = tmp_path / "missing" / "ready"
+    assert main(["--ready-file", str(folder)]) == 1
+    assert main(["--ready-file", str(missing)]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"pykafka-broker: cannot start: {folder}: Is a directory",
+        f"pykafka-broker: cannot start: {missing}: No such file or directory",
+    ]
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 def test_ephemeral_directory_is_gone_afterwards(served: list[BrokerConfig]) -> None:
     assert main(["--ephemeral"]) == 0
     (path,) = served[0].data_dirs
