@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pykafka_broker.testing import KafkaBroker
 
 SCOPES = ("session", "package", "module", "class", "function")
-_BROKERS = pytest.StashKey[list[tuple["KafkaBroker", int]]]()  # a test's brokers, and how much they had logged before
+_OWN = pytest.StashKey[list["KafkaBroker"]]()  # brokers of one test
+_SHARED = pytest.StashKey[dict["KafkaBroker", int]]()  # brokers of many, and how much they had logged before this one
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,6 +26,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kafka-broker-scope", choices=SCOPES, help="how long the broker of `kafka_broker` lives")
     parser.addini("kafka_broker_scope", "how long the broker of `kafka_broker` lives", default="session")
     parser.addini("kafka_broker_config", "its broker configs, one key=value a line", type="linelist")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What is wrong in the ini file is one line, before any test is looked for."""
+    config.stash[_SHARED] = {}
+    if (scope := config.getini("kafka_broker_scope")) not in SCOPES:
+        raise pytest.UsageError(f"kafka_broker_scope = {scope}: it must be one of {', '.join(SCOPES)}")
+    _configs(config)
+
+
+def _configs(config: pytest.Config) -> dict[str, str]:
+    configs = {}
+    for line in config.getini("kafka_broker_config"):
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise pytest.UsageError(f"kafka_broker_config: {line}: it must be key=value")
+        configs[name.strip()] = value.strip()
+    return configs
 
 
 def _scope(fixture_name: str, config: pytest.Config) -> Any:
@@ -36,9 +55,11 @@ def kafka_broker(pytestconfig: pytest.Config) -> Iterator[KafkaBroker]:
     """A running broker; `kafka_broker.bootstrap_servers` is what clients want."""
     from pykafka_broker.testing import KafkaBroker
 
-    pairs = (line.partition("=") for line in pytestconfig.getini("kafka_broker_config"))
-    with KafkaBroker({name.strip(): value.strip() for name, _, value in pairs}) as broker:
+    shared = pytestconfig.stash[_SHARED]
+    with KafkaBroker(_configs(pytestconfig)) as broker:
+        shared[broker] = broker.log_size
         yield broker
+        del shared[broker]
 
 
 @pytest.fixture
@@ -47,29 +68,29 @@ def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..
     `KafkaBroker`."""
     from pykafka_broker.testing import KafkaBroker
 
-    used = request.node.stash.setdefault(_BROKERS, [])
+    own = request.node.stash.setdefault(_OWN, [])
     with ExitStack() as stack:
 
         def start(*args: Any, **kwargs: Any) -> KafkaBroker:
             broker = stack.enter_context(KafkaBroker(*args, **kwargs))
-            used.append((broker, 0))
+            own.append(broker)
             return broker
 
         yield start
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_call(item: pytest.Item) -> None:
-    shared = getattr(item, "funcargs", {}).get("kafka_broker")
-    if shared is not None:
-        item.stash.setdefault(_BROKERS, []).append((shared, shared.log_size))
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    shared = item.config.stash[_SHARED]
+    shared.update({broker: broker.log_size for broker in shared})
 
 
 @pytest.hookimpl(hookwrapper=True)  # the older form: whoever has pytest 7 with an early pluggy has this plugin as well
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
-    if report.when == "call" and report.failed:
-        for broker, logged_before in item.stash.get(_BROKERS, []):
+    if report.failed:
+        own: list[KafkaBroker] = item.stash.get(_OWN, [])
+        for broker, logged_before in (item.config.stash[_SHARED] | dict.fromkeys(own, 0)).items():
             if logged := broker.log_since(logged_before):
                 report.sections.append((f"log of the broker at {broker.bootstrap_servers}", logged))

@@ -45,6 +45,23 @@ def test_configs_come_from_the_ini_file(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
+def test_a_mistake_in_the_ini_file_is_one_line(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_unrelated(): pass")
+    for setting, complaint in (
+        ("kafka_broker_scope = forever", "ERROR: kafka_broker_scope = forever: it must be one of session, package,*"),
+        (
+            "kafka_broker_config = num.partitions 3",
+            "ERROR: kafka_broker_config: num.partitions 3: it must be key=value",
+        ),
+        ("kafka_broker_config = =3", "ERROR: kafka_broker_config: =3: it must be key=value"),
+    ):
+        pytester.makeini(f"[pytest]\n{setting}\n")
+        result = pytester.runpytest_subprocess()
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([complaint])
+        assert "Traceback" not in result.stderr.str()
+
+
 def test_factory_ends_its_brokers_with_the_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         brokers = []
@@ -68,3 +85,25 @@ def test_failed_test_shows_the_log_of_its_brokers(pytester: pytest.Pytester) -> 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*log of the broker at 127.0.0.1:*", "*unknown config no.such.key is ignored*"])
     assert result.stdout.str().count("log of the broker at") == 1  # the other one had nothing to say
+
+
+def test_a_fixture_that_fails_shows_what_the_shared_broker_said_meanwhile(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import socket
+        import pytest
+        @pytest.fixture
+        def nonsense(kafka_broker):
+            with socket.create_connection((kafka_broker.host, kafka_broker.port)) as connection:
+                connection.sendall(b"GET / HTTP/1.1")
+                connection.recv(1)
+            raise ValueError("no such thing")
+        def test_one(nonsense): pass
+        def test_two(kafka_broker):
+            assert False
+        def test_three(request):
+            request.getfixturevalue("nonsense")
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(errors=1, failed=2)
+    assert result.stdout.str().count("log of the broker at") == 2  # test_two's broker had nothing to say
+    assert result.stdout.str().count("the client speaks HTTP") == 2
