@@ -6,6 +6,7 @@ Rule: it works on files alone and knows no broker, so that it can run in a proce
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
 from pykafka_broker.log.compaction.filter import BatchFilter
@@ -52,11 +53,22 @@ class PartitionCleaner:
         filter_ = BatchFilter(
             self._latest, transactions, request.producers, end_offset, request.now, request.delete_retention_ms
         )
-        cleaned = [self._clean_group(group, filter_, transactions) for group in self._groups(end_offset)]
+        cleaned = []
+        try:
+            for group in self._groups(end_offset):
+                cleaned.append(self._clean_group(group, filter_, transactions))
+        except OSError:
+            self._discard(end_offset)  # where the disk is full nobody has use for what is half done
+            raise
         dropped_keyless = self._latest.dropped_keyless + filter_.dropped_keyless
         return CleanResult(
             cleaned, end_offset, self._read_bytes, self._written_bytes, len(self._latest), dropped_keyless
         )
+
+    def _discard(self, end_offset: int) -> None:
+        for group in self._groups(end_offset):
+            with contextlib.suppress(OSError):
+                self._cleaned(group).discard()
 
     # -- the keys of the dirty part
 
@@ -127,9 +139,7 @@ class PartitionCleaner:
             yield group
 
     def _clean_group(self, group: list[int], filter_: BatchFilter, transactions: CleanedTransactions) -> CleanedSegment:
-        request = self._request
-        base = self._segments[group[0]].base_offset
-        cleaned = LogSegment(self._files, request.directory, base, size=0, now=request.now, fresh=True, suffix=CLEANED)
+        cleaned = self._cleaned(group)
         cleaned.discard()
         for number in group:
             segment = self._segments[number]
@@ -139,7 +149,13 @@ class PartitionCleaner:
             transactions.kept_aborts.clear()
         cleaned.seal()
         cleaned.sync()
-        return CleanedSegment(base, cleaned.size, [self._segments[number].base_offset for number in group])
+        bases = [self._segments[number].base_offset for number in group]
+        return CleanedSegment(cleaned.base_offset, cleaned.size, bases)
+
+    def _cleaned(self, group: list[int]) -> LogSegment:
+        """What takes the place of these segments."""
+        request, base = self._request, self._segments[group[0]].base_offset
+        return LogSegment(self._files, request.directory, base, size=0, now=request.now, fresh=True, suffix=CLEANED)
 
     def _copy(self, segment: LogSegment, cleaned: LogSegment, filter_: BatchFilter) -> None:
         writer = _Writer(cleaned, self._request.index_interval_bytes)

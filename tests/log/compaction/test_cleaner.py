@@ -147,10 +147,14 @@ def test_a_full_disk_stops_no_broker(tmp_path: Path) -> None:
     fs = FailingFileSystem()
     logs = started(tmp_path, fs)
     log = fill(logs, "t")
-    fs.failures = {"write .cleaned": errno.ENOSPC}
+    fs.failures = {"write 33.log.cleaned": errno.ENOSPC}
+    log.config = topic_config(segment_bytes=500, cleanup_policy=["compact"])
+    put(log, ("k", "v"))
+    logs.flush(log, NOW)
     logs.on_deadline(NOW + BACKOFF)
     assert logs.directories[0].online
-    assert len(records(log)) == 40
+    assert not list(tmp_path.glob("logs/t-0/*.cleaned"))
+    assert len(records(log)) == 41
     fs.failures = {}
     logs.on_deadline(NOW + 2 * BACKOFF)
     assert len(records(log)) < 40
