@@ -118,9 +118,11 @@ class _Base:
     def after_commit(self, offsets: Offsets) -> None:
         return None
 
-    def _with_all_partitions(self, known: Offsets) -> Offsets:
+    def _known(self, offsets: Offsets) -> Offsets | None:
         """Spark wants a place for every partition; one that nobody has read yet begins at its start."""
-        return {p: known.get(p, topics.EARLIEST) for p in self._context.kafka.partitions(self._topic)}
+        if not offsets:
+            return None
+        return {p: offsets.get(p, topics.EARLIEST) for p in self._context.kafka.partitions(self._topic)}
 
 
 class ByCheckpoint(_Base):
@@ -149,8 +151,7 @@ class ByCheckpoint(_Base):
     def starting(self) -> Offsets | None:
         """For the checkpoint's first batch: Spark asks nobody once it has a checkpoint."""
         self._claim.take()
-        stored = stored_offsets(self._database, self._table, self._topic)
-        return self._with_all_partitions(stored) if stored else None
+        return self._known(stored_offsets(self._database, self._table, self._topic))
 
     def is_done(self, batch_id: int) -> bool:
         progress = owner_of(self._database, self._table)
@@ -174,8 +175,9 @@ class ByKafka(_WithoutCheckpoint):
         self.group = context.settings.group or f"{JOB}-{self._table}"
 
     def starting(self) -> Offsets | None:
+        """A group that the brokers have forgotten (offsets expire), or a new one, begins where the table ends."""
         committed = self._context.kafka.committed(self.group, self._topic)
-        return self._with_all_partitions(committed) if committed else None
+        return self._known(committed or stored_offsets(self._database, self._table, self._topic))
 
     def after_commit(self, offsets: Offsets) -> None:
         self._context.kafka.commit(self.group, self._topic, offsets)
@@ -183,8 +185,7 @@ class ByKafka(_WithoutCheckpoint):
 
 class ByStore(_WithoutCheckpoint):
     def starting(self) -> Offsets | None:
-        stored = stored_offsets(self._database, self._table, self._topic)
-        return self._with_all_partitions(stored) if stored else None
+        return self._known(stored_offsets(self._database, self._table, self._topic))
 
 
 def begin(context: Context, database: Database, strategy: Strategy, topic_id: str) -> Offsets | None:

@@ -261,3 +261,7 @@ def test_strategies_do_not_mix_unnoticed(
     with pytest.raises(CheckpointError, match="was written with another checkpoint"):
         store.run(make_context(settings))
     assert len(rows(settings)) == 2
+    by_group = dataclasses.replace(settings, offsets="kafka", starting_offsets="latest")
+    put(settings.bronze_topic, [event(3)])
+    assert store.run(make_context(by_group))["rows"] == 1  # a group without offsets goes on where the table ends
+    assert len(rows(settings)) == 3
