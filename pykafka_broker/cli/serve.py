@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--ephemeral", action="store_true", help="use a temporary data directory and remove it at the end")
     it.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"), help="on stderr")
     it.add_argument("--stop-on-stdin-close", action="store_true", help="stop when standard input ends")
+    it.add_argument("--remove-with-parent", metavar="DIR", help=argparse.SUPPRESS)  # for pykafka_broker.testing
     it.add_argument("--version", action="version", version=f"pykafka-broker {__version__}")
     return it
 
@@ -53,11 +54,17 @@ def main(arguments: Sequence[str], signals: StopSignals) -> int:
     )
     if options.ephemeral and options.data_dir is not None:
         return complain(["--ephemeral takes a directory of its own: leave out --data-dir"])
+    orphaned = threading.Event()
+    if options.stop_on_stdin_close:
+        threading.Thread(target=_stop_at_end_of_input, args=(orphaned,), daemon=True).start()
     try:
         with _data_dir(options.data_dir, options.ephemeral) as data_dir:
             return _run(options, data_dir, signals)
     except OSError as error:  # no place for a temporary directory
         return cannot_start(error)
+    finally:
+        if options.remove_with_parent is not None and orphaned.is_set():
+            _remove(options.remove_with_parent)
 
 
 def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals) -> int:
@@ -75,8 +82,6 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
     if options.ready_file is not None:
         with contextlib.suppress(OSError):
             os.remove(options.ready_file)  # that of an earlier run names an address where nobody listens yet
-    if options.stop_on_stdin_close:
-        threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
     return serve(config, _announcer(options.ready_file), signals)
 
 
@@ -120,14 +125,19 @@ def _data_dir(given: str | None, ephemeral: bool) -> Iterator[str | None]:
     if not ephemeral:
         yield given
         return
-    import shutil
     import tempfile
 
     path = tempfile.mkdtemp(prefix="pykafka-broker-")
     try:
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
+
+
+def _remove(path: str) -> None:
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _announcer(ready_file: str | None) -> Callable[[str, int], None]:
@@ -153,10 +163,11 @@ def _write_whole(path: str, text: str) -> None:
         raise OSError(error.errno, error.strerror, path) from error
 
 
-def _stop_at_end_of_input() -> None:
+def _stop_at_end_of_input(orphaned: threading.Event) -> None:
     """A pipe from the parent ends when the parent does, however that comes about; so no broker outlives its test
     run."""
     with contextlib.suppress(OSError):
         while os.read(0, 4096):
             pass
+    orphaned.set()
     os.kill(os.getpid(), signal.SIGTERM)

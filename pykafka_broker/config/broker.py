@@ -8,7 +8,7 @@ AlterConfigs changes at run time is laid on top with `with_dynamic`, cluster-wid
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config.attributes import BrokerAttributes
@@ -87,8 +87,7 @@ class BrokerConfig(BrokerAttributes):
     @property
     def unknown(self) -> list[str]:
         """Names among the static settings that no Kafka release knows."""
-        known = broker_keys()
-        return [name for name in self.static if name not in known and not name.startswith(FREE_PREFIXES)]
+        return unknown_configs(self.static)
 
     @property
     def extras(self) -> dict[str, str]:
@@ -126,6 +125,12 @@ class BrokerConfig(BrokerAttributes):
         value = self[name]
         assert isinstance(value, int)
         return value if name in self.static else min(value, max(brokers, 1))
+
+
+def unknown_configs(names: Iterable[str]) -> list[str]:
+    """Those among `names` of broker configs that no Kafka release knows."""
+    known = broker_keys()
+    return [name for name in names if name not in known and not name.startswith(FREE_PREFIXES)]
 
 
 def with_aliases(static: Mapping[str, str]) -> dict[str, str]:

@@ -18,8 +18,9 @@ import sys
 import sysconfig
 import tempfile
 import time
+import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -35,9 +36,10 @@ class BrokerError(RuntimeError):
 class KafkaBroker:
     """One broker on a free port of the loopback interface.
 
-    `config` are Kafka's broker configs (`{"log.retention.ms": 1000}`). Without `data_dir` the broker keeps its data in
-    a temporary directory, which `close` removes. Use it with `with` or `async with`, or call `start` and `close`;
-    `stop`, `kill` and `restart` leave data and port as they are.
+    `config` are Kafka's broker configs (`{"log.retention.ms": 1000}`; Kafka's documentation, "Broker Configs"), values
+    as text, numbers, booleans or lists; a name that Kafka does not know is warned of. Without `data_dir` the broker
+    keeps its data in a temporary directory, which `close` removes. Use it with `with` or `async with`, or call `start`
+    and `close`; `stop`, `kill` and `restart` leave data and port as they are.
     """
 
     def __init__(
@@ -50,6 +52,8 @@ class KafkaBroker:
         start_timeout_s: float = 30,
     ) -> None:
         self.config = {name: _config_text(value) for name, value in (config or {}).items()}
+        if self.config:
+            _warn_of_unknown(self.config)
         self.host = host
         self.port = port
         self.start_timeout_s = start_timeout_s
@@ -59,6 +63,10 @@ class KafkaBroker:
         self._process: subprocess.Popen[bytes] | None = None
         self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
 
+    def __repr__(self) -> str:
+        state = f"pid {self.pid}" if self.running else "not running"
+        return f"<KafkaBroker at {self.bootstrap_servers}, {state}>"
+
     @property
     def bootstrap_servers(self) -> str:
         """The address for a client's setting of that name."""
@@ -66,12 +74,14 @@ class KafkaBroker:
 
     @property
     def pid(self) -> int:
+        """The id of its process, the last one if that has ended."""
         if self._process is None:
             raise BrokerError("the broker was never started")
         return self._process.pid
 
     @property
     def running(self) -> bool:
+        """Whether the process is there."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -111,6 +121,7 @@ class KafkaBroker:
     def _command(self) -> list[str]:
         # -P: what lies in the current directory is the tests', and no module of the broker's
         command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
+        command += ["--remove-with-parent", str(self._directory)]  # who is killed can't tidy up
         if "listeners" not in self.config:
             command += ["--listen", self.bootstrap_servers]
         if not {"log.dirs", "log.dir"} & self.config.keys():
@@ -193,6 +204,14 @@ def _config_text(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
     return str(value)
+
+
+def _warn_of_unknown(names: Iterable[str]) -> None:
+    """The broker says so too, but in a log that nobody reads while the tests pass."""
+    from pykafka_broker.config.broker import unknown_configs
+
+    for name in unknown_configs(names):
+        warnings.warn(f"unknown config {name} is ignored by the broker", stacklevel=3)
 
 
 def _environment() -> dict[str, str]:

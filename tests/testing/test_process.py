@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import sysconfig
+import textwrap
 import time
 from pathlib import Path
 
@@ -167,10 +168,23 @@ def test_settings_are_kafkas_text_and_the_environment_adds_none(monkeypatch: pyt
         assert answers(broker)
 
 
+def test_a_name_that_kafka_does_not_know_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match=r"unknown config num_partitions is ignored") as caught:
+        KafkaBroker({"num_partitions": 3, "num.partitions": 3, "listener.name.internal.ssl.protocol": "TLS"})
+    assert [warning.filename for warning in caught] == [__file__]
+
+
 def test_log_of_a_failed_block_is_attached() -> None:
-    with pytest.raises(ZeroDivisionError) as caught, KafkaBroker({"no.such.key": 1}):
+    with pytest.raises(ZeroDivisionError) as caught, KafkaBroker({"num.network.threads": 2}):
         _ = 1 / 0
-    assert "unknown config no.such.key is ignored" in "".join(caught.value.__notes__)
+    assert "accepted without effect: num.network.threads" in "".join(caught.value.__notes__)
+
+
+def test_repr_says_where_it_is_and_whether_it_runs() -> None:
+    broker = KafkaBroker(port=4711)
+    assert repr(broker) == "<KafkaBroker at 127.0.0.1:4711, not running>"
+    with KafkaBroker() as broker:
+        assert repr(broker) == f"<KafkaBroker at {broker.bootstrap_servers}, pid {broker.pid}>"
 
 
 def test_misuse_is_refused() -> None:
@@ -183,12 +197,30 @@ def test_misuse_is_refused() -> None:
         broker.start()
 
 
-def test_broker_ends_when_its_parent_is_killed() -> None:
-    code = "from pykafka_broker.testing import KafkaBroker as K; b = K().start(); print(b.pid, flush=True); input()"
-    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("given", [False, True])
+def test_broker_and_what_is_temporary_end_when_its_parent_is_killed(tmp_path: Path, given: bool) -> None:
+    data_dir = tmp_path / "given" if given else None
+    code = f"""
+        from pykafka_broker.testing import KafkaBroker
+        broker = KafkaBroker(data_dir={str(data_dir) if given else None!r}).start()
+        print(broker.pid, broker.data_dir, flush=True)
+        input()
+    """
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(temporary)},
+    )
     with parent:
         assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
-        os.kill(pid, 0)
+        pid, used = parent.stdout.readline().split()
+        os.kill(int(pid), 0)
+        assert len(list(temporary.iterdir())) == 1
         parent.kill()
-    wait_until_gone(pid)
+    wait_until_gone(int(pid))
+    assert list(temporary.iterdir()) == []
+    assert Path(used, ".kafka_cleanshutdown").exists() == given
