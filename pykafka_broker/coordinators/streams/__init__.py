@@ -1,0 +1,1 @@
+"""Streams groups (KIP-1071): topologies, the internal topics they need, and the assignment of tasks."""
