@@ -145,7 +145,10 @@ def _announcer(ready_file: str | None) -> Callable[[str, int], None]:
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         if ready_file is not None:
             _write_whole(ready_file, f"{address}\n")
-        print(f"listening on {address}", flush=True)
+        try:
+            print(f"listening on {address}", flush=True)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from error
 
     return announce
 

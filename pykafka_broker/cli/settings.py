@@ -57,7 +57,7 @@ def static_settings(
     settings |= parse_overrides(overrides)
     if listen is not None:
         host, colon, port = listen.rpartition(":")
-        if not colon or not port.isdigit():
+        if not colon or not port.isdigit() or "/" in host:
             raise UsageError(f"--listen {listen}: it must be HOST:PORT")
         settings["listeners"] = f"PLAINTEXT://{host}:{port}"
     if data_dir is not None:

@@ -99,3 +99,19 @@ def test_only_plaintext_listeners_are_served(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "PLAINTEXT" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_ready_line_that_nobody_can_get_is_told(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "--ephemeral", "--listen", "127.0.0.1:0"],
+            env=environment(tmp_path),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "pykafka-broker: cannot start: standard output: No space left on device"
+    assert list(tmp_path.iterdir()) == []

@@ -47,7 +47,7 @@ def test_override_needs_key_and_value(override: str) -> None:
         static_settings(None, {}, [override], None, None)
 
 
-@pytest.mark.parametrize("listen", ["9092", "host:", "host:port"])
+@pytest.mark.parametrize("listen", ["9092", "host:", "host:port", "PLAINTEXT://host:9092"])
 def test_listen_needs_host_and_port(listen: str) -> None:
     with pytest.raises(UsageError, match="must be HOST:PORT"):
         static_settings(None, {}, [], listen, None)
