@@ -6,7 +6,6 @@ only to learn that its parent is gone.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import selectors
@@ -58,10 +57,15 @@ class KafkaBroker:
         self.port = port
         self.start_timeout_s = start_timeout_s
         self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-"))
-        self.data_dir = self._directory / "data" if data_dir is None else Path(data_dir)
+        self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+
+    def _configured_dir(self) -> str | None:
+        """The first of the directories that the config names."""
+        dirs = self.config.get("log.dirs", self.config.get("log.dir"))
+        return None if dirs is None else dirs.split(",")[0].strip()
 
     def __repr__(self) -> str:
         state = f"pid {self.pid}" if self.running else "not running"
@@ -190,11 +194,15 @@ class KafkaBroker:
         self.close()
 
     async def __aenter__(self) -> Self:
+        import asyncio  # most of what this module would cost those who have no event loop
+
         return await asyncio.to_thread(self.start)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        import asyncio
+
         await asyncio.to_thread(self.__exit__, kind, error, trace)
 
 

@@ -101,6 +101,12 @@ def test_given_data_dir_stays(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "meta.properties").exists()
 
 
+@pytest.mark.parametrize("name", ["log.dirs", "log.dir"])
+def test_data_dir_is_the_first_that_the_config_names(tmp_path: Path, name: str) -> None:
+    dirs = [str(tmp_path / "one"), str(tmp_path / "two")] if name == "log.dirs" else str(tmp_path / "one")
+    assert KafkaBroker({name: dirs}).data_dir == tmp_path / "one"
+
+
 def test_second_broker_on_a_locked_directory_is_told(tmp_path: Path) -> None:
     with (
         KafkaBroker(data_dir=tmp_path),
