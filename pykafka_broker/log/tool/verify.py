@@ -239,17 +239,18 @@ class PartitionCheck:
             self._found("error", QUORUM_STATE, str(error))
 
     def _check_small_files(self) -> None:
-        folder = self._folder
+        folder, start = self._folder, self._folder.offsets.log_start_offset
         if folder.offsets.recovery_point > self._end:
             synced = folder.offsets.recovery_point
             self._found("error", folder.path, f"ends at offset {self._end}, but had been synced up to {synced}")
-        if folder.offsets.log_start_offset > self._end:
-            start = folder.offsets.log_start_offset
+        if start > self._end:
             self._found("error", folder.path, f"ends at offset {self._end}, but its checkpointed start is {start}")
         if read_partition_metadata(folder.fs, f"{folder.path}/{PARTITION_METADATA}") is None:
             self._found("warning", PARTITION_METADATA, "is missing or names no topic id")
         found = LeaderEpochs.load(folder.fs, f"{folder.path}/{EPOCHS_FILE}")
-        for epoch, offset in self._epochs:
+        wanted = LeaderEpochs(folder.fs, "", list(self._epochs))
+        wanted.truncate_from_start(start)  # what lies below was forgotten
+        for epoch, offset in wanted.entries:
             if found.epoch_at(offset) != epoch:
                 self._found("warning", EPOCHS_FILE, f"does not say that the leader epoch of offset {offset} is {epoch}")
                 return

@@ -254,6 +254,19 @@ def test_what_indexes_and_epochs_leave_out_is_found(kafka: Path) -> None:
     ]
 
 
+def test_epochs_from_the_logs_start_on_are_enough(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    logs.start(NOW)
+    log = logs.create("t", 0, bytes(range(16)), NOW)
+    for epoch in range(4):
+        log.leader_epoch = epoch
+        log.append(batch(5), NOW)
+    log.delete_records_before(12)
+    assert log.epochs.entries == [(2, 12), (3, 15)]
+    logs.shutdown(NOW)
+    assert findings(tmp_path / "logs") == []
+
+
 def test_a_directory_in_use_is_not_repaired(kafka: Path, tmp_path: Path) -> None:
     import subprocess
     import sys
