@@ -24,6 +24,7 @@ from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.config import TopicConfig
 from pykafka_broker.config.topic import live_keys
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.runtime import uuid_text
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
@@ -137,6 +138,7 @@ class MetadataPublisher:
         self.snapshots.on_deadline(now)
 
     def _follow(self, delta: MetadataDelta, now: int) -> None:
+        _tell(delta)
         broker = self.broker
         logs = broker.logs
         for topic in delta.deleted:
@@ -231,3 +233,14 @@ class MetadataPublisher:
             self.commit(effects.records, now)
         except ApiError as error:
             logger.warning("Could not create %s: %s", ", ".join(topic.name for topic in topics), error)
+
+
+def _tell(delta: MetadataDelta) -> None:
+    """Which topics have come, grown and gone: who waits for records of a mistyped name finds it in the log."""
+    for topic in delta.created:
+        logger.info("topic %s is created: %d partitions, id %s", topic.name, len(topic.partitions), uuid_text(topic.id))
+    created = {topic.id for topic in delta.created}
+    for name, count in {t.name: len(t.partitions) for t, _ in delta.new_partitions if t.id not in created}.items():
+        logger.info("topic %s has %d partitions now", name, count)
+    for topic in delta.deleted:
+        logger.info("topic %s is deleted, id %s", topic.name, uuid_text(topic.id))

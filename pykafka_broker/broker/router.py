@@ -157,6 +157,8 @@ class Router:
             )
         client_id, body = _read_header_tail(frame, endpoint, version)
         context = RequestContext(api_key, version, correlation_id, client_id, connection, now)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("%s %r", endpoint.api_key.name, context)
         if not readable:
             return self._call(endpoint, context, None)
         try:

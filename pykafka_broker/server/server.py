@@ -141,12 +141,14 @@ class Server:
         self._next_id += 1
         local = sock.getsockname()
         context = ConnectionContext(self._next_id, listener.name, (local[0], local[1]), (host, address[1]))
+        log.debug("%s:%d connects to %s", host, address[1], listener.name)
         self._connections[context.id] = Connection(self, sock, context, now_ms())
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed itself."""
         if self._connections.pop(connection.context.id, None) is None:
             return
+        log.debug("%s:%d is disconnected", connection.context.client_host, connection.context.client_port)
         self._quota.leave(connection.context.client_host)
         self.broker.connection_closed(connection.context)
         if not self.stopping:

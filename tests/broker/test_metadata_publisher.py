@@ -25,6 +25,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
@@ -67,6 +68,19 @@ def test_topics_have_logs_at_once_and_after_a_restart(node: RealBroker) -> None:
     node.restart()
     assert node.broker.image.topic_id("t") == topic_id
     assert [node.broker.partition_log("t", number).topic_id for number in range(3)] == [topic_id] * 3
+
+
+def test_topics_that_come_grow_and_go_are_logged_once(node: RealBroker, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "pykafka_broker.broker.metadata_publisher"):
+        text = uuid_text(create(node, "t", 2).topic_id)
+        node.call(CreatePartitionsRequest([CreatePartitionsTopic("t", 5, None)]), 3)
+        node.restart()
+        delete(node, "t")
+    assert caplog.messages == [
+        f"topic t is created: 2 partitions, id {text}",
+        "topic t has 5 partitions now",
+        f"topic t is deleted, id {text}",
+    ]
 
 
 def test_a_deleted_topic_is_gone_and_a_new_one_begins_at_zero(node: RealBroker) -> None:

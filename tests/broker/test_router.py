@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 from typing import Any
 
@@ -71,6 +72,17 @@ def test_a_plain_header_and_its_answer(answering: Any) -> None:
     assert (context.client_id, context.correlation_id, context.api_version, context.now) == ("c", 77, 2, 1234)
     assert request == ListOffsetsRequest(replica_id=-1)
     assert answer == struct.pack(">ii", len(answer) - 4, 77) + ListOffsetsResponse(throttle_time_ms=3).encode(2)
+
+
+def test_requests_are_logged_where_that_is_asked_for(answering: Any, caplog: pytest.LogCaptureFixture) -> None:
+    router, _ = answering(ApiKey.LIST_OFFSETS, ListOffsetsResponse())
+    with caplog.at_level(logging.INFO):
+        router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0)
+    assert caplog.messages == []
+    with caplog.at_level(logging.DEBUG):
+        router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0)
+    (line,) = caplog.messages
+    assert line.startswith("LIST_OFFSETS api_key=2 version=2 correlation_id=77 client_id='c' from ")
 
 
 def test_a_flexible_header_skips_its_tagged_fields(answering: Any) -> None:
