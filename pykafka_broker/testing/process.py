@@ -37,8 +37,9 @@ class KafkaBroker:
 
     `config` are Kafka's broker configs (`{"log.retention.ms": 1000}`; Kafka's documentation, "Broker Configs"), values
     as text, numbers, booleans or lists; a name that Kafka does not know is warned of. Without `data_dir` the broker
-    keeps its data in a temporary directory, which `close` removes. Use it with `with` or `async with`, or call `start`
-    and `close`; `stop`, `kill` and `restart` leave data and port as they are.
+    keeps its data in a temporary directory, which `close` removes. At `log_level` "debug" its log has every request.
+    Use it with `with` or `async with`, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as
+    they are.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class KafkaBroker:
         host: str = "127.0.0.1",
         port: int = 0,
         start_timeout_s: float = 30,
+        log_level: str = "info",
     ) -> None:
         self.config = {name: _config_text(value) for name, value in (config or {}).items()}
         if self.config:
@@ -56,6 +58,7 @@ class KafkaBroker:
         self.host = host
         self.port = port
         self.start_timeout_s = start_timeout_s
+        self.log_level = log_level
         self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-"))
         self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
@@ -126,6 +129,7 @@ class KafkaBroker:
         # -P: what lies in the current directory is the tests', and no module of the broker's
         command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
         command += ["--remove-with-parent", str(self._directory)]  # who is killed can't tidy up
+        command += ["--log-level", self.log_level]
         if "listeners" not in self.config:
             command += ["--listen", self.bootstrap_servers]
         if not {"log.dirs", "log.dir"} & self.config.keys():

@@ -186,6 +186,12 @@ def test_log_of_a_failed_block_is_attached() -> None:
     assert "accepted without effect: num.network.threads" in "".join(caught.value.__notes__)
 
 
+def test_its_log_has_every_request_at_level_debug() -> None:
+    with KafkaBroker(log_level="debug") as broker:
+        assert answers(broker)
+        assert "API_VERSIONS api_key=18 version=0 correlation_id=7 client_id='me' from 127.0.0.1" in broker.log
+
+
 def test_repr_says_where_it_is_and_whether_it_runs() -> None:
     broker = KafkaBroker(port=4711)
     assert repr(broker) == "<KafkaBroker at 127.0.0.1:4711, not running>"
