@@ -116,7 +116,12 @@ class KafkaBroker:
             raise BrokerError("the broker is closed")
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=_environment()
+                self._command(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=_environment(),
+                process_group=0,  # Ctrl-C is for the tests: in a debugger they go on, and clients are closed in peace
             )
         try:
             self._await_ready(self._process)

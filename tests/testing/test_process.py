@@ -81,6 +81,11 @@ def test_two_brokers_at_once() -> None:
         assert answers(other)
 
 
+def test_a_ctrl_c_of_the_terminal_does_not_reach_it() -> None:
+    with KafkaBroker() as broker:
+        assert os.getpgid(broker.pid) != os.getpgid(0)  # to all of the tests' group the terminal sends SIGINT
+
+
 def test_kill_and_restart_keep_port_and_data() -> None:
     with KafkaBroker() as broker:
         port, pid = broker.port, broker.pid
