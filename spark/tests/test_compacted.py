@@ -17,8 +17,9 @@ def latest(spark: SparkSession, settings: Any) -> dict[str, str]:
 
 
 def test_updates_and_tombstones(
-    settings: Any, make_context: Any, make_topic: Any, put: Any, admin: AdminClient, spark: SparkSession
-) -> None:
+    settings: Any, make_context: Any, make_topic: Any, put: Any, admin: AdminClient, spark: SparkSession,
+    eventually: Any,
+) -> None:  # fmt: skip
     topic = make_topic(f"{settings.bronze_topic}-table", 1, cleanup_policy="compact")
     own = dataclasses.replace(settings, topic=topic)
     # The last record of `a` has an older time than the one before: within a partition the offset decides.
@@ -35,8 +36,7 @@ def test_updates_and_tombstones(
     assert compacted.run(context)["keys"] == 2
     assert latest(spark, own) == {"a": "3", "b": "1"}
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
-    while len(context.kafka.partitions(topic)) < 2:
-        pass
+    eventually(lambda: len(context.kafka.partitions(topic)) == 2)
     put(
         topic,
         [

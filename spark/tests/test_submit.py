@@ -23,6 +23,7 @@ from pipeline import reference, silver
 from pipeline.connector import connector_jars
 from pipeline.generate import Generator
 from pipeline.kafka import Kafka
+from pipeline.session import QUICK
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -40,8 +41,8 @@ DEFAULTS = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "2",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    **QUICK,
+    "spark.executor.extraJavaOptions": QUICK["spark.driver.extraJavaOptions"],
 }
 
 
