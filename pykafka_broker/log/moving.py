@@ -21,7 +21,7 @@ from pykafka_broker.log.checkpoints import (
     read_partition_metadata,
     write_partition_metadata,
 )
-from pykafka_broker.log.copying import Piece, copy_pieces, index_pieces, whole_file
+from pykafka_broker.log.copying import Piece, copy_pieces, index_pieces, segment_piece, whole_file
 from pykafka_broker.log.filesystem import write_file
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
@@ -92,7 +92,7 @@ class Move:
         topic, partition = key
         self.folder = target.file(f"{topic}-{partition}.{manager.new_uuid().hex()}{FUTURE_SUFFIX}")
         self._copied: dict[int, int] = {}  # by base offset of a segment: bytes of its log
-        self._indexed: set[int] = set()  # segments whose indexes are copied too, nothing comes after them
+        self._indexed: set[int] = set()  # segments whose other files are copied too, nothing comes after them
         self._rounds = 0
 
     @property
@@ -158,13 +158,16 @@ class Move:
     def _pieces(self) -> list[Piece]:
         pieces = []
         for segment in self.log.segments:
-            done = self._copied.get(segment.base_offset, 0)
-            if done < segment.size:
-                pieces.append(Piece(segment.log.handle(), segment.log.path, done, segment.size))
+            done = self._copied.get(segment.base_offset, -1)
+            if done < segment.size:  # an empty one too: its name says where the log goes on
+                pieces.append(segment_piece(segment.log, max(0, done), segment.size))
                 self._copied[segment.base_offset] = segment.size
             if segment is not self.log.segments.active and segment.base_offset not in self._indexed:
                 self._indexed.add(segment.base_offset)
                 pieces += index_pieces(segment)
+                snapshot = f"{self.log.directory}/{snapshot_name(segment.base_offset)}"
+                if self.fs.exists(snapshot):
+                    pieces.append(whole_file(self.fs, snapshot))
         return pieces
 
     def _finish(self, pieces: list[Piece]) -> None:
@@ -173,7 +176,7 @@ class Move:
         log.seal()
         pieces += index_pieces(log.segments.active)
         names = fs.list_directory(log.directory)
-        for offset in snapshot_offsets(names):
+        for offset in set(snapshot_offsets(names)) - self._indexed:
             pieces.append(whole_file(fs, f"{log.directory}/{snapshot_name(offset)}"))
         if EPOCHS_FILE in names:
             pieces.append(whole_file(fs, f"{log.directory}/{EPOCHS_FILE}"))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.log.filesystem import FileHandle
 from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.records.header import iter_batches
 from tests.log.crash.simulator import CrashFileSystem
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, topic_config
@@ -92,6 +95,59 @@ def test_what_the_checkpoints_say_goes_with_the_log(tmp_path: Path) -> None:
     for directory in logs.directories:
         directory.release()  # as a crash does
     assert started(tmp_path).get("t", 0).log_start_offset == 60
+
+
+def test_an_expired_log_goes_on_where_it_ended(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    logs.flush(logs.get("t", 0), NOW)
+    logs.get("t", 0).config = topic_config(retention_ms=1000)
+    logs.get("t", 0).retain(NOW + 10_000)
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert [file.name for file in tmp_path.glob("b/t-0/*.log")] == [f"{200:020d}.log"]
+    logs.shutdown(NOW)
+    log = started(tmp_path).get("t", 0)
+    assert (log.log_start_offset, log.log_end_offset) == (200, 200)
+
+
+def test_a_log_that_cleaning_left_an_empty_segment_of(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    log = logs.get("t", 0)
+    first = log.segments.first
+    for file in first.files():
+        file.handle().truncate(0) if file.exists() else None
+    log.segments.replace([first], [LogSegment(log.files, log.directory, 0, size=0, now=NOW, fresh=False)])
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert (tmp_path / f"b/t-0/{0:020d}.log").exists()
+    log.segments.first.log.handle()
+    assert all(directory.online for directory in logs.directories)
+
+
+def test_a_move_needs_few_descriptors(tmp_path: Path) -> None:
+    class Counting(FailingFileSystem):
+        """How many of the files are open."""
+
+        most = 0
+
+        def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
+            handle = super().open(path, create=create, writable=writable)
+            self.most = max(self.most, len(os.listdir("/proc/self/fd")))
+            return handle
+
+    fs = Counting()
+    logs = manager(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
+    logs.topic_config = lambda topic: topic_config(segment_bytes=12_400)
+    logs.start(NOW)
+    fill(logs)
+    assert len(logs.get("t", 0).segments) == 34
+    logs.files.limit = 10
+    logs.files.give_way()
+    before, fs.most = len(os.listdir("/proc/self/fd")), 0
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert logs.directory_of(("t", 0)) is logs.directories[1]
+    assert fs.most < before + 20
+    assert len(offsets(logs)) == 100
 
 
 def offsets_from(logs: LogManager, offset: int) -> list[int]:
