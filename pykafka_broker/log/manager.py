@@ -361,7 +361,7 @@ class LogManager:
                 self.directory_failed(directory, error)
 
     def _removal_failed(self, error: OSError) -> None:
-        logger.warning("Could not remove what was deleted, the next start tries again: %s", error)
+        logger.warning("Could not remove what was deleted, the next start at the latest tries again: %s", error)
 
     def take_offline(self, directory: LogDirectory, error: Exception) -> None:
         """Serve nothing from this directory any more."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log import relocation
-from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.filesystem import PASSING, FileSystem
 from pykafka_broker.log.jobs import Submit
 
 if TYPE_CHECKING:
@@ -19,30 +19,47 @@ if TYPE_CHECKING:
 
 Removal = Callable[[], None]
 
+_RETRY_MS = 10_000
+
 
 class RemovalJob:
-    def __init__(self, removals: list[Removal], on_error: Callable[[OSError], None]) -> None:
+    """Lets go of each as soon as it is done: a removed file stays open as long as somebody may read from it."""
+
+    def __init__(
+        self,
+        removals: list[Removal],
+        on_error: Callable[[OSError], None],
+        again: Callable[[list[Removal]], None] | None = None,
+    ) -> None:
         self._removals = removals
         self._on_error = on_error
+        self._again = again
+        self._refused: list[Removal] = []  # for the moment
 
     def run(self) -> None:
         """All of them, also if one fails; then the first failure is raised."""
         first: OSError | None = None
-        for removal in self._removals:
+        self._removals.reverse()
+        while self._removals:
+            removal = self._removals.pop()
             try:
                 removal()
             except FileNotFoundError:
                 continue
             except OSError as error:
                 first = first or error
+                if error.errno in PASSING:
+                    self._refused.append(removal)
         if first is not None:
             raise first
 
     def apply(self) -> None:
-        self._removals.clear()
+        """Nothing waits for it."""
 
     def failed(self, error: OSError) -> None:
         self._on_error(error)
+        if self._again is not None:
+            self._again(self._refused)
 
 
 class Remover:
@@ -54,6 +71,7 @@ class Remover:
         self._on_error = on_error
         self._queue: list[tuple[int, int, Removal]] = []
         self._count = 0  # keeps the order of what is due at the same time
+        self._now = 0
 
     def later(self, due: int, removal: Removal) -> None:
         self._count += 1
@@ -66,15 +84,22 @@ class Remover:
         """A folder that has just got this name, and the log that was loaded from it, whose files may be open."""
         if log is not None:
             relocation.renamed(log, folder)
-            self.later(due, log.segments.remove)
+            for segment in log.segments:
+                self.later(due, segment.remove)
         self.folder_later(due, folder)
 
     def next_deadline(self) -> int | None:
         return self._queue[0][0] if self._queue else None
 
     def on_deadline(self, now: int) -> None:
+        self._now = now
         removals = []
         while self._queue and self._queue[0][0] <= now:
             removals.append(heapq.heappop(self._queue)[2])
         if removals:
-            self._submit(RemovalJob(removals, self._on_error))
+            self._submit(RemovalJob(removals, self._on_error, self._try_again))
+
+    def _try_again(self, refused: list[Removal]) -> None:
+        """For want of a descriptor, say."""
+        for removal in refused:
+            self.later(self._now + _RETRY_MS, removal)

@@ -71,8 +71,3 @@ class Segments:
         gone = set(map(id, old))
         kept = [segment for segment in self._all if id(segment) not in gone]
         self._set(sorted(kept + new, key=lambda segment: segment.base_offset))
-
-    def remove(self) -> None:
-        """Remove all files, which readers may still have in hand."""
-        for segment in self._all:
-            segment.remove()
