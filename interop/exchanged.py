@@ -5,6 +5,7 @@ what has to be there later, whoever serves it.
 # mypy: disable-error-code="attr-defined"
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -82,13 +83,15 @@ def topic_ids(admin: AdminClient) -> dict[str, str]:
 def write(bootstrap: str, written: Written) -> None:
     """A round of everything; whoever has the directory now goes on where the other one stopped."""
     written.rounds += 1
-    for codec in CODECS:
-        write_codec(bootstrap, written, codec)
+    producers = [write_codec(bootstrap, written, codec) for codec in CODECS]
+    for producer in producers:
+        assert producer.flush(30) == 0
     write_compacted(bootstrap, written)
     write_transactions(bootstrap, written)
 
 
-def write_codec(bootstrap: str, written: Written, codec: str) -> None:
+def write_codec(bootstrap: str, written: Written, codec: str) -> Producer:
+    """The producer, which may have some of it still to send: it takes its time to begin."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "compression.type": codec, "enable.idempotence": True, "linger.ms": 5}
     )
@@ -106,7 +109,7 @@ def write_codec(bootstrap: str, written: Written, codec: str) -> None:
             on_delivery=partial(note_with_headers, written, headers),
         )
         producer.poll(0)
-    assert producer.flush(30) == 0
+    return producer
 
 
 def note_with_headers(
@@ -155,14 +158,16 @@ def write_transactions(bootstrap: str, written: Written) -> None:
 
 
 def check(bootstrap: str, written: Written) -> None:
-    for codec in CODECS:
-        expected = written.records[f"codec-{codec}"]
-        check_same(read(bootstrap, f"codec-{codec}"), expected)
+    by_codec = [f"codec-{codec}" for codec in CODECS]
+    found = read(bootstrap, [*by_codec, "transactions"])
+    for topic in by_codec:
+        expected = written.records[topic]
+        check_same(found[topic], expected)
         assert len(expected) == RECORDS * written.rounds, "a place was given to two records"
     everything = written.records["transactions"]
-    check_same(read(bootstrap, "transactions", "read_uncommitted"), everything)
+    check_same(found["transactions"], everything)
     decided = {place: content for place, content in everything.items() if place not in written.aborted}
-    check_same(read(bootstrap, "transactions", "read_committed"), decided)
+    check_same(read(bootstrap, ["transactions"], "read_committed")["transactions"], decided)
     eventually(lambda: is_compacted(bootstrap, written), True, timeout_s=20)
     check_settings(bootstrap, written)
 
@@ -177,7 +182,7 @@ def check_same(found: dict[Place, Content], expected: dict[Place, Content]) -> N
 
 def is_compacted(bootstrap: str, written: Written) -> bool:
     """Records are where they were written, the last of each key is among them, and others are gone."""
-    everything, found = written.records["compacted"], read(bootstrap, "compacted")
+    everything, found = written.records["compacted"], read(bootstrap, ["compacted"])["compacted"]
     last = {record[0]: place for place, record in sorted(everything.items())}
     assert all(everything[place] == record for place, record in found.items())
     assert set(last.values()) <= found.keys()
@@ -196,7 +201,10 @@ def check_settings(bootstrap: str, written: Written) -> None:
     consumer.close()
 
 
-def read(bootstrap: str, topic: str, isolation_level: str = "read_uncommitted") -> dict[Place, Content]:
+def read(
+    bootstrap: str, topics: Sequence[str], isolation_level: str = "read_uncommitted"
+) -> dict[str, dict[Place, Content]]:
+    """All that is in these topics. Several with one consumer, since each takes a second to begin."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -206,16 +214,17 @@ def read(bootstrap: str, topic: str, isolation_level: str = "read_uncommitted") 
             "isolation.level": isolation_level,
         }
     )
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
-    found: dict[Place, Content] = {}
-    ended: set[int] = set()
+    wanted = [(topic, partition) for topic in topics for partition in range(PARTITIONS)]
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in wanted])
+    found: dict[str, dict[Place, Content]] = {topic: {} for topic in topics}
+    ended: set[tuple[str | None, int | None]] = set()
     deadline = time.monotonic() + 30
-    while len(ended) < PARTITIONS:
-        assert time.monotonic() < deadline, f"{topic} was not read to its end"
+    while len(ended) < len(wanted):
+        assert time.monotonic() < deadline, f"{topics} were not read to their end"
         for message in consumer.consume(5_000, timeout=0.1):
             if message.error():
-                ended.add(message.partition() or 0)
+                ended.add((message.topic(), message.partition()))
             else:
-                found[place(message)] = content(message)
+                found[str(message.topic())][place(message)] = content(message)
     consumer.close()
     return found
