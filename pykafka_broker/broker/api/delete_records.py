@@ -1,7 +1,8 @@
 """DeleteRecords v0-v2 (KIP-107, KIP-204).
 
 Behaviour: moves the log start offset; -1 means the high watermark. Kafka Streams purges its repartition topics so.
-Beyond the high watermark is OFFSET_OUT_OF_RANGE, a topic whose cleanup.policy lacks `delete` is POLICY_VIOLATION.
+Beyond the high watermark is OFFSET_OUT_OF_RANGE, a topic that is only compacted is POLICY_VIOLATION; one without a
+cleanup.policy keeps what nobody deletes so (KIP-1161).
 Versions: 2 is the flexible encoding.
 """
 
@@ -53,7 +54,7 @@ def _delete(broker: Broker, topic: str, partition: int, offset: int) -> DeleteRe
         log = broker.partition_log(topic, partition)
         if broker.is_internal(topic):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if "delete" not in log.config.cleanup_policy:
+        if log.config.cleanup_policy == ["compact"]:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
         target = log.high_watermark if offset == _HIGH_WATERMARK else offset
         if target < 0 or target > log.high_watermark:

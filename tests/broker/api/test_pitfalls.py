@@ -393,6 +393,13 @@ def test_offsets_by_name(node: RealBroker) -> None:
     assert list_offsets(node, -2).offset == 3
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact", "compact,delete", ""])
+def test_records_can_be_deleted_of_all_that_is_not_only_compacted(node: RealBroker, policy: str) -> None:
+    create(node, cleanup_policy=policy)
+    expected = ErrorCode.POLICY_VIOLATION if policy == "compact" else ErrorCode.NONE
+    assert delete_records(node, -1).error_code == expected
+
+
 def test_the_end_of_a_leader_epoch(node: RealBroker) -> None:
     create(node)
     produce(node, batch(b"a", b"b"))
