@@ -22,7 +22,7 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.config import TopicConfig
-from pykafka_broker.config.topic import live_keys
+from pykafka_broker.config.topic import readable_overrides
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.runtime import uuid_text
 
@@ -50,7 +50,6 @@ class MetadataPublisher:
         self.snapshots: SnapshotKeeper
         self._listeners: list[Listener] = []
         self._static_config = broker.config
-        self._known_topic_keys = frozenset(key.name for key in live_keys())
         self.now = 0  # of the last commit
         self.committing = False
 
@@ -200,12 +199,9 @@ class MetadataPublisher:
         return TopicConfig.resolve(self.broker.config, self.topic_overrides(topic))
 
     def topic_overrides(self, topic: str) -> Mapping[str, str]:
-        """The topic's own configs, without what another release of Kafka knew and we don't."""
-        overrides = self.image.topic_config(topic)
-        known = self._known_topic_keys
-        if overrides.keys() <= known:
-            return overrides
-        return {key: value for key, value in overrides.items() if key in known}
+        """The topic's own configs, without what another release of Kafka knew or took and we don't: a broker that
+        refuses to start on it would help nobody."""
+        return readable_overrides(self.image.topic_config(topic))
 
     def nodes(self, context: RequestContext, *, fenced: bool = False) -> list[Node]:
         """The brokers as this client is to reach them: this one where `Broker.advertised` says."""

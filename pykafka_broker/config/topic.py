@@ -5,11 +5,15 @@ Rule: an instance never changes and is shared by every partition, and by every t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.registry import ConfigKey, inherited, topic_keys
 from pykafka_broker.config.values import ConfigError, Value, parse_value
+
+log = logging.getLogger(__name__)
 
 MAX_CACHED = 1024
 
@@ -128,6 +132,24 @@ def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str
     if isinstance(retention_ms, int) and retention_ms < 0:  # -1 hours is -3600000 ms, and means "for ever" all the same
         values["retention.ms"] = -1
     return values | parse_overrides(overrides)
+
+
+def readable_overrides(overrides: Mapping[str, str]) -> Mapping[str, str]:
+    """Without what can't be read: names that another release of Kafka knew, and values that it took."""
+    unreadable = _unreadable(frozenset(overrides.items())) if overrides else frozenset()
+    return {name: text for name, text in overrides.items() if name not in unreadable} if unreadable else overrides
+
+
+@lru_cache(MAX_CACHED)
+def _unreadable(overrides: frozenset[tuple[str, str]]) -> frozenset[str]:
+    found = set()
+    for name, text in overrides:
+        try:
+            parse_overrides({name: text})
+        except ConfigError as error:
+            log.warning("ignored a topic config: %s", error)
+            found.add(name)
+    return frozenset(found)
 
 
 def parse_overrides(overrides: Mapping[str, str]) -> dict[str, Value]:

@@ -252,6 +252,20 @@ def test_configs_of_another_release_are_kept_and_ignored(node: RealBroker) -> No
     alter(node, ResourceType.TOPIC, "t", "retention.ms", "6")
 
 
+def test_values_that_cannot_be_read_stop_no_broker(node: RealBroker, caplog: pytest.LogCaptureFixture) -> None:
+    create(node, "t", retention_ms="5")
+    values = {"cleanup.policy": "delete,delete", "max.message.bytes": "many", "compression.type": "best"}
+    records = [ConfigRecord(ResourceType.TOPIC, "t", name, value) for name, value in values.items()]
+    node.broker.commit_metadata([ApiMessageAndVersion(record, 0) for record in records], node.now)
+    node.restart()
+    config = node.broker.partition_log("t", 0).config
+    assert (config.retention_ms, config.cleanup_policy) == (5, ["delete"])
+    assert (config.max_message_bytes, config.compression_type) == (1_048_588, "producer")
+    assert "ignored a topic config: Invalid value many" in caplog.text
+    request = DescribeConfigsRequest([DescribeConfigsResource(ResourceType.TOPIC, "t", None)])
+    assert node.call(request, 4).results[0].error_code == 0
+
+
 def test_a_log_goes_to_the_directory_that_its_replica_names(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     node = RealBroker(first, **{"log.dirs": f"{first},{second}"})
