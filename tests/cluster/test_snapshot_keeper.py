@@ -78,7 +78,8 @@ class Node:
             self.keeper.on_commit(self.now)
 
     def apply(self, *records: Any) -> None:
-        self.log.append([ApiMessageAndVersion(record, 0) for record in records], self.now)
+        versions = {PartitionRecord.API_KEY: 2}
+        self.log.append([ApiMessageAndVersion(each, versions.get(each.API_KEY, 0)) for each in records], self.now)
         self.log.apply(list(records), self.image, MetadataDelta())
 
     def pass_time(self, milliseconds: int) -> None:
@@ -128,7 +129,9 @@ def test_a_large_one_is_encoded_in_steps_and_is_of_one_moment(make: Callable[...
     topics = [number.to_bytes(16, "big") for number in range(100, 103)]
     for topic in topics:
         records: list[Any] = [TopicRecord(f"t{topic[-1]}", topic)]
-        records += [PartitionRecord(number, topic, [1], [1], [], [], 1) for number in range(600)]
+        records += [PartitionRecord(number, topic, [1, 2], [1], [], [], 1) for number in range(600)]
+        for record in records[1:]:
+            record.eligible_leader_replicas = [2]
         node.apply(*records)
     node.apply(ConfigRecord(ResourceType.TOPIC, "t102", "retention.ms", "1"))
     wanted = image_of(image_records(node.image, 2, 4))

@@ -361,6 +361,19 @@ def test_a_copy_goes_only_when_the_metadata_names_the_old_directory_again(tmp_pa
     assert logs.directory_of(("t", 0)) is logs.directories[0]
 
 
+def test_a_copy_stays_if_the_metadata_can_not_be_told_again(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    metadata = Metadata(logs)
+    logs.moves.start(("t", 0), logs.directories[1])
+    for name in "ba":
+        assert metadata.answer(OSError(errno.EIO, "no")) == name
+    assert list(tmp_path.glob("b/t-0.*"))
+    logs.shutdown(NOW)
+    started(tmp_path)
+    assert not list(tmp_path.glob("b/t-0.*"))  # the log is where it was, after all
+
+
 def test_a_later_move_has_the_last_word(tmp_path: Path) -> None:
     logs = started(tmp_path)
     fill(logs)
