@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -38,7 +37,17 @@ def is_retriable(code: int) -> bool:
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError._WAIT_COORD,
     )
+
+
+def checked(places: list[TopicPartition]) -> list[TopicPartition]:
+    """An answer whose errors are in its partitions."""
+    for place in places:
+        if place.error is not None:
+            raise KafkaException(place.error)
+    return places
 
 
 def in_words(error: KafkaException) -> PipelineError:
@@ -62,6 +71,7 @@ class Kafka:
         quiet: dict[str, Any] = {"error_cb": _quiet, "log_level": 0}
         self._config = {**quiet, "bootstrap.servers": settings.bootstrap_servers, **settings.client}
         self._admin = AdminClient(self._config)
+        self._outsiders: dict[str, Consumer] = {}
 
     def check_reachable(self) -> None:
         try:
@@ -149,11 +159,10 @@ class Kafka:
 
     def committed(self, group: str, topic: str) -> Offsets:
         wanted = [TopicPartition(topic, partition) for partition in self.partitions(topic)]
-        request = [ConsumerGroupTopicPartitions(group, wanted)]
 
         def ask() -> Offsets:
-            found = self._admin.list_consumer_group_offsets(request, request_timeout=self._timeout_s)[group].result()
-            return {entry.partition: entry.offset for entry in found.topic_partitions if entry.offset >= 0}
+            found = checked(self._outsider(group).committed(wanted, timeout=self._timeout_s))
+            return {entry.partition: entry.offset for entry in found if entry.offset >= 0}
 
         return self._retried(ask)
 
@@ -161,13 +170,22 @@ class Kafka:
         """Commit for a group without members, as tools do that set offsets."""
         entries = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
         if entries:
-            request = [ConsumerGroupTopicPartitions(group, entries)]
 
             def ask() -> Offsets:
-                self._admin.alter_consumer_group_offsets(request, request_timeout=self._timeout_s)[group].result()
+                checked(self._outsider(group).commit(offsets=entries, asynchronous=False) or [])
                 return offsets
 
             self._retried(ask)
+
+    def _outsider(self, group: str) -> Consumer:
+        """A client that asks for the group's offsets and never joins it.
+
+        Not the admin client: that of librdkafka 2.16 ends the whole process with a segmentation fault when the group's
+        coordinator is only just getting ready.
+        """
+        if group not in self._outsiders:
+            self._outsiders[group] = Consumer({**self._config, "group.id": group, "enable.auto.commit": False})
+        return self._outsiders[group]
 
     def producer(self) -> Producer:
         """The driver's own. Its keys go where Java's clients put them, as Spark's do: same key, same partition."""

@@ -1,0 +1,20 @@
+"""The driver's own client, against a real Kafka."""
+
+import pytest
+
+from interop.targets import start
+from pipeline.kafka import Kafka
+from pipeline.settings import Settings
+
+
+@pytest.mark.java
+def test_a_group_whose_coordinator_is_only_just_getting_ready() -> None:
+    """The first question of a new cluster is about a group; librdkafka's admin client would end the process here."""
+    with start("kafka") as broker:
+        settings = Settings(bootstrap_servers=broker.bootstrap_servers, connect_timeout_s=30)
+        kafka = Kafka(settings)
+        kafka.ensure_topic("orders")
+        assert kafka.committed("lag", "orders") == {}
+        kafka.commit("lag", "orders", {0: 0})
+        kafka.commit("lag", "orders", {2: 0})
+        assert Kafka(settings).committed("lag", "orders") == {0: 0, 2: 0}
