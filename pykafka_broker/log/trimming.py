@@ -32,13 +32,18 @@ def raise_log_start(log: PartitionLog, offset: int) -> bool:
 def retain(log: PartitionLog, now: int) -> list[LogSegment]:
     """Delete what retention lets go, oldest first; the deleted segments."""
     deletable = list(_deletable(log, now))
-    if not deletable:
-        return []
-    if deletable[-1] is log.segments.active:
-        log.roll(now)
-    delete_segments(log, deletable)
-    raise_log_start(log, log.segments.first.base_offset)
+    older = [segment for segment in deletable if segment is not log.segments.active]
+    if older:
+        _delete_first(log, older)
+    if len(older) < len(deletable):
+        log.roll(now)  # which a full disk may refuse: the others are gone by then
+        _delete_first(log, deletable[-1:])
     return deletable
+
+
+def _delete_first(log: PartitionLog, segments: list[LogSegment]) -> None:
+    delete_segments(log, segments)
+    raise_log_start(log, log.segments.first.base_offset)
 
 
 def _deletable(log: PartitionLog, now: int) -> Iterator[LogSegment]:

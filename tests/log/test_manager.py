@@ -361,6 +361,25 @@ def test_retention_by_time_counts_towards_that_by_size(tmp_path: Path) -> None:
     assert log.log_start_offset == 1
 
 
+def test_retention_makes_room_on_a_full_disk(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = manager(tmp_path, fs)
+    logs.topic_config = lambda topic: topic_config(segment_bytes=500, retention_ms=1000)
+    logs.start(NOW)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for _ in range(10):
+        log.append(batch(1, 300, timestamp=NOW - 5000), NOW)
+    last = log.segments.active.base_offset
+    fs.failures = {"write .snapshot": errno.ENOSPC, "write leader-epoch": errno.ENOSPC}
+    logs.on_deadline(NOW + 300_000)
+    assert log.segments.first.base_offset == last
+    logs.on_deadline(NOW + 400_000)
+    assert len(list(tmp_path.glob("logs/t-0/*.log*"))) == 1
+    fs.failures = {}
+    logs.on_deadline(NOW + 700_000)
+    assert log.log_start_offset == log.log_end_offset == 10
+
+
 def test_compacted_topics_keep_old_segments(tmp_path: Path) -> None:
     logs = started(tmp_path)
     logs.topic_config = lambda topic: topic_config(segment_bytes=500, retention_ms=1, cleanup_policy=["compact"])
