@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import resource
 from collections.abc import Callable, Iterable
 
@@ -81,7 +82,7 @@ class LogManager:
         # A partition is about to be in another directory: the waiter is to hear when that is known for certain.
         self.on_moving: Callable[[TopicPartition, LogDirectory, Waiter], None] | None = None
         self.on_moved: Callable[[TopicPartition], None] | None = None  # a partition is in another directory now
-        self.placement = Placement(self.directories, lambda: self.config.cordoned_dirs)
+        self.placement = Placement(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
         self._where = self.placement.where
         self._flushers = Flushers(lambda job: self.submit(job))
         self._fresh = FreshFolders(fs, lambda job: self.submit(job), self.path_failed)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def open_directories(manager: LogManager) -> None:
-    directories = [LogDirectory(manager.fs, path) for path in manager.config.data_dirs]
+    # as Kafka's tools name them, wherever the broker was started
+    directories = [LogDirectory(manager.fs, os.path.abspath(path)) for path in manager.config.data_dirs]
     wanted = manager.config.metadata_log_dir
     if wanted and os.path.abspath(wanted) not in map(os.path.abspath, manager.config.data_dirs):
         directories.append(LogDirectory(manager.fs, wanted, metadata_only=True))

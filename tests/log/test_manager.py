@@ -39,6 +39,15 @@ def test_a_new_directory_gets_an_identity_that_it_keeps(tmp_path: Path) -> None:
         started(tmp_path, node_id="8")
 
 
+def test_directories_have_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    logs = manager(tmp_path, log_dirs=f"one,./two/,{tmp_path}/three", cordoned_log_dirs="one,./two/")
+    logs.start(NOW)
+    assert [each.path for each in logs.directories] == [f"{tmp_path}/{name}" for name in ("one", "two", "three")]
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    assert log.directory == f"{tmp_path}/three/t-0"
+
+
 def test_what_is_no_partition_is_left_alone(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     logs.start(NOW)
