@@ -92,7 +92,7 @@ class Broker:
         )
         self.logs.on_offline = self._forget_lost
         self.logs.on_committed = self.purgatory.touch
-        self.logs.start(now)
+        self.logs.start(now, with_metadata=True)
         self._with_deadlines(self.logs)
         self.metadata = MetadataPublisher(self)
         self.metadata.start(now)

@@ -23,6 +23,7 @@ METADATA_TOPIC = "__cluster_metadata"
 # Ids up to here say that a replica has no directory, that its directory is lost, and the like (KIP-858).
 RESERVED_IDS = (99).to_bytes(16, "big")
 _MAX_NAME = 255
+_NODE_KEYS = {"0": "broker.id", "1": "node.id"}  # by the version of meta.properties: 0 is of brokers on ZooKeeper
 _DELETED = re.compile(r".+-\d+\.[0-9a-f]{32}-delete", re.ASCII)
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
 
@@ -49,6 +50,7 @@ class LogDirectory:
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaner_offsets: dict[TopicPartition, int] = {}
+        self._identity: tuple[dict[str, str], dict[str, str]] = {}, {}  # what `meta.properties` says, and is to say
         self._lock: FileLock | None = None
 
     def __repr__(self) -> str:
@@ -75,23 +77,34 @@ class LogDirectory:
             ) from None
 
     def identify(self, node_id: int, cluster_id: str, new_uuid: Callable[[], bytes]) -> None:
-        """Check `meta.properties`, or write it if the directory is new."""
+        """Check `meta.properties`; what is missing in it is known from now on, and written by `write_identity`."""
         path = self.file(checkpoints.META_PROPERTIES)
         properties = self._properties()
+        version = properties.get("version", "none" if properties else "1")
+        node_key = _NODE_KEYS.get(version)
+        if node_key is None:
+            raise LogDirectoryError(f"{path} is of version {version}, and only {' and '.join(_NODE_KEYS)} are known")
         self.cluster_id = properties.get("cluster.id", cluster_id)
         if cluster_id and self.cluster_id != cluster_id:
             raise LogDirectoryError(f"{path} is of cluster {self.cluster_id}, not of {cluster_id}")
-        found_node = properties.get("node.id", str(node_id))
+        found_node = properties.get(node_key, str(node_id))
         if found_node != str(node_id):
             raise LogDirectoryError(f"{path} is of node {found_node}, but node.id is {node_id}")
         self.id = _directory_id(path, properties.get("directory.id"), new_uuid)
         wanted = {
             "cluster.id": self.cluster_id,
             "directory.id": id_text(self.id),
-            "node.id": str(node_id),
-            "version": "1",
+            node_key: str(node_id),
+            "version": version,
         }
-        if properties != wanted:
+        self._identity = properties, wanted
+
+    def write_identity(self) -> None:
+        found, wanted = self._identity
+        if found != wanted:
+            path = self.file(checkpoints.META_PROPERTIES)
+            if self._properties() != found:
+                raise LogDirectoryError(f"{path} has just been written: log.dirs name one directory twice")
             checkpoints.write_properties(self.fs, path, wanted)
 
     def read_cluster_id(self) -> str:

@@ -94,10 +94,12 @@ class LogManager:
 
     # -- life
 
-    def start(self, now: int) -> None:
-        """Take the directories and put what is in them in order; `LogDirectoryError` if none of them can be used."""
+    def start(self, now: int, *, with_metadata: bool = False) -> None:
+        """Take the directories and put what is in them in order; `LogDirectoryError` if none of them can be used, or
+        `with_metadata` if a log of the metadata must be there and is not.
+        """
         self.now = now
-        open_directories(self)
+        open_directories(self, with_metadata)
         self._upkeep.start(now)
         self.cleaner.start(now)
 
@@ -252,8 +254,11 @@ class LogManager:
 
     def metadata_log(self, now: int) -> PartitionLog:
         """`__cluster_metadata-0`, in `metadata.log.dir` or else the first directory; made if there is none."""
-        directory = self.placement.of_metadata_log(self.config.metadata_log_dir or self.directories[0].path)
+        directory = self.directory_of_metadata_log()
         return self.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, now, directory_id=directory.id)
+
+    def directory_of_metadata_log(self) -> LogDirectory:
+        return self.placement.of_metadata_log(self.config.metadata_log_dir or self.directories[0].path)
 
     def _config_of(self, topic: str) -> TopicConfig:
         return metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)

@@ -1,12 +1,14 @@
 """Taking the directories of `log.dirs` at a start.
 
-Rule: all of them are locked and known before anything in one is touched. What is wrong with one alone takes it offline;
-what can't be told apart from a mistake of the operator (another cluster, another broker, one id twice) ends the start.
+Rule: all of them are locked and known before anything in one is touched, and a start that is refused has touched
+nothing. What is wrong with one alone takes it offline; what can't be told apart from a mistake of the operator (another
+cluster, another broker, one id twice, no metadata log) ends the start.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log.checkpoints import id_text
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
 
 
-def open_directories(manager: LogManager) -> None:
+def open_directories(manager: LogManager, with_metadata: bool) -> None:
+    """`with_metadata`: there are partitions only where there is the metadata log that they are in."""
     # as Kafka's tools name them, wherever the broker was started
     directories = [LogDirectory(manager.fs, os.path.abspath(path)) for path in manager.config.data_dirs]
     wanted = manager.config.metadata_log_dir
@@ -28,7 +31,15 @@ def open_directories(manager: LogManager) -> None:
     manager.directories += directories
     for directory in directories:
         manager.attempt(directory, directory.take)
-    for step in (_learn_cluster_id, _identify, _open, _settle_moves, _recover):
+    _in_each(manager, _learn_cluster_id, _identify, _list)
+    if with_metadata:
+        manager.directory_of_metadata_log()
+    _in_each(manager, _open, _settle_moves, _recover)
+
+
+def _in_each(manager: LogManager, *steps: Callable[[LogManager, LogDirectory], None]) -> None:
+    """Take one step after the other, each in every directory that is online."""
+    for step in steps:
         for directory in manager.online():
             manager.attempt(directory, step, manager, directory)
     if not manager.online():
@@ -48,13 +59,17 @@ def _identify(manager: LogManager, directory: LogDirectory) -> None:
             raise LogDirectoryError(f"{other.path} and {directory.path} have the same directory.id")
 
 
-def _open(manager: LogManager, directory: LogDirectory) -> None:
-    directory.read_state()
+def _list(manager: LogManager, directory: LogDirectory) -> None:
     partitions, deleted = directory.list_folders()
     for name in deleted:
         manager.remove_folder_later(directory.file(name))
     for partition in partitions:
         manager.placement.found(partition, directory)
+
+
+def _open(manager: LogManager, directory: LogDirectory) -> None:
+    directory.write_identity()
+    directory.read_state()
 
 
 def _settle_moves(manager: LogManager, directory: LogDirectory) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log import checkpoints
 from pykafka_broker.log.checkpoints import write_partition_metadata
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
@@ -22,10 +24,10 @@ KEY = "t", 0
 IDS = itertools.count(1000)
 
 
-def opened(path: Path, dirs: str = "ab") -> LogManager:
+def opened(path: Path, dirs: str = "ab", **options: bool) -> LogManager:
     logs = manager(path, None, log_dirs=",".join(f"{path}/{name}" for name in dirs))
     logs.new_uuid = lambda: next(IDS).to_bytes(16, "big")
-    logs.start(NOW)
+    logs.start(NOW, **options)
     return logs
 
 
@@ -172,7 +174,7 @@ def test_two_directories_with_one_id_are_refused(tmp_path: Path) -> None:
 def test_one_directory_named_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    with pytest.raises(LogDirectoryError, match="have the same directory"):
+    with pytest.raises(LogDirectoryError, match="name one directory twice"):
         opened(tmp_path)
 
 
@@ -184,6 +186,8 @@ def test_one_directory_named_twice_is_refused(tmp_path: Path) -> None:
         ("cluster.id=other", "is of cluster other"),
         ("node.id=99", "is of node 99"),
         ("cluster.id=\udcff", "is damaged"),
+        ("version=2", "is of version 2, and only 0 and 1 are known"),
+        ("version=", "is of version , and only"),
     ],
 )
 def test_what_meta_properties_must_not_say(tmp_path: Path, line: str, problem: str) -> None:
@@ -195,6 +199,40 @@ def test_what_meta_properties_must_not_say(tmp_path: Path, line: str, problem: s
     with pytest.raises(LogDirectoryError, match=problem):
         opened(tmp_path)
     assert (tmp_path / "a" / ".kafka_cleanshutdown").exists()  # nothing was touched
+
+
+@pytest.mark.parametrize("broker_id", ["1", "2"])  # the node is 1
+def test_a_directory_of_a_broker_on_zookeeper(tmp_path: Path, broker_id: str) -> None:
+    """As Kafka 4.3.1 does: version 0 stays version 0, and names the broker by another key."""
+    path = tmp_path / "a" / "meta.properties"
+    path.parent.mkdir()
+    path.write_text(f"version=0\nbroker.id={broker_id}\ncluster.id=c\n")
+    if broker_id == "2":
+        with pytest.raises(LogDirectoryError, match="is of node 2"):
+            opened(tmp_path)
+        assert sorted(os.listdir(path.parent)) == [".lock", "meta.properties"]
+        return
+    logs = opened(tmp_path)
+    found = checkpoints.read_properties(logs.fs, str(path))
+    assert found == {
+        "version": "0",
+        "broker.id": "1",
+        "cluster.id": "c",
+        "directory.id": checkpoints.id_text(logs.directories[0].id),
+    }
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_start_without_the_metadata_log_touches_nothing(tmp_path: Path, known: bool) -> None:
+    logs = opened(tmp_path)
+    fill(logs, 1)
+    logs.shutdown(NOW)
+    if not known:
+        (tmp_path / "a" / "meta.properties").unlink()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    with pytest.raises(LogDirectoryError, match="but no metadata log"):
+        opened(tmp_path, with_metadata=True)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 def test_directories_come_and_go(tmp_path: Path) -> None:
@@ -288,3 +326,11 @@ def test_an_unfinished_copy_of_an_earlier_topic_is_nothing_to_wait_for(tmp_path:
     home = logs.directories[1].id
     logs.placement.settle(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     logs.create(*KEY, TOPIC_ID, NOW, directory_id=home, new=False)
+
+
+def test_meta_properties_without_a_version(tmp_path: Path) -> None:
+    opened(tmp_path).shutdown(NOW)
+    path = tmp_path / "b" / "meta.properties"
+    path.write_text(path.read_text().replace("version=1\n", ""))
+    with pytest.raises(LogDirectoryError, match="is of version none"):
+        opened(tmp_path)
