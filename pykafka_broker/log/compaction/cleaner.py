@@ -104,6 +104,7 @@ class Cleaner:
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
         self._processes: CleaningProcesses | None = None  # made, and its modules loaded, with the first cleaning
+        self._settings: tuple[float, ...] = ()
         self._cancelled = False
         self._due = _NEVER
         self._running: dict[TopicPartition, Segments] = {}  # what is being cleaned; a move puts others in their place
@@ -132,6 +133,7 @@ class Cleaner:
             return
         self._again = False
         self._due = now + self._manager.config.log_cleaner_backoff_ms
+        self._heed_settings()
         tried: set[TopicPartition] = set()
         while len(self._running) < self._manager.config.log_cleaner_threads:
             found = self._filthiest(now, tried)
@@ -139,6 +141,19 @@ class Cleaner:
                 return
             tried.add(found.key)
             self._start(found, now)
+
+    def _heed_settings(self) -> None:
+        """What goes on under settings that were changed meanwhile begins anew, as Kafka's cleaners do."""
+        config = self._manager.config
+        settings = (
+            config.log_cleaner_threads,
+            config.log_cleaner_dedupe_buffer_size,
+            config.log_cleaner_io_max_bytes_per_second,
+        )
+        if self._processes is not None and settings != self._settings:
+            self._processes.cancel()
+            self._processes = None
+        self._settings = settings
 
     def _filthiest(self, now: int, tried: set[TopicPartition]) -> Candidate | None:
         best: Candidate | None = None

@@ -249,3 +249,20 @@ def test_a_cancelled_cleaning_changes_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(CleaningStopped):
         processes(logs.fs, make_request(found, NOW, 1 << 20, 1e300))
+
+
+def test_a_cleaning_under_settings_that_were_changed_begins_anew(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t")
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.on_deadline(NOW + BACKOFF)
+    (slow,) = (job for job in jobs if type(job).__name__ == "CleanJob")
+    logs.config = logs.config.with_dynamic({"log.cleaner.io.max.bytes.per.second": "1000000"}, {})
+    logs.submit = run_inline
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    run_inline(slow)
+    assert len(records(log)) == 40
+    logs.on_deadline(NOW + 3 * BACKOFF)
+    assert len(records(log)) < 40
+    assert not logs.cleaner.set_aside
