@@ -93,10 +93,13 @@ def write_file(fs: FileSystem, path: str, data: bytes, *, sync: bool = True) -> 
     """Replace a small file so that a crash leaves the old or the new content, never a mixture."""
     temporary = path + ".tmp"
     handle = fs.open(temporary, create=True)
-    handle.truncate(0)
-    handle.write_at(data, 0)
-    if sync:
-        handle.sync()
+    try:
+        handle.truncate(0)
+        handle.write_at(data, 0)
+        if sync:
+            handle.sync()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error  # a descriptor's errors don't say of which file
     fs.rename(temporary, path)
     if sync:
         fs.sync_directory(os.path.dirname(path))

@@ -60,6 +60,13 @@ class LogDirectory:
     def online(self) -> bool:
         return self.error is None
 
+    @property
+    def trouble(self) -> str:
+        """Its path, and what took it offline, in words."""
+        error = self.error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        return f"{self.path}: {reason}"
+
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"
 

@@ -159,7 +159,7 @@ class LogManager:
                 )
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no log of {topic}-{partition} here")
         if directory.error is not None:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path} is offline: {directory.error}")
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"Offline: {directory.trouble}")
         path, offsets = directory.partition_path(key), directory.offsets(key)
         try:
             self._fresh.name(path)

@@ -43,7 +43,7 @@ def _in_each(manager: LogManager, *steps: Callable[[LogManager, LogDirectory], N
         for directory in manager.online():
             manager.attempt(directory, step, manager, directory)
     if not manager.online():
-        reasons = "; ".join(f"{directory.path}: {directory.error}" for directory in manager.directories)
+        reasons = "; ".join(directory.trouble for directory in manager.directories)
         raise LogDirectoryError(f"None of the log directories can be used: {reasons}")
 
 

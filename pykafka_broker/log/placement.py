@@ -175,7 +175,7 @@ class Placement:
             place = os.path.abspath(wanted)
             directory = next(each for each in self.directories if os.path.abspath(each.path) == place)
             if self.unseen:
-                reasons = "; ".join(f"{each.path}: {each.error}" for each in self.unseen)
+                reasons = "; ".join(each.trouble for each in self.unseen)
                 raise LogDirectoryError(f"There is no metadata log. It may be in what can't be read: {reasons}")
             if self.where or self.withheld:
                 raise LogDirectoryError(
@@ -183,5 +183,5 @@ class Placement:
                     "is a directory missing from log.dirs, or not mounted?"
                 )
         if not directory.online:
-            raise LogDirectoryError(f"The metadata log can't be read: {directory.path}: {directory.error}")
+            raise LogDirectoryError(f"The metadata log can't be read: {directory.trouble}")
         return directory

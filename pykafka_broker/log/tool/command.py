@@ -50,7 +50,7 @@ def run(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pykafka-broker log", description="look into a data directory, offline")
+    parser = argparse.ArgumentParser(prog="pykafka-broker log", description="Look into a data directory, offline.")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, what in (
         ("dump", "print every batch, index entry and checkpoint"),
