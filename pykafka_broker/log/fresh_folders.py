@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log.checkpoints import PARTITION_METADATA, partition_metadata, write_partition_metadata
-from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.filesystem import PASSING, FileSystem
 from pykafka_broker.log.jobs import Submit
 
 if TYPE_CHECKING:
@@ -53,12 +53,17 @@ class FreshFolders:
     def name_all(self) -> None:
         """Every one that can be written; then the last error is raised."""
         failed: OSError | None = None
+        waiting: dict[str, bytes] = {}  # for room
         while self._unnamed:
             with self._lock, contextlib.suppress(KeyError):
+                path, topic_id = self._unnamed.popitem()
                 try:
-                    self._write(*self._unnamed.popitem())
+                    self._write(path, topic_id)
                 except OSError as error:
                     failed = error
+                    if error.errno in PASSING:
+                        waiting[path] = topic_id
+        self._unnamed |= waiting
         if failed is not None:
             raise failed
 
@@ -67,8 +72,16 @@ class FreshFolders:
         self._on_error(str(error.filename), error)
 
     def _write(self, path: str, topic_id: bytes) -> None:
-        """Nobody reads it before it is whole, so there is nothing to replace."""
-        self._fs.open(f"{path}/{PARTITION_METADATA}", create=True).write_at(partition_metadata(topic_id), 0)
+        """Nobody reads it before it is whole, so there is nothing to replace. Kafka takes a directory offline for one
+        that is empty.
+        """
+        file = f"{path}/{PARTITION_METADATA}"
+        try:
+            self._fs.open(file, create=True).write_at(partition_metadata(topic_id), 0)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._fs.remove(file)
+            raise
 
 
 def name_log(log: PartitionLog, topic_id: bytes) -> None:

@@ -162,3 +162,17 @@ def test_a_directory_that_fails_does_not_keep_others_waiting(tmp_path: Path) -> 
     fs.failures = {"write partition.metadata": errno.EIO}
     logs.shutdown(NOW)
     assert not logs.directories[1].online
+
+
+def test_a_full_disk_leaves_no_empty_name_and_later_a_whole_one(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = manager(tmp_path, fs)
+    logs.start(NOW)
+    fs.failures = {"write partition.metadata": errno.ENOSPC}
+    logs.make("t", 0, TOPIC_ID, NOW)
+    logs.name_folders()
+    assert list((tmp_path / "logs/t-0").iterdir()) == []
+    assert logs.directories[0].online
+    fs.failures = {}
+    logs.shutdown(NOW)
+    assert topic_id(tmp_path / "logs/t-0") == TOPIC_ID

@@ -75,7 +75,7 @@ def test_a_directory_that_fails_later_has_been_seen(tmp_path: Path) -> None:
     fill(logs, 0)
     logs.take_offline(logs.directories[0], OSError("gone"))
     assert logs.create("u", 0, TOPIC_ID, NOW, new=False).directory == f"{tmp_path}/b/u-0"
-    with pytest.raises(ApiError, match="Offline: .*: gone"):
+    with pytest.raises(ApiError, match=r"Offline: .*: gone"):
         logs.create(*KEY, TOPIC_ID, NOW)
 
 
