@@ -53,17 +53,18 @@ class FreshFolders:
     def name_all(self) -> None:
         """Every one that can be written; then the last error is raised."""
         failed: OSError | None = None
-        waiting: dict[str, bytes] = {}  # for room
-        while self._unnamed:
-            with self._lock, contextlib.suppress(KeyError):
-                path, topic_id = self._unnamed.popitem()
+        for path in list(self._unnamed):
+            with self._lock:
+                topic_id = self._unnamed.get(path)
+                if topic_id is None:
+                    continue
                 try:
                     self._write(path, topic_id)
                 except OSError as error:
                     failed = error
                     if error.errno in PASSING:
-                        waiting[path] = topic_id
-        self._unnamed |= waiting
+                        continue  # it waits for room
+                del self._unnamed[path]
         if failed is not None:
             raise failed
 
