@@ -20,12 +20,12 @@ def test_windows_over_two_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The second run begins with a batch that an earlier one had only half written."""
-    settings = make_settings(events=1600, late_share=0.05, broken_share=0.02, max_offsets_per_trigger=400)
+    settings = make_settings(events=1200, late_share=0.05, broken_share=0.02, max_offsets_per_trigger=350)
     make_topic(settings.bronze_topic, 2)
     lines = [line.encode() for line in Generator(settings).lines()]
     context = make_context(settings)
     batches: list[Any] = []
-    for part in (lines[:900], lines[900:]):
+    for part in (lines[:700], lines[700:]):
         put(settings.bronze_topic, [{"value": line, "partition": n % 2} for n, line in enumerate(part)])
         if batches:
             with monkeypatch.context() as patch:

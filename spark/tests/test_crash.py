@@ -82,7 +82,7 @@ def test_killed_again_and_again(
         kill_at_random(settings, draw, eventually)
     left = RECORDS - len(ids(settings))
     assert left > 0  # otherwise the kills proved little
-    store.run(make_context(dataclasses.replace(settings, max_offsets_per_trigger=1000)))
+    store.run(make_context(dataclasses.replace(settings, max_offsets_per_trigger=0)))
     found = ids(settings)
     assert len(found) == len(set(found)) == RECORDS
 
