@@ -120,6 +120,15 @@ class Kafka:
             self._admin.create_topics([new], operation_timeout=self._timeout_s)[topic].result()
         except KafkaException as error:
             raise UnknownTopic(f"topic {topic} can't be created: {error.args[0].str()}") from error
+        self._await(topic)
+
+    def _await(self, topic: str) -> None:
+        """A real Kafka's brokers learn of a topic from their controller, a moment after it is made."""
+        deadline = time.monotonic() + self._timeout_s
+        while (found := self._metadata().topics.get(topic)) is None or found.error is not None:
+            if time.monotonic() > deadline:
+                raise UnknownTopic(f"topic {topic} was created, and no broker knows of it after {self._timeout_s:g} s")
+            time.sleep(READ_STEP_S)
 
     def _list_offsets(self, topic: str, partitions: list[int], spec: OffsetSpec) -> Offsets:
         committed = self._settings.isolation_level == "read_committed"

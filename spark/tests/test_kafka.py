@@ -18,3 +18,14 @@ def test_a_group_whose_coordinator_is_only_just_getting_ready() -> None:
         kafka.commit("lag", "orders", {0: 0})
         kafka.commit("lag", "orders", {2: 0})
         assert Kafka(settings).committed("lag", "orders") == {0: 0, 2: 0}
+
+
+def test_a_topic_is_there_when_it_was_made(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a broker whose controller has made the topic before it knows of it."""
+    kafka = Kafka(settings)
+    before, ask = kafka._metadata(), kafka._metadata
+    stale = iter([before] * 3)
+    monkeypatch.setattr(kafka, "_metadata", lambda: next(stale, None) or ask())
+    kafka.ensure_topic("late")
+    assert kafka.partitions("late")
+    assert next(stale, None) is None
