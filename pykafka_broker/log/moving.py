@@ -54,6 +54,25 @@ class CopyJob:
         self._move.fail(error)
 
 
+class _SecureJob:
+    """Sees to it that the folder is there for certain, with the id of its topic."""
+
+    def __init__(self, move: Move) -> None:
+        self._move = move
+
+    def run(self) -> None:
+        fs, folder = self._move.fs, self._move.folder
+        fs.open(f"{folder}/{PARTITION_METADATA}").sync()
+        fs.sync_directory(folder)
+        fs.sync_directory(self._move.target.path)
+
+    def apply(self) -> None:
+        self._move.announce()
+
+    def failed(self, error: OSError) -> None:
+        self._move.fail(error)
+
+
 class _SettleJob:
     """Takes the marker away, once the folder's new name is certain."""
 
@@ -126,7 +145,7 @@ class Move:
             return
         try:
             if not self.announced and self._missing_bytes() <= _SMALL_BYTES:
-                self._announce()
+                self._manager.submit(_SecureJob(self))
                 return
             pieces = self._pieces()
             missing = sum(piece.end - piece.start for piece in pieces)
@@ -137,13 +156,13 @@ class Move:
         except OSError as error:
             self.fail(error)
 
-    def _announce(self) -> None:
-        """Only once the folder is there for certain, with the id of its topic."""
-        self.fs.open(f"{self.folder}/{PARTITION_METADATA}").sync()
-        self.fs.sync_directory(self.folder)
-        self.fs.sync_directory(self.target.path)
-        self.announced = True
-        self._moves.announce(self)
+    def announce(self) -> None:
+        """Only once the folder is there for certain."""
+        if self.cancelled:
+            self._give_up()
+        else:
+            self.announced = True
+            self._moves.announce(self)
 
     def told(self, error: OSError | None) -> None:
         """The metadata names the new directory for certain, or can't be told."""
