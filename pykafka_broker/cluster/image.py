@@ -75,20 +75,9 @@ class PartitionImage:
         self.leader_recovery_state = 0
 
     def copy(self) -> PartitionImage:
-        made = PartitionImage(
-            self.partition,
-            self.replicas,
-            self.isr,
-            self.leader,
-            self.leader_epoch,
-            self.partition_epoch,
-            self.directories,
-        )
-        made.removing_replicas = self.removing_replicas
-        made.adding_replicas = self.adding_replicas
-        made.elr = self.elr
-        made.last_known_elr = self.last_known_elr
-        made.leader_recovery_state = self.leader_recovery_state
+        made = PartitionImage.__new__(PartitionImage)
+        for name in PartitionImage.__slots__:
+            setattr(made, name, getattr(self, name))
         return made
 
     def directory_of(self, broker_id: int) -> bytes:
