@@ -13,7 +13,7 @@ from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.log.log_directory import LogDirectoryError, deleted_name
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
-from tests.log.support import NOW, TOPIC_ID, Deferred, FailingFileSystem, batch, manager, new_log, topic_config
+from tests.log.support import NOW, TOPIC_ID, Deferred, FailingFileSystem, batch, manager, topic_config
 
 MINUTE = 60_000
 
@@ -338,67 +338,6 @@ def test_checkpoints_are_written_when_something_changed(tmp_path: Path) -> None:
     assert not [call for call in fs.calls if "checkpoint" in call]
 
 
-def test_retention_by_time_and_size(tmp_path: Path) -> None:
-    logs = started(tmp_path)
-    logs.topic_config = lambda topic: topic_config(segment_bytes=500, retention_ms=7 * 24 * 60 * MINUTE)
-    log = logs.create("t", 0, TOPIC_ID, NOW)
-    for number in range(10):
-        log.append(batch(1, 300, timestamp=NOW + number * MINUTE), NOW)
-    week = 7 * 24 * 60 * MINUTE
-    logs.on_deadline(NOW + week + 5 * MINUTE)
-    assert log.log_start_offset == 5
-    log.config = topic_config(segment_bytes=500, retention_ms=-1, retention_bytes=2 * len(batch(1, 300)))
-    logs.on_deadline(NOW + week + 10 * MINUTE)
-    assert log.log_start_offset == 8
-    assert len(list(tmp_path.glob("logs/t-0/*.deleted"))) > 0
-    logs.on_deadline(NOW + week + 20 * MINUTE)
-    assert not list(tmp_path.glob("logs/t-0/*.deleted"))
-    log.config = topic_config(segment_bytes=500, retention_ms=1)
-    logs.on_deadline(NOW + 2 * week)
-    assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (10, 10, 1)
-    assert log.append(batch(), NOW).base_offset == 10
-
-
-def test_retention_by_time_counts_towards_that_by_size(tmp_path: Path) -> None:
-    log = new_log(tmp_path, segment_bytes=1200)
-    log.append(batch(1, 900, timestamp=NOW - 100), NOW)
-    for _ in range(4):
-        log.roll(NOW)
-        log.append(batch(1, 100), NOW)
-    log.config = topic_config(retention_ms=50, retention_bytes=log.size_bytes - 300)
-    log.retain(NOW)
-    assert log.log_start_offset == 1
-
-
-def test_retention_makes_room_on_a_full_disk(tmp_path: Path) -> None:
-    fs = FailingFileSystem()
-    logs = manager(tmp_path, fs)
-    logs.topic_config = lambda topic: topic_config(segment_bytes=500, retention_ms=1000)
-    logs.start(NOW)
-    log = logs.create("t", 0, TOPIC_ID, NOW)
-    for _ in range(10):
-        log.append(batch(1, 300, timestamp=NOW - 5000), NOW)
-    last = log.segments.active.base_offset
-    fs.failures = {"write .snapshot": errno.ENOSPC, "write leader-epoch": errno.ENOSPC}
-    logs.on_deadline(NOW + 300_000)
-    assert log.segments.first.base_offset == last
-    logs.on_deadline(NOW + 400_000)
-    assert len(list(tmp_path.glob("logs/t-0/*.log*"))) == 1
-    fs.failures = {}
-    logs.on_deadline(NOW + 700_000)
-    assert log.log_start_offset == log.log_end_offset == 10
-
-
-def test_compacted_topics_keep_old_segments(tmp_path: Path) -> None:
-    logs = started(tmp_path)
-    logs.topic_config = lambda topic: topic_config(segment_bytes=500, retention_ms=1, cleanup_policy=["compact"])
-    log = logs.create("t", 0, TOPIC_ID, NOW)
-    for _ in range(5):
-        log.append(batch(1, 300), NOW)
-    logs.on_deadline(NOW + 100 * MINUTE)
-    assert log.log_start_offset == 0
-
-
 def test_a_sync_that_finds_no_room_is_not_forgiven(tmp_path: Path) -> None:
     fs = FailingFileSystem()
     logs = started(tmp_path, fs)
@@ -407,22 +346,6 @@ def test_a_sync_that_finds_no_room_is_not_forgiven(tmp_path: Path) -> None:
     fs.failures = {"sync .log": errno.ENOSPC}
     logs.flush(log, NOW)
     assert not logs.directories[0].online
-
-
-def test_retention_reaches_logs_that_nobody_asked_for(tmp_path: Path) -> None:
-    logs = started(tmp_path)
-    for partition in range(120):
-        logs.create("t", partition, TOPIC_ID, NOW).append(batch(), NOW)
-    logs.shutdown(NOW)
-    logs = started(tmp_path, log_retention_ms="1000")
-    now = NOW + 10 * MINUTE
-    for _ in range(3):
-        logs.on_deadline(now)
-        now += 50
-    assert all(logs.get("t", partition).log_start_offset == 1 for partition in range(120))
-    following = logs.next_deadline()
-    assert following is not None
-    assert following > now
 
 
 def test_a_damaged_log_is_refused_and_its_neighbours_are_served(tmp_path: Path) -> None:

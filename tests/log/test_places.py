@@ -4,29 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from pykafka_broker.log.filesystem import OsFile
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.records.header import HEADER_SIZE
 from tests.log.support import NOW, TOPIC_ID, batch, manager
 
 BATCHES = 400
 PAGE_BYTES = 4096
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes each read of a file asks for."""
-    lengths: list[int] = []
-    read_at = OsFile.read_at
-
-    def counted(handle: OsFile, length: int, position: int) -> bytes:
-        lengths.append(length)
-        return read_at(handle, length, position)
-
-    monkeypatch.setattr(OsFile, "read_at", counted)
-    return lengths
 
 
 def filled(path: Path, value_bytes: int) -> PartitionLog:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -119,7 +120,7 @@ def test_what_comes_to_nothing_makes_room_too(loop: Loop, memory: RequestMemory,
     st.lists(st.lists(st.integers(0, 1200), min_size=1, max_size=6), min_size=1, max_size=5),
     st.randoms(use_true_random=False),
 )
-def test_everybody_is_served_in_the_end(sizes: list[list[int]], random: object) -> None:
+def test_everybody_is_served_in_the_end(sizes: list[list[int]], random: Random) -> None:
     loop = Loop()
     memory = RequestMemory(1000, loop.soon.append)
     wanted = [[bytes([number]) * size for number, size in enumerate(each)] for each in sizes]
@@ -131,8 +132,8 @@ def test_everybody_is_served_in_the_end(sizes: list[list[int]], random: object) 
             if not any(sender.data and sender.reading for sender in senders):
                 break
             continue
-        random.choice(waiting).feed(random.randrange(1, 900))  # type: ignore[attr-defined]
-        if random.random() < 0.5:  # type: ignore[attr-defined]
+        random.choice(waiting).feed(random.randrange(1, 900))
+        if random.random() < 0.5:
             loop.run()
     assert [sender.frames for sender in senders] == wanted
     assert not memory.is_full

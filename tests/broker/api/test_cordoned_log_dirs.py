@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -165,7 +165,10 @@ def test_what_is_named_twice_counts_once(node: Node) -> None:
 
 def test_the_metadata_is_told_if_it_has_room_for_it(node: Node) -> None:
     a, b = (directory.id for directory in node.broker.logs.directories)
-    told: Callable[[], object] = lambda: node.broker.image.brokers[1].cordoned_log_dirs  # noqa: E731
+
+    def told() -> Any:
+        return node.broker.image.brokers[1].cordoned_log_dirs
+
     assert told() is None
     node.alter("b")
     assert told() == (b,)

@@ -24,8 +24,8 @@ def kafka(tmp_path: Path) -> Path:
     return kafka_data(tmp_path / "data")
 
 
-def findings(path: Path) -> list[tuple[object, object]]:
-    return [(row["type"], row["file"]) for row in verify(FS, str(path)) if row["type"] != "partition"]
+def findings(path: Path) -> list[tuple[str, str]]:
+    return [(str(row["type"]), str(row["file"])) for row in verify(FS, str(path)) if row["type"] != "partition"]
 
 
 def test_what_kafka_wrote_is_found_whole(kafka: Path) -> None:
@@ -247,7 +247,7 @@ def test_what_indexes_and_epochs_leave_out_is_found(kafka: Path) -> None:
     stamps.write_bytes(stamps.read_bytes()[:-12])
     (kafka / "codecs-0/leader-epoch-checkpoint").write_text("0\n1\n7 0\n")
     (kafka / "idempotent-0/leader-epoch-checkpoint").write_text("0\n2\n0 0\n7 5000\n")
-    assert sorted(findings(kafka)) == [  # type: ignore[type-var]
+    assert sorted(findings(kafka)) == [
         ("warning", "codecs-0/leader-epoch-checkpoint"),
         ("warning", "idempotent-0/leader-epoch-checkpoint"),
         ("warning", f"plain-0/{stamps.name}"),
