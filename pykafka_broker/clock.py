@@ -1,0 +1,29 @@
+"""The broker's time.
+
+Rule: there is one `Clock` in a broker, and only its owner reads the system's clocks: the server sets it once a turn of
+the event loop, a test moves it by hand. Everybody else asks this object or is told the time in a call.
+
+Two clocks, since they answer two questions. `now` says how long something takes: it never goes back and never jumps,
+so deadlines hold when somebody sets the system's clock. `wall` says what time it is: it is what Kafka writes into
+records and compares with their timestamps, and it may be set back.
+"""
+
+from __future__ import annotations
+
+
+class Clock:
+    """Both times in milliseconds since the epoch; they are the same until the wall clock is set.
+
+    now: for deadlines, time-outs and intervals.
+    wall: for timestamps of records, and for what is compared with them (retention, compaction lags, expiry of offsets).
+    """
+
+    __slots__ = ("now", "wall")
+
+    def __init__(self, now: int = 0, wall: int | None = None) -> None:
+        self.set(now, wall)
+
+    def set(self, now: int, wall: int | None = None) -> None:
+        """It is `now`; the wall clock shows `wall`, or the same."""
+        self.now = now
+        self.wall = now if wall is None else wall
