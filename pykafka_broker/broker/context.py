@@ -12,6 +12,7 @@ class ConnectionContext:
     """One client connection. `local_host` and `local_port` are the address that the client dialled."""
 
     __slots__ = (
+        "authenticated",
         "client_host",
         "client_port",
         "id",
@@ -31,6 +32,7 @@ class ConnectionContext:
         self.local_host, self.local_port = local
         self.client_host, self.client_port = remote
         self.principal = principal
+        self.authenticated = True  # nothing else is asked for on a listener without SASL
         self.software_name = ""  # from ApiVersions v3 and newer (KIP-511)
         self.software_version = ""
 

@@ -8,19 +8,21 @@ watermark.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.fetch_session import FetchedPartition
+from pykafka_broker.broker.partition import NotLeader, Partition
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.fetch_response import AbortedTransaction, EpochEndOffset, PartitionData
+from pykafka_broker.protocol.messages.fetch_response import (
+    AbortedTransaction,
+    EpochEndOffset,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
-NO_LEADER_EPOCH = -1
 _DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record batches v2
 _MAGIC_1_FROM = 2
 _NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -37,27 +39,28 @@ class Isolation(IntEnum):
 class PartitionReader:
     """Reads partitions for one fetch request."""
 
-    __slots__ = ("_broker", "_committed", "_magic", "_uses_ids")
+    __slots__ = ("_committed", "_leader", "_magic", "_topic_name", "_uses_ids")
 
-    def __init__(self, broker: Broker, isolation: Isolation, version: int) -> None:
-        self._broker = broker
+    def __init__(self, services: Services, isolation: Isolation, version: int) -> None:
+        self._leader = services.replicas.leader
+        self._topic_name = services.topic_name
         self._committed = isolation is Isolation.READ_COMMITTED
         self._uses_ids = version >= 13
         self._magic = 2 if version >= _DOWN_CONVERTED_BELOW else int(version >= _MAGIC_1_FROM)
 
-    def logs(self, partitions: list[FetchedPartition]) -> list[object]:
-        """The logs of those partitions that exist."""
+    def watched(self, partitions: list[FetchedPartition]) -> list[object]:
+        """Those that this node leads."""
         found: list[object] = []
         for wanted in partitions:
             try:
-                found.append(self._log(wanted))
+                found.append(self._find(wanted))
             except ApiError:
                 continue
         return found
 
-    def _log(self, wanted: FetchedPartition) -> PartitionLog:
-        topic = self._broker.topic_name(wanted.topic) if self._uses_ids else wanted.topic
-        return self._broker.partition_log(topic, wanted.partition)
+    def _find(self, wanted: FetchedPartition) -> Partition:
+        topic = self._topic_name(wanted.topic) if self._uses_ids else wanted.topic
+        return self._leader(topic, wanted.partition, wanted.current_leader_epoch)
 
     def read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         """What there is from the wanted offset on; `max_bytes` may be exceeded by the first batch if `at_least_one`."""
@@ -67,14 +70,14 @@ class PartitionReader:
             failure = _failure(wanted, error.code)
             if error.code in _NOT_HERE:
                 failure.aborted_transactions = []
+            if isinstance(error, NotLeader):
+                failure.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
             return failure
         except OSError:
             return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
-        log = self._log(wanted)
-        if wanted.current_leader_epoch > NO_LEADER_EPOCH:
-            check_leader_epoch(log, wanted.current_leader_epoch)
+        log = self._find(wanted).log
         upper = log.last_stable_offset if self._committed else log.high_watermark
         data = PartitionData(
             partition_index=wanted.partition,
@@ -111,14 +114,6 @@ class PartitionReader:
             data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
             return True
         return False
-
-
-def check_leader_epoch(log: PartitionLog, epoch: int) -> None:
-    """KIP-320: refuse a client whose idea of the leader is older or newer than ours."""
-    if epoch < log.leader_epoch:
-        raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
-    if epoch > log.leader_epoch:
-        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 def _down_converted(records: FileSlice, magic: int, first_offset: int) -> bytes:

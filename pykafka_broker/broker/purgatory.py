@@ -3,7 +3,6 @@
 Rule: a parked request is data. It is answered exactly once: by `poll` when something that it watches has moved, by
 `expire` at its deadline, by `complete` from whoever holds it as a token, or never if its connection has gone. `touch`
 only notes what has moved; `settle` polls. So the request that moved it is answered before those that waited for it.
-An answer that rests on records which are still to be synced is held back until they are.
 """
 
 from __future__ import annotations
@@ -11,9 +10,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
-
-# Calls back when some records are committed, or with the error that keeps them from it; maybe at once.
-Commit = Callable[[Callable[[OSError | None], None]], None]
 
 
 class Parked:
@@ -27,7 +23,7 @@ class Parked:
     cancelled: called once if the connection goes away first.
     """
 
-    __slots__ = ("_holds", "cancelled", "deadline", "done", "expire", "keys", "on_reply", "poll", "reply", "yields")
+    __slots__ = ("cancelled", "deadline", "done", "expire", "keys", "on_reply", "poll", "reply", "yields")
 
     def __init__(
         self,
@@ -48,12 +44,6 @@ class Parked:
         self.done = False
         self.on_reply: Callable[[Any], None] | None = None  # set by the connection that waits for the answer
         self.reply: Any = None  # an answer that came before anybody waited for it
-        self._holds = 0
-
-    @property
-    def answered(self) -> bool:
-        """Whether the answer is there and may go."""
-        return self.done and not self._holds
 
     def complete(self, reply: Any) -> None:
         """Answer now; a second answer and one to a closed connection are dropped."""
@@ -61,39 +51,14 @@ class Parked:
             return
         self.done = True
         self.reply = reply
-        if not self._holds and self.on_reply is not None:
+        if self.on_reply is not None:
             self.on_reply(reply)
-
-    def hold(self, count: int) -> None:
-        """The answer, whenever it comes, waits for so many calls of `let_go`; nothing else is served meanwhile."""
-        self._holds += count
-        self.yields = False
-
-    def let_go(self, instead: Any = None) -> None:
-        """One thing less that the answer waits for; `instead` takes its place."""
-        self._holds -= 1
-        if instead is not None:
-            self.done, self.reply = True, instead
-        if self.answered and self.on_reply is not None:
-            self.on_reply(self.reply)
-
-
-class Uncommitted(Exception):
-    """What was asked for can't be done before this is committed; the request is served again then."""
-
-    def __init__(self, commit: Commit) -> None:
-        super().__init__()
-        self.commit = commit
 
 
 class Purgatory:
-    """All parked requests of one broker, found by key and by deadline.
-
-    commits: what the answer to the request that is being served has to wait for.
-    """
+    """All parked requests of one broker, found by key and by deadline."""
 
     def __init__(self) -> None:
-        self.commits: list[Commit] = []
         self._watching: dict[Hashable, dict[int, Parked]] = {}
         self._deadlines: list[tuple[int, int, Parked]] = []
         self._sequence = 0

@@ -7,11 +7,16 @@ and is answered with UNKNOWN_SERVER_ERROR.
 A handler module below `broker/api/` declares itself:
 
     @handles(ApiKey.LIST_OFFSETS)
-    def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    def list_offsets(services: Services, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
 
-It returns the response, a `Parked`, or None where the protocol has no answer (Produce with acks=0). The buffer behind
-a request's `records` belongs to the connection and is used again after the handler has returned: copy what must
-outlive it.
+It returns the response, a `Reply` that waits for records to be committed, a `Parked`, or None where the protocol has no
+answer (Produce with acks=0). The handler of a forwarded route decides for the controller instead:
+
+    @handles(ApiKey.CREATE_TOPICS)
+    def create_topics(controller: Controller, context: RequestContext, request: CreateTopicsRequest) -> Decision[...]:
+
+The buffer behind a request's `records` belongs to the connection and is used again after the handler has returned: copy
+what must outlive it.
 """
 
 from __future__ import annotations
@@ -19,14 +24,17 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable
+from functools import partial, wraps
 from struct import Struct
 from struct import error as StructError
 from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.failure import whole_request_failure
-from pykafka_broker.broker.purgatory import Parked, Uncommitted
-from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.reply import Reply, when_all
+from pykafka_broker.broker.routes import ROUTES, Route
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -41,23 +49,7 @@ _HEADER = Struct(">hhi")
 _CLIENT_ID_LENGTH = Struct(">h")
 _SIZE_AND_CORRELATION = Struct(">ii")
 _HANDLERS: dict[int, Handler] = {}
-_NOT_OF_COORDINATORS = frozenset(
-    {
-        ApiKey.PRODUCE,
-        ApiKey.METADATA,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ALTER_REPLICA_LOG_DIRS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.ELECT_LEADERS,
-    }
-)
+_REFUSED = Route("")
 
 
 def handles(api_key: ApiKey) -> Callable[[Handler], Handler]:
@@ -75,6 +67,7 @@ class Endpoint:
 
     __slots__ = (
         "api_key",
+        "before_authentication",
         "flexible_from",
         "handler",
         "header_v0",
@@ -83,14 +76,15 @@ class Endpoint:
         "read",
         "response_flexible_from",
         "response_type",
+        "when_lost",
     )
 
     def __init__(self, api_key: ApiKey) -> None:
-        spec = SPECS[api_key]
+        spec, route = SPECS[api_key], ROUTES.get(api_key)
         self.api_key = api_key
-        if api_key in ROUTES:
-            importlib.import_module(f"pykafka_broker.broker.api.{ROUTES[api_key].module}")
-            self.handler = _HANDLERS[api_key]
+        if route is not None:
+            importlib.import_module(f"pykafka_broker.broker.api.{route.module}")
+            self.handler = _submitting(_HANDLERS[api_key]) if route.forwarded else _HANDLERS[api_key]
             self.min_version, self.max_version = served_versions(api_key)
         else:
             self.handler = _refuse
@@ -102,9 +96,21 @@ class Endpoint:
         # The answer to ApiVersions is read before versions are agreed on: its header stays plain (KIP-511).
         self.response_flexible_from = never if api_key is ApiKey.API_VERSIONS else self.flexible_from
         self.header_v0 = api_key is ApiKey.CONTROLLED_SHUTDOWN
+        self.when_lost = _REFUSED.when_lost if route is None else route.when_lost
+        self.before_authentication = route is not None and route.before_authentication
 
 
-def _refuse(broker: Any, context: RequestContext, request: Any) -> Any:
+def _submitting(decide: Handler) -> Handler:
+    """What only a controller decides goes where the controller is."""
+
+    @wraps(decide)
+    def submit(services: Services, context: RequestContext, request: Any) -> Any:
+        return services.metadata.submit(context, request, decide)
+
+    return submit
+
+
+def _refuse(services: Services, context: RequestContext, request: Any) -> Any:
     """An API of the protocol that this broker does not serve: whoever asks is told, where Kafka only hangs up."""
     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
@@ -134,11 +140,11 @@ class PendingReply:
 class Router:
     """Dispatches the frames of all connections of one broker."""
 
-    def __init__(self, broker: Any) -> None:
-        self.broker = broker
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._endpoints: dict[int, Endpoint] = {}
 
-    def dispatch(self, connection: ConnectionContext, frame: memoryview, now: int) -> Pieces | PendingReply | None:
+    def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Pieces | PendingReply | None:
         """Serve one frame (without its length prefix).
 
         Returns the pieces of the response with the length prefix, a `PendingReply`, or None where there is no answer.
@@ -155,8 +161,10 @@ class Router:
                 f"{endpoint.api_key.name} version {version} is not served: "
                 f"{endpoint.min_version} to {endpoint.max_version}"
             )
+        if not connection.authenticated and not endpoint.before_authentication:
+            raise FrameError(f"{endpoint.api_key.name} before the client has authenticated")
         client_id, body = _read_header_tail(frame, endpoint, version)
-        context = RequestContext(api_key, version, correlation_id, client_id, connection, now)
+        context = RequestContext(api_key, version, correlation_id, client_id, connection, self._services.clock.now)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s %r", endpoint.api_key.name, context)
         if not readable:
@@ -167,11 +175,7 @@ class Router:
             raise FrameError(f"{endpoint.api_key.name} v{version} does not decode: {error}") from None
         if end > len(frame):
             raise FrameError(f"{endpoint.api_key.name} v{version} is cut short")
-        try:
-            return self._call(endpoint, context, request)
-        except Uncommitted as uncommitted:
-            request = endpoint.read(memoryview(bytearray(frame)), body, version)[0]  # the frame itself is soon another
-            return self._call_again(endpoint, context, request, uncommitted)
+        return self._call(endpoint, context, request)
 
     def _load(self, api_key: int) -> Endpoint:
         if api_key not in SPECS:
@@ -180,72 +184,47 @@ class Router:
         return endpoint
 
     def _call(self, endpoint: Endpoint, context: RequestContext, request: Any) -> Pieces | PendingReply | None:
-        reply = self._serve(endpoint, context, request)
-        if reply is None:
-            return None
-        if isinstance(reply, Parked):
-            if reply.answered:
-                return encode_response(endpoint, context, reply.reply)
-            return PendingReply(reply, endpoint, context)
-        return encode_response(endpoint, context, reply)
-
-    def _serve(self, endpoint: Endpoint, context: RequestContext, request: Any) -> Any:
-        """What the handler says; a `Parked` is in the purgatory unless it has its answer."""
-        purgatory = self.broker.purgatory
-        purgatory.commits.clear()
         try:
-            reply = endpoint.handler(self.broker, context, request)
-        except (FrameError, Uncommitted):
+            reply = endpoint.handler(self._services, context, request)
+        except FrameError:
             raise
         except Exception as error:
             reply = _failure(endpoint, context, request, error)
-        if purgatory.commits and reply is not None:
-            reply = self._when_committed(endpoint, context, request, reply)
-        if isinstance(reply, Parked) and not reply.done:
-            _guard(reply, endpoint, context, request)
-            purgatory.park(reply)
-        return reply
+        if reply is None:
+            return None
+        if isinstance(reply, Reply):
+            reply = self._held(endpoint, context, request, reply)
+        if isinstance(reply, Parked):
+            if not reply.done:
+                _guard(reply, endpoint, context, request)
+                self._services.purgatory.park(reply)
+                return PendingReply(reply, endpoint, context)
+            reply = reply.reply
+        return encode_response(endpoint, context, reply)
 
-    def _when_committed(self, endpoint: Endpoint, context: RequestContext, request: Any, reply: Any) -> Parked:
-        """The answer goes when the records that it rests on are on disk, or says that they are not."""
-        parked = reply if isinstance(reply, Parked) else Parked(None)
-        commits = list(self.broker.purgatory.commits)
-        parked.hold(len(commits))
-        if parked is not reply:
-            parked.complete(reply)
-
-        def committed(error: OSError | None) -> None:
-            parked.let_go(None if error is None else _refused_by_disk(endpoint, context, request))
-
-        for commit in commits:
-            commit(committed)
-        return parked
-
-    def _call_again(
-        self, endpoint: Endpoint, context: RequestContext, request: Any, uncommitted: Uncommitted
-    ) -> Pieces | PendingReply:
+    def _held(self, endpoint: Endpoint, context: RequestContext, request: Any, reply: Reply) -> Parked:
+        """The answer comes when the records that it rests on are committed, or says that they will not be."""
         parked = Parked(None)
 
-        def again(error: OSError | None) -> None:
-            try:
-                if error is not None:
-                    reply = _refused_by_disk(endpoint, context, request)
-                else:
-                    reply = self._serve(endpoint, context, request)
-            except FrameError as refused:
-                reply = _NoAnswer(refused)
-            except Uncommitted as still:
-                still.commit(again)
+        def go_on(held: Reply, error: ApiError | None) -> None:
+            if error is not None:
+                parked.complete(_told(endpoint, context, request, ApiError(endpoint.when_lost)))
                 return
-            if isinstance(reply, Parked) and not reply.answered:
-                reply.on_reply = parked.complete
+            try:
+                then = held.then()
+            except Exception as raised:
+                then = _told(endpoint, context, request, raised)
+            if isinstance(then, Reply):
+                when_all(then.after, partial(go_on, then))
+            elif isinstance(then, Parked) and not then.done:
+                _guard(then, endpoint, context, request)
+                then.on_reply = parked.complete
+                self._services.purgatory.park(then)
             else:
-                parked.complete(reply.reply if isinstance(reply, Parked) else reply)
+                parked.complete(then.reply if isinstance(then, Parked) else then)
 
-        uncommitted.commit(again)
-        if parked.answered:  # the log is lost, and that is known at once
-            return encode_response(endpoint, context, parked.reply)
-        return PendingReply(parked, endpoint, context)
+        when_all(reply.after, partial(go_on, reply))
+        return parked
 
 
 def _failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Exception) -> Any:
@@ -258,11 +237,12 @@ def _failure(endpoint: Endpoint, context: RequestContext, request: Any, error: E
     return whole_request_failure(endpoint.response_type, code, message, request, context.api_version)
 
 
-def _refused_by_disk(endpoint: Endpoint, context: RequestContext, request: Any) -> Any:
-    """The answer where what it rests on could not be synced: a coordinator's log, the metadata, or a partition."""
-    code = ErrorCode.KAFKA_STORAGE_ERROR if endpoint.api_key in _NOT_OF_COORDINATORS else ErrorCode.NOT_COORDINATOR
+def _told(endpoint: Endpoint, context: RequestContext, request: Any, error: Exception) -> Any:
+    """The answer to a request that has waited and failed."""
+    if isinstance(error, FrameError):
+        return _NoAnswer(error)
     try:
-        return _failure(endpoint, context, request, ApiError(code))
+        return _failure(endpoint, context, request, error)
     except FrameError as refused:
         return _NoAnswer(refused)
 
@@ -286,13 +266,8 @@ def _guard(parked: Parked, endpoint: Endpoint, context: RequestContext, request:
         def take(now: int) -> Any:
             try:
                 return step(now)
-            except FrameError as error:
-                return _NoAnswer(error)
             except Exception as error:
-                try:
-                    return _failure(endpoint, context, request, error)
-                except FrameError as refused:
-                    return _NoAnswer(refused)
+                return _told(endpoint, context, request, error)
 
         return take
 

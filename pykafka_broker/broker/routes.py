@@ -10,40 +10,53 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
 
 
 class Route(NamedTuple):
-    """`module` below `pykafka_broker.broker.api`, which declares its handler with `@handles`."""
+    """One API.
+
+    module: below `pykafka_broker.broker.api`; declares the handler with `@handles`.
+    forwarded: only a controller decides it. The handler is the decision, `(controller, context, request) -> Decision`,
+        and is carried out where the controller is (`MetadataSource.submit`).
+    when_lost: what is answered where the records that the answer rests on will not be committed.
+    before_authentication: served on connections that have not authenticated yet.
+    """
 
     module: str
     min_version: int | None = None
     max_version: int | None = None
+    forwarded: bool = False
+    when_lost: ErrorCode = ErrorCode.NOT_COORDINATOR
+    before_authentication: bool = False
 
+
+_STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 
 ROUTES: dict[ApiKey, Route] = {
-    ApiKey.PRODUCE: Route("produce"),
+    ApiKey.PRODUCE: Route("produce", when_lost=_STORAGE),
     ApiKey.FETCH: Route("fetch"),
     ApiKey.LIST_OFFSETS: Route("list_offsets"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Route("offset_for_leader_epoch"),
     ApiKey.DELETE_RECORDS: Route("delete_records"),
-    ApiKey.METADATA: Route("metadata"),
-    ApiKey.SASL_HANDSHAKE: Route("sasl"),
-    ApiKey.API_VERSIONS: Route("api_versions"),
-    ApiKey.CREATE_TOPICS: Route("create_topics"),
-    ApiKey.DELETE_TOPICS: Route("delete_topics"),
+    ApiKey.METADATA: Route("metadata", when_lost=_STORAGE),
+    ApiKey.SASL_HANDSHAKE: Route("sasl", before_authentication=True),
+    ApiKey.API_VERSIONS: Route("api_versions", before_authentication=True),
+    ApiKey.CREATE_TOPICS: Route("create_topics", when_lost=_STORAGE, forwarded=True),
+    ApiKey.DELETE_TOPICS: Route("delete_topics", when_lost=_STORAGE, forwarded=True),
     ApiKey.DESCRIBE_ACLS: Route("acls"),
     ApiKey.CREATE_ACLS: Route("acls"),
     ApiKey.DELETE_ACLS: Route("acls"),
     ApiKey.DESCRIBE_CONFIGS: Route("describe_configs"),
-    ApiKey.SASL_AUTHENTICATE: Route("sasl"),
-    ApiKey.CREATE_PARTITIONS: Route("create_partitions"),
-    ApiKey.ELECT_LEADERS: Route("elect_leaders"),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Route("partition_reassignments"),
+    ApiKey.SASL_AUTHENTICATE: Route("sasl", before_authentication=True),
+    ApiKey.CREATE_PARTITIONS: Route("create_partitions", when_lost=_STORAGE, forwarded=True),
+    ApiKey.ELECT_LEADERS: Route("elect_leaders", when_lost=_STORAGE, forwarded=True),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Route("partition_reassignments", when_lost=_STORAGE, forwarded=True),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Route("partition_reassignments"),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: Route("client_quotas"),
-    ApiKey.ALTER_CLIENT_QUOTAS: Route("client_quotas"),
+    ApiKey.ALTER_CLIENT_QUOTAS: Route("client_quotas", when_lost=_STORAGE, forwarded=True),
     ApiKey.DESCRIBE_QUORUM: Route("describe_quorum"),
-    ApiKey.UPDATE_FEATURES: Route("update_features"),
+    ApiKey.UPDATE_FEATURES: Route("update_features", when_lost=_STORAGE, forwarded=True),
     ApiKey.DESCRIBE_CLUSTER: Route("describe_cluster"),
     ApiKey.UNREGISTER_BROKER: Route("quorum_members"),
     ApiKey.LIST_CONFIG_RESOURCES: Route("list_config_resources"),
@@ -54,12 +67,12 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: Route("add_partitions_to_txn"),
     ApiKey.ADD_OFFSETS_TO_TXN: Route("add_offsets_to_txn"),
     ApiKey.END_TXN: Route("end_txn"),
-    ApiKey.WRITE_TXN_MARKERS: Route("write_txn_markers"),
+    ApiKey.WRITE_TXN_MARKERS: Route("write_txn_markers", when_lost=_STORAGE),
     ApiKey.TXN_OFFSET_COMMIT: Route("txn_offset_commit"),
     ApiKey.DESCRIBE_PRODUCERS: Route("describe_producers"),
     ApiKey.DESCRIBE_TRANSACTIONS: Route("describe_transactions"),
     ApiKey.LIST_TRANSACTIONS: Route("list_transactions"),
-    ApiKey.FIND_COORDINATOR: Route("find_coordinator"),
+    ApiKey.FIND_COORDINATOR: Route("find_coordinator", when_lost=_STORAGE),
     ApiKey.JOIN_GROUP: Route("join_group"),
     ApiKey.SYNC_GROUP: Route("sync_group"),
     ApiKey.HEARTBEAT: Route("heartbeat"),
@@ -70,10 +83,10 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.LIST_GROUPS: Route("list_groups"),
     ApiKey.DESCRIBE_GROUPS: Route("describe_groups"),
     ApiKey.DELETE_GROUPS: Route("delete_groups"),
-    ApiKey.ALTER_CONFIGS: Route("alter_configs"),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: Route("alter_configs"),
+    ApiKey.ALTER_CONFIGS: Route("alter_configs", when_lost=_STORAGE, forwarded=True),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Route("alter_configs", when_lost=_STORAGE),
     ApiKey.DESCRIBE_LOG_DIRS: Route("describe_log_dirs"),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: Route("alter_replica_log_dirs"),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Route("alter_replica_log_dirs", when_lost=_STORAGE),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Route("consumer_group_heartbeat"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Route("consumer_group_describe"),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Route("streams_group_heartbeat"),
@@ -95,5 +108,5 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.EXPIRE_DELEGATION_TOKEN: Route("delegation_tokens"),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: Route("delegation_tokens"),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Route("user_scram_credentials"),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Route("user_scram_credentials"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Route("user_scram_credentials", when_lost=_STORAGE, forwarded=True),
 }

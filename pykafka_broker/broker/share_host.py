@@ -1,26 +1,26 @@
 """The share coordinator's host, and the share partitions of this node.
 
 Rule: what the share coordinator decides is appended to the share partition's log in `__share_group_state`, replayed
-into it, and answered when it is committed. A start reads the logs a slice at a time beside the requests; a request that
-needs one before has it read to its end.
+into it, and answered when it is committed.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
-from pykafka_broker.broker.coordinator_log import (
-    append_records,
-    coordinator_log,
-    hold_answer,
-    partition_for,
-    read_batches,
-    read_slice,
-)
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.coordinator_log import read_batches
+from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.reply import After
+from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.broker.share_partitions import SharePartitions
+from pykafka_broker.broker.topic_creation import create_missing_topics
+from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
+from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.share.sessions import Member, ShareSessions
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
@@ -30,116 +30,108 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.record import iter_records
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-    from pykafka_broker.broker.context import ConnectionContext
-    from pykafka_broker.cluster.image import MetadataDelta
-
 log = logging.getLogger(__name__)
 
-FEATURE = "share.version"
-SLICE_BYTES = 1 << 19
+SHARE_VERSION = "share.version"  # the feature
 
 
-def is_enabled(broker: Broker) -> bool:
+def is_enabled(features: Mapping[str, int]) -> bool:
     """Whether this cluster offers share groups."""
-    return bool(broker.image.features.get(FEATURE, 0) >= 1)
+    return features.get(SHARE_VERSION, 0) >= 1
 
 
 class ShareHost:
-    """All that this node knows of share groups but their members, who are with the group coordinator."""
+    """All that this node knows of share groups but their members, who are with the group coordinator. `settings` are
+    those of a group.
+    """
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        config = broker.config
+    def __init__(self, node: Node, settings: Callable[[str], GroupConfig]) -> None:
+        self._node = node
+        config = node.config
         self.coordinator = ShareCoordinator(self._exists, config.share_coordinator_snapshot_update_records_per_snapshot)
-        self.partitions = SharePartitions(broker, self)
+        self.partitions = SharePartitions(node, self, settings)
         self.sessions = ShareSessions(config.group_share_max_share_sessions)
-        self._ready: set[int] = set()
-        self._loading: dict[int, Iterator[int]] = {}
+        self.shards = CoordinatorShards(node, SHARE_GROUP_STATE, self)
         self._gone: list[int] = []  # connections that have closed
         self._tidy_at: int | None = None
-        broker.metadata.subscribe(self._on_metadata)
+        node.subscribe(self._on_metadata)
+        self.shards.start()
+        if self.shards.count:
+            self._tidy_at = node.clock.now + config.share_coordinator_state_topic_prune_interval_ms
 
     def _exists(self, topic_id: bytes, partition: int) -> bool:
-        topic = self._broker.image.topics_by_id.get(topic_id)
+        topic = self._node.image.topics_by_id.get(topic_id)
         return topic is not None and partition in topic.partitions
 
-    # -- logs
+    # -- shards
 
-    @property
-    def _log_count(self) -> int:
-        topic = self._broker.image.topics.get(SHARE_GROUP_STATE)
-        return 0 if topic is None else len(topic.partitions)
-
-    def _log_of(self, key: str, now: int) -> int:
-        """The partition of `__share_group_state` that holds a share partition; it is there and read afterwards."""
-        if not self._log_count:
-            self._broker.metadata.create_missing_topics([SHARE_GROUP_STATE], now)
-        if not self._log_count:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        number = partition_for(key, self._log_count)
-        if number not in self._ready:
-            self._begin(number, now)
-            for _ in self._loading.pop(number):
-                pass
-        return number
-
-    def start(self, now: int) -> None:
-        """Begin to read what is there."""
-        for number in range(self._log_count):
-            self._begin(number, now)
-        self._tidy_at = now + self._broker.config.share_coordinator_state_topic_prune_interval_ms
-
-    def _begin(self, number: int, now: int) -> None:
-        if number not in self._loading:
-            self._loading[number] = self._load(number, now)
-
-    def _load(self, number: int, now: int) -> Iterator[int]:
-        for header, batch in read_batches(coordinator_log(self._broker, SHARE_GROUP_STATE, number)):
+    def load(self, number: int, partition: Partition) -> Iterator[int]:
+        """Replay batch after batch; yields the size of each."""
+        for header, batch in read_batches(partition.log):
             for record in iter_records(batch, header):
                 if record.key is not None:
                     self.coordinator.replay(record.key, record.value, record.offset, header.max_timestamp)
             yield header.size
-        self._ready.add(number)
 
-    def apply(self, effects: Effects, now: int) -> Any:
+    def loaded(self, number: int, epoch: int) -> None:
+        """There is nothing more to do: share partitions come up when somebody reads."""
+
+    def unload(self, number: int) -> None:
+        """Another node keeps the state of these share partitions."""
+        for key in [key for key in self.coordinator.states if self._number_of(key) == number]:
+            del self.coordinator.states[key]
+            self.partitions.drop(key)
+
+    def _number_of(self, key: ShareKey) -> int:
+        return self.shards.number_of(key.coordinator_key())
+
+    def after(self, keys: Iterable[ShareKey]) -> After:
+        """What an answer rests on that tells of these share partitions."""
+        return self.shards.after(*(key.coordinator_key() for key in keys))
+
+    def apply(self, effects: Effects) -> Any:
         """Append and replay; returns the reply. ApiError if the log refuses."""
         if effects.records:
-            number = self._log_of(effects.key, now)
-            appended = append_records(self._broker, SHARE_GROUP_STATE, number, effects.records, now)
+            now = self._node.clock.now
+            appended = self.shards.append(self.shards.number_of(effects.key), effects.records)
             for offset, record in enumerate(effects.records, appended.base_offset):
                 self.coordinator.replay(record.key, record.value, offset, now)
             if self._tidy_at is None:
-                self._tidy_at = now + self._broker.config.share_coordinator_state_topic_prune_interval_ms
+                self._tidy_at = now + self._node.config.share_coordinator_state_topic_prune_interval_ms
         return effects.reply
 
-    def loaded(self, key: ShareKey, now: int) -> ShareCoordinator:
-        """The coordinator, once it knows all of this share partition."""
-        number = self._log_of(key.coordinator_key(), now)
-        hold_answer(self._broker, self._broker.partition_log(SHARE_GROUP_STATE, number), now)
+    def known(self, key: ShareKey) -> ShareCoordinator:
+        """The coordinator, which knows all of this share partition; its topic is made if there is none. Raises
+        COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR.
+        """
+        if not self.shards.count:
+            create_missing_topics(self._node, [SHARE_GROUP_STATE])
+        if not self.shards.count:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self.shards.read_to_end(self._number_of(key))  # those who read can't be told to come again
+        self.shards.find(key.coordinator_key())
         return self.coordinator
 
     # -- states
 
-    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now: int) -> None:
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
         """Let a group read a partition from here on. Whoever reads it finds the new state."""
-        self.apply(self.loaded(key, now).initialize(key, state_epoch, start_offset, now), now)
+        self.apply(self.known(key).initialize(key, state_epoch, start_offset, self._node.clock.now))
         self.partitions.drop(key)
 
-    def delete(self, key: ShareKey, now: int) -> None:
+    def delete(self, key: ShareKey) -> None:
         """Forget how far a group is."""
-        self.apply(self.loaded(key, now).delete(key), now)
+        self.apply(self.known(key).delete(key))
         self.partitions.drop(key)
 
-    def initialize_topics(self, group_id: str, state_epoch: int, topics: Topics, now: int) -> Topics:
+    def initialize_topics(self, group_id: str, state_epoch: int, topics: Topics) -> Topics:
         """Initialize partitions that a group begins to read; returns those for which it worked."""
         done: Topics = {}
         for topic_id, (name, numbers) in topics.items():
             worked = set()
             for number in sorted(numbers):
                 try:
-                    self.initialize(ShareKey(group_id, topic_id, number), state_epoch, UNINITIALIZED, now)
+                    self.initialize(ShareKey(group_id, topic_id, number), state_epoch, UNINITIALIZED)
                     worked.add(number)
                 except ApiError as error:
                     log.warning("share group %s can't begin with %s-%d: %s", group_id, name, number, error)
@@ -147,12 +139,17 @@ class ShareHost:
                 done[topic_id] = (name, frozenset(worked))
         return done
 
-    def delete_topics(self, group: ShareGroup, topic_ids: Iterable[bytes], now: int) -> None:
-        """Forget how far a group is with these topics."""
-        for topic_id in topic_ids:
-            for number in group.initialized[topic_id][1]:
-                if self._exists(topic_id, number):
-                    self.delete(ShareKey(group.group_id, topic_id, number), now)
+    def delete_topics(self, group: ShareGroup, topic_ids: Iterable[bytes]) -> list[ShareKey]:
+        """Forget how far a group is with these topics; returns whose states went."""
+        gone = [
+            ShareKey(group.group_id, topic_id, number)
+            for topic_id in topic_ids
+            for number in group.initialized[topic_id][1]
+            if self._exists(topic_id, number)
+        ]
+        for key in gone:
+            self.delete(key)
+        return gone
 
     # -- sessions
 
@@ -168,56 +165,48 @@ class ShareHost:
 
     # -- metadata
 
-    def _on_metadata(self, delta: MetadataDelta, now: int) -> None:
+    def _on_metadata(self, delta: MetadataDelta) -> None:
+        self.shards.follow(delta)
         for topic in delta.deleted:
-            if topic.name == SHARE_GROUP_STATE:
-                self._ready.clear()
-                self._loading.clear()
-                self.coordinator.states.clear()
-                self.partitions.clear()
-                continue
             self.partitions.drop_topic(topic.id)
             for effects in self.coordinator.forget_topic(topic.id):
-                self.apply(effects, now)
+                self.apply(effects)
 
     # -- time
 
     def next_deadline(self) -> int | None:
-        """At once while there is something to read or to release."""
-        if self._loading or self._gone:
+        """At once while there is something to release."""
+        if self._gone:
             return 0
-        due = self.partitions.next_deadline()
-        if self._tidy_at is not None and (due is None or self._tidy_at < due):
-            due = self._tidy_at
-        return due
+        dues = (self.shards.next_deadline(), self.partitions.next_deadline(), self._tidy_at)
+        return min([due for due in dues if due is not None], default=None)
 
     def on_deadline(self, now: int) -> None:
-        read_slice(self._loading, SLICE_BYTES)
+        self.shards.on_deadline(now)
         while self._gone:
             for member in self.sessions.of_connection(self._gone.pop()):
                 self.close_session(member, now)
         self.partitions.on_deadline(now)
-        if self._tidy_at is not None and self._tidy_at <= now and not self._loading:
+        if self._tidy_at is not None and self._tidy_at <= now and not self.shards.loading:
             self._tidy(now)
 
     def _tidy(self, now: int) -> None:
         """Write snapshots of what has been idle, and drop what lies before the oldest snapshot of each log."""
-        config = self._broker.config
+        config = self._node.config
         self._tidy_at = now + config.share_coordinator_state_topic_prune_interval_ms
         cold = now - config.share_coordinator_cold_partition_snapshot_interval_ms
         try:
             for effects in self.coordinator.cold_snapshots(cold, now):
-                self.apply(effects, now)
+                self.apply(effects)
             for number, needed_from in self._needed_from().items():
-                self._broker.partition_log(SHARE_GROUP_STATE, number).delete_records_before(needed_from)
+                self.shards.partition(number).log.delete_records_before(needed_from)
         except ApiError as error:
             log.warning("%s is not tidied: %s", SHARE_GROUP_STATE, error)
 
     def _needed_from(self) -> dict[int, int]:
-        count = self._log_count
         needed: dict[int, int] = {}
         for key, state in self.coordinator.states.items():
-            number = partition_for(key.coordinator_key(), count)
-            if number in self._ready:
+            number = self._number_of(key)
+            if self.shards.is_ready(number):
                 needed[number] = min(needed.get(number, state.snapshot_log_offset), state.snapshot_log_offset)
         return needed

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.partition import Partition
 from pykafka_broker.config.group import GroupConfig
+from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.share.acquisition import LogBatch
 from pykafka_broker.coordinators.share.offset_reset import reset_time
 from pykafka_broker.coordinators.share.sessions import ShareSession
 from pykafka_broker.coordinators.share.share_partition import AckBatch, Change, Limits, SharePartition
-from pykafka_broker.coordinators.share.state import UNINITIALIZED
+from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import iter_batches
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-    from pykafka_broker.broker.share_host import ShareHost
 
 log = logging.getLogger(__name__)
 
@@ -61,37 +60,46 @@ class ReadBatches:
         return self._data[start:end]
 
 
+class StateKeeper(Protocol):
+    """Whoever keeps the states of share partitions."""
+
+    def known(self, key: ShareKey) -> ShareCoordinator: ...
+
+    def apply(self, effects: Effects) -> Any: ...
+
+
 class SharePartitions:
     """All of them, by group, topic id and partition."""
 
-    def __init__(self, broker: Broker, host: ShareHost) -> None:
-        self._broker = broker
+    def __init__(self, node: Node, host: StateKeeper, settings: Callable[[str], GroupConfig]) -> None:
+        self._node = node
         self._host = host
+        self.settings = settings
         self._partitions: dict[ShareKey, SharePartition] = {}
         self._due: int | None = None  # no lock ends before
 
     # -- life
 
-    def get(self, key: ShareKey, now: int) -> SharePartition:
+    def get(self, key: ShareKey) -> SharePartition:
         """Bring it up if need be. ApiError if it can't be read."""
         found = self._partitions.get(key)
         if found is None:
             partition_log = self.log_of(key)
-            coordinator = self._host.loaded(key, now)
-            state = self._host.apply(coordinator.read(key, partition_log.leader_epoch), now)
+            coordinator = self._host.known(key)
+            state = self._host.apply(coordinator.read(key, partition_log.leader_epoch))
             start = state.start_offset
             if start == UNINITIALIZED:
-                start = self._first_offset(key.group_id, partition_log, now)
+                start = self._first_offset(key.group_id, partition_log)
             found = self._partitions[key] = SharePartition(start, state.runs, state.state_epoch)
         return found
 
-    def _first_offset(self, group_id: str, partition_log: PartitionLog, now: int) -> int:
+    def _first_offset(self, group_id: str, partition_log: PartitionLog) -> int:
         """Where a group begins that has never read the partition (share.auto.offset.reset)."""
         reset = self.settings(group_id).share_auto_offset_reset
         if reset == EARLIEST:
             return partition_log.log_start_offset
         if reset != LATEST:
-            found = partition_log.offset_for_timestamp(reset_time(reset, now))
+            found = partition_log.offset_for_timestamp(reset_time(reset, self._node.clock.wall))
             if found is not None:
                 return found.offset
         return partition_log.high_watermark
@@ -100,7 +108,7 @@ class SharePartitions:
         """Its state has been changed from outside: whoever waits for it looks again."""
         partition = self._partitions.pop(key, None)
         if partition is not None:
-            self._broker.purgatory.touch(key)
+            self._node.purgatory.touch(key)
 
     def drop_topic(self, topic_id: bytes) -> None:
         for key in [key for key in self._partitions if key.topic_id == topic_id]:
@@ -110,12 +118,16 @@ class SharePartitions:
         for key in list(self._partitions):
             self.drop(key)
 
-    def log_of(self, key: ShareKey) -> PartitionLog:
-        """Raises UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION."""
-        return self._broker.partition_log(self._broker.topic_name(key.topic_id), key.partition)
+    def partition_of(self, key: ShareKey) -> Partition:
+        """The partition that is read. Raises UNKNOWN_TOPIC_ID and what `Replicas.leader` raises."""
+        topic = self._node.image.topics_by_id.get(key.topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return self._node.replicas.leader(topic.name, key.partition)
 
-    def settings(self, group_id: str) -> GroupConfig:
-        return self._broker.groups.coordinator.table.group_settings(group_id)
+    def log_of(self, key: ShareKey) -> PartitionLog:
+        """Its log."""
+        return self.partition_of(key).log
 
     def limits(self, group_id: str) -> Limits:
         settings = self.settings(group_id)
@@ -172,10 +184,10 @@ class SharePartitions:
 
     def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> None:
         """Raises what is wrong; then nothing has changed."""
-        partition = self.get(key, now)
+        partition = self.get(key)
         partition.acknowledge(member_id, batches, self.limits(key.group_id), now, self._store(key, partition, now))
         self._await(partition.due)
-        self._broker.purgatory.touch(key)
+        self._node.purgatory.touch(key)
 
     def release(self, session: ShareSession, now: int) -> None:
         """Free all that the member of this session has, also in partitions that it has since left."""
@@ -188,13 +200,13 @@ class SharePartitions:
         """What nobody waits for an answer to: if it can't be stored the locks still end some time."""
         try:
             if free(self.limits(key.group_id), self._store(key, self._partitions[key], now)):
-                self._broker.purgatory.touch(key)
+                self._node.purgatory.touch(key)
         except ApiError as error:
             log.warning("share group %s: nothing is released: %s", key.group_id, error)
 
     def _store(self, key: ShareKey, partition: SharePartition, now: int) -> Callable[[Change], None]:
         def store(change: Change) -> None:
-            coordinator = self._host.loaded(key, now)
+            coordinator = self._host.known(key)
             try:
                 effects = coordinator.write(
                     key,
@@ -208,7 +220,7 @@ class SharePartitions:
             except ApiError as error:
                 self.drop(key)
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from None
-            self._host.apply(effects, now)
+            self._host.apply(effects)
 
         return store
 

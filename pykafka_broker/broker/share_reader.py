@@ -7,8 +7,8 @@ as much is read at a time as one answer is likely to hold.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from pykafka_broker.broker.share_partitions import SharePartitions
 from pykafka_broker.coordinators.share.delivery import StateRun, joined
 from pykafka_broker.coordinators.share.sessions import Member, TopicPartition
 from pykafka_broker.coordinators.share.share_partition import SharePartition
@@ -18,9 +18,6 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 CHUNK_BYTES = 1 << 20
 EXACTLY = 1  # share_acquire_mode (KIP-1206)
 
@@ -28,12 +25,13 @@ EXACTLY = 1  # share_acquire_mode (KIP-1206)
 class ShareReader:
     """Knows what a member wants and how much of it."""
 
-    __slots__ = ("_batch_size", "_broker", "_exactly", "_group_id", "_max_bytes", "_max_records", "_member_id")
+    __slots__ = ("_batch_size", "_exactly", "_group_id", "_max_bytes", "_max_records", "_member_id", "_shares")
 
-    def __init__(self, broker: Broker, member: Member, request: ShareFetchRequest) -> None:
-        self._broker = broker
+    def __init__(self, shares: SharePartitions, most_bytes: int, member: Member, request: ShareFetchRequest) -> None:
+        """`most_bytes`: `fetch.max.bytes`."""
+        self._shares = shares
         self._group_id, self._member_id = member
-        self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, most_bytes)
         self._max_records = request.max_records if self._max_bytes > 0 else 0
         self._batch_size = request.batch_size
         self._exactly = request.share_acquire_mode == EXACTLY
@@ -48,24 +46,23 @@ class ShareReader:
             key = self._key(partition)
             keys.append(key)
             try:
-                keys.append(self._broker.shares.partitions.log_of(key))
+                keys.append(self._shares.partition_of(key))
             except ApiError:
                 continue
         return keys
 
     def has(self, partitions: Iterable[TopicPartition], min_bytes: int, now: int) -> bool:
         """Whether an answer of at least so many bytes can be had, or one that tells an error. Nothing is handed out."""
-        shares = self._broker.shares.partitions
-        limits = shares.limits(self._group_id)
+        limits = self._shares.limits(self._group_id)
         size = 0
         failed = True
         for topic_partition in partitions:
             key = self._key(topic_partition)
             try:
-                partition = shares.get(key, now)
+                partition = self._shares.get(key)
                 failed = False
                 if partition.can_acquire(limits):
-                    size += shares.size(key, partition, self._max_bytes)
+                    size += self._shares.size(key, partition, self._max_bytes)
             except ApiError:
                 continue
             if size >= max(1, min_bytes):
@@ -94,9 +91,8 @@ class ShareReader:
     def _read(
         self, topic_partition: TopicPartition, max_bytes: int, max_records: int, now: int
     ) -> PartitionData | None:
-        shares = self._broker.shares.partitions
         key = self._key(topic_partition)
-        partition = shares.get(key, now)
+        partition = self._shares.get(key)
         pieces: list[memoryview] = []
         acquired: list[StateRun] = []
         while max_records > 0 and max_bytes > 0:
@@ -110,7 +106,7 @@ class ShareReader:
                 break
         if not acquired:
             return None
-        shares.acquired(partition)
+        self._shares.acquired(partition)
         return PartitionData(
             topic_partition[1],
             records=b"".join(pieces) if len(pieces) > 1 else pieces[0],
@@ -127,11 +123,10 @@ class ShareReader:
         now: int,
     ) -> list[StateRun]:
         """One read of the log."""
-        shares = self._broker.shares.partitions
-        limits = shares.limits(self._group_id)
+        limits = self._shares.limits(self._group_id)
         if not partition.can_acquire(limits):
             return []
-        found = shares.read(key, partition, max_bytes)
+        found = self._shares.read(key, partition, max_bytes)
         if found is None:
             return []
         got = partition.acquire(

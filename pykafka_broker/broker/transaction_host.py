@@ -11,33 +11,34 @@ undecided there, as with Kafka, until the next load.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pykafka_broker.broker.coordinator_log import append_records, commit_of, when_all
-from pykafka_broker.broker.purgatory import Uncommitted
-from pykafka_broker.broker.transaction_markers import write_marker
-from pykafka_broker.broker.transaction_shards import TransactionShards
+from pykafka_broker.broker.coordinator_log import read_batches
+from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.reply import NOTHING, After, when_all
+from pykafka_broker.broker.shards import CoordinatorShards
+from pykafka_broker.broker.transaction_markers import OffsetsDecided, write_marker
+from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.transactions import (
     Markers,
     ProducerReply,
+    Settings,
     TopicPartition,
     Transaction,
     TransactionCoordinator,
 )
-from pykafka_broker.coordinators.transactions.transaction import decode_key
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-    from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.records.record import iter_records
 
 log = logging.getLogger(__name__)
 
+TRANSACTION_VERSION = "transaction.version"  # the feature (KIP-890)
 MARKER_RETRY_MS = 1_000
 IMPLICIT_ADD_FROM_PRODUCE = 12  # KIP-890: producing is joining
 ABORTABLE_FROM_PRODUCE = 11
@@ -66,39 +67,104 @@ def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> Api
     return ApiError(error)
 
 
-def _call_with(error: OSError, waiter: Callable[[OSError | None], None]) -> None:
-    waiter(error)
-
-
 class TransactionHost:
-    """All transactional ids that this node coordinates."""
+    """All transactional ids that this node coordinates: one coordinator for each shard."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._shards = TransactionShards(broker, self._on_loaded)
+    def __init__(self, node: Node, offsets_decided: OffsetsDecided) -> None:
+        self._node = node
+        self._offsets_decided = offsets_decided
+        self._settings = self._current_settings()
+        self._coordinators: dict[int, TransactionCoordinator] = {}
         self._written: dict[str, set[TopicPartition]] = {}  # of transactions whose markers are written in part
+        self._marking: dict[str, After] = {}  # where the markers stand of transactions whose end is not recorded yet
         self._given_up: set[str] = set()  # fenced behind the coordinator's back
         self._ending: set[str] = set()  # one step of their end waits for the one before it
-        self._unsynced: dict[str, tuple[PartitionLog, int]] = {}  # where their newest records end, if not committed
         self._due_ms: int | None = None
+        self.shards = CoordinatorShards(node, TRANSACTION_STATE, self)
+        node.subscribe(self._on_metadata)
+        self.shards.start()
 
-    def start(self, now: int) -> None:
-        """Load what was left, and write the markers that a crash has kept from being written."""
-        self._shards.start(now)
+    # -- shards
 
-    def _on_loaded(self, partition: int, coordinator: TransactionCoordinator, now: int) -> None:
-        self._write_markers(partition, coordinator, now)
+    def load(self, number: int, partition: Partition) -> Iterator[int]:
+        """Read batch after batch; yields the size of each. Of each transactional id only the newest record counts."""
+        newest: dict[bytes, bytes | None] = {}
+        for header, batch in read_batches(partition.log):
+            if not header.is_control:
+                for record in iter_records(batch, header):
+                    if record.key is not None:
+                        newest[record.key] = record.value
+            yield header.size
+        coordinator = self._coordinators[number] = self._new_coordinator(partition.leader_epoch)
+        for key, value in newest.items():
+            coordinator.replay(key, value)
+
+    def loaded(self, number: int, epoch: int) -> None:
+        """Write the markers that a crash or a change of leaders has kept from being written."""
+        coordinator = self._coordinators.get(number)
+        if coordinator is None:
+            coordinator = self._coordinators[number] = self._new_coordinator(epoch)
+        self._write_markers(number, coordinator, self._node.clock.now)
         self._await(coordinator.next_deadline())
+
+    def unload(self, number: int) -> None:
+        """Another node goes on with its transactions."""
+        coordinator = self._coordinators.pop(number, None)
+        for name in () if coordinator is None else coordinator.transactions:
+            self._written.pop(name, None)
+            self._marking.pop(name, None)
+            self._given_up.discard(name)
+            self._ending.discard(name)
+
+    def _new_coordinator(self, epoch: int) -> TransactionCoordinator:
+        next_id, now = self._node.metadata.producer_ids.next_id, self._node.clock.now
+        return TransactionCoordinator(self._settings, next_id, epoch, now)
+
+    def _on_metadata(self, delta: MetadataDelta) -> None:
+        if TRANSACTION_VERSION in delta.features:
+            self._settings = self._current_settings()
+            for coordinator in self._coordinators.values():
+                coordinator.settings = self._settings
+        self.shards.follow(delta)
+
+    def _current_settings(self) -> Settings:
+        config = self._node.config
+        return Settings(
+            max_timeout_ms=config.transaction_max_timeout_ms,
+            transactional_id_expiration_ms=config.transactional_id_expiration_ms,
+            abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            expiration_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            two_phase_commit=config.transaction_two_phase_commit_enable,
+            transaction_version=self._node.image.features.get(TRANSACTION_VERSION, 0),
+        )
 
     # -- what there is
 
-    def transactions(self, now: int) -> list[tuple[str, Transaction]]:
-        """Every transactional id; ApiError while they are being loaded."""
-        return [item for coordinator in self._shards.all(now) for item in coordinator.transactions.items()]
+    def _find(self, transactional_id: str) -> tuple[int, TransactionCoordinator]:
+        """The shard and its coordinator; ApiError if this node can't speak for the transactional id."""
+        number = self.shards.find(transactional_id)
+        self.shards.partition(number)  # its log has to be there
+        return number, self._coordinators[number]
 
-    def transaction(self, transactional_id: str, now: int) -> Transaction | None:
+    def after(self, transactional_id: str) -> After:
+        """What an answer rests on that tells of this transactional id: its records, and the markers of its end."""
+        after = self.shards.after(transactional_id)
+        marking = self._marking.get(transactional_id, NOTHING)
+        return (*after, *(each for each in marking if not each[0].is_committed(each[1]))) if marking else after
+
+    def after_all(self) -> After:
+        """The same for an answer that tells of all of them."""
+        return self.shards.after_all()
+
+    def transactions(self) -> list[tuple[str, Transaction]]:
+        """Every transactional id. Raises COORDINATOR_LOAD_IN_PROGRESS while they are being loaded."""
+        if self.shards.loading:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return [item for coordinator in self._coordinators.values() for item in coordinator.transactions.items()]
+
+    def transaction(self, transactional_id: str) -> Transaction | None:
         """One of them; ApiError if this node can't say."""
-        return self._shards.find(transactional_id, now)[1].transactions.get(transactional_id)
+        return self._find(transactional_id)[1].transactions.get(transactional_id)
 
     def unwritten(self, transactional_id: str, transaction: Transaction) -> frozenset[TopicPartition]:
         """The partitions that take part and have no marker yet."""
@@ -108,15 +174,15 @@ class TransactionHost:
 
     def new_producer_id(self) -> int:
         """One that nobody has had."""
-        return self._broker.metadata.producer_ids.next_id()
+        return self._node.metadata.producer_ids.next_id()
 
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, now: int, **two_phase: bool
     ) -> ProducerReply:
         """InitProducerId with a transactional id. ApiError if this node can't say."""
-        partition, coordinator = self._shards.find(transactional_id, now)
+        number, coordinator = self._find(transactional_id)
         effects = coordinator.init_producer_id(transactional_id, timeout_ms, expected, now, **two_phase)
-        reply: ProducerReply = self._run(partition, coordinator, effects, now)
+        reply: ProducerReply = self._run(number, coordinator, effects, now)
         return reply
 
     def add_partitions(
@@ -129,34 +195,29 @@ class TransactionHost:
         now: int,
     ) -> ErrorCode:
         """Let partitions take part in a transaction."""
-        partition, coordinator = self._shards.find(transactional_id, now)
+        number, coordinator = self._find(transactional_id)
         effects = coordinator.add_partitions(
             transactional_id, producer_id, producer_epoch, frozenset(partitions), client_version, now
         )
-        reply: ErrorCode = self._run(partition, coordinator, effects, now)
+        reply: ErrorCode = self._run(number, coordinator, effects, now)
         return reply
 
     def verify_partitions(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Iterable[TopicPartition],
-        now: int,
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         """Do these partitions take part? Nothing changes."""
-        coordinator = self._shards.find(transactional_id, now)[1]
+        coordinator = self._find(transactional_id)[1]
         return coordinator.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
     ) -> ProducerReply:
         """Commit or abort, markers included."""
-        partition, coordinator = self._shards.find(transactional_id, now)
+        number, coordinator = self._find(transactional_id)
         effects = coordinator.end_transaction(
             transactional_id, producer_id, producer_epoch, commit, client_version, now
         )
-        reply: ProducerReply = self._run(partition, coordinator, effects, now)
+        reply: ProducerReply = self._run(number, coordinator, effects, now)
         return reply
 
     def verify_produce(
@@ -164,34 +225,36 @@ class TransactionHost:
         transactional_id: str | None,
         producer_id: int,
         producer_epoch: int,
-        topic: str,
-        partition: int,
+        partition: Partition,
         version: int,
         now: int,
         base_sequence: int = 0,
-    ) -> bool:
-        """May this producer write transactional records to this partition? ApiError if not (KIP-890).
+    ) -> After:
+        """May this producer write transactional records to this partition? ApiError if not (KIP-890); else what must be
+        committed before it does.
 
         A new producer joins by producing; of an older one the partition must have been added before. While a
         transaction of that epoch is open in the partition nobody needs to be asked.
         """
-        producers = self._broker.partition_log(topic, partition).producers
+        producers = partition.log.producers
         if producers.has_open_transaction(producer_id, producer_epoch):
-            return True
+            return NOTHING
         implicit = version >= IMPLICIT_ADD_FROM_PRODUCE
-        if not implicit and not self._broker.config.transaction_partition_verification_enable:
-            return True
+        if not implicit and not self._node.config.transaction_partition_verification_enable:
+            return NOTHING
         is_first = producers.is_first_tried(producer_id, producer_epoch, base_sequence)
-        error = self.join(transactional_id or "", producer_id, producer_epoch, (topic, partition), implicit, now)
-        if error is ErrorCode.NONE:
-            if not is_first or (implicit and base_sequence and producer_id not in producers.entries):
-                raise ApiError(
-                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"Producer {producer_id} can't begin with sequence number {base_sequence} in {topic}-{partition}: "
-                    "a lower one was tried before, or it is new and has to begin with 0",
-                )
-            return True
-        raise refused_join(error, implicit, version >= ABORTABLE_FROM_PRODUCE)
+        where = (partition.topic, partition.number)
+        error, after = self.join(transactional_id or "", producer_id, producer_epoch, where, implicit, now)
+        if error is not ErrorCode.NONE:
+            raise refused_join(error, implicit, version >= ABORTABLE_FROM_PRODUCE)
+        if not is_first or (implicit and base_sequence and producer_id not in producers.entries):
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Producer {producer_id} can't begin with sequence number {base_sequence} in "
+                f"{partition.topic}-{partition.number}: a lower one was tried before, or it is new and has to begin "
+                "with 0",
+            )
+        return after
 
     def join(
         self,
@@ -201,135 +264,117 @@ class TransactionHost:
         partition: TopicPartition,
         implicit: bool,
         now: int,
-    ) -> ErrorCode:
-        """Add a partition (KIP-890), or look whether it was added. Uncommitted if that is not on disk yet."""
+    ) -> tuple[ErrorCode, After]:
+        """Add a partition (KIP-890), or look whether it was added; with what must be committed before the producer may
+        write there.
+        """
         try:
             if implicit:
                 joined = self.add_partitions(transactional_id, producer_id, producer_epoch, [partition], 2, now)
-                self._require_committed(transactional_id, now)
-                return joined
-            verdicts = self.verify_partitions(transactional_id, producer_id, producer_epoch, [partition], now)
+                return joined, self.shards.after(transactional_id)
+            verdicts = self.verify_partitions(transactional_id, producer_id, producer_epoch, [partition])
         except ApiError as error:
-            return error.code
-        return verdicts[partition]
-
-    def _require_committed(self, transactional_id: str, now: int) -> None:
-        found = self._unsynced.get(transactional_id)
-        if found is None:
-            return
-        log, end = found
-        if log.high_watermark < end:
-            raise Uncommitted(partial(self._broker.logs.when_committed, log, end, now))
-        del self._unsynced[transactional_id]
+            return error.code, NOTHING
+        return verdicts[partition], NOTHING
 
     # -- decisions and markers
 
-    def _run(self, partition: int, coordinator: TransactionCoordinator, effects: Effects, now: int) -> Any:
+    def _run(self, number: int, coordinator: TransactionCoordinator, effects: Effects, now: int) -> Any:
         if effects.records:
-            self._commit(partition, coordinator, effects, now)
-            self._write_markers(partition, coordinator, now)
+            self._commit(number, coordinator, effects)
+            self._write_markers(number, coordinator, now)
             self._await(coordinator.next_deadline())
         return effects.reply
 
-    def _commit(self, partition: int, coordinator: TransactionCoordinator, effects: Effects, now: int) -> None:
+    def _commit(self, number: int, coordinator: TransactionCoordinator, effects: Effects) -> None:
         try:
-            append_records(self._broker, TRANSACTION_STATE, partition, effects.records, now)
+            self.shards.append(number, effects.records)
         except ApiError:
             coordinator.discard(effects)
             raise
-        state_log = self._broker.partition_log(TRANSACTION_STATE, partition)
-        held = state_log.high_watermark < state_log.log_end_offset
         for key_value in effects.records:
             coordinator.replay(key_value.key, key_value.value)
-            name = decode_key(key_value.key) or ""
-            if held:
-                self._unsynced[name] = state_log, state_log.log_end_offset
-            else:
-                self._unsynced.pop(name, None)
 
-    def _write_markers(self, partition: int, coordinator: TransactionCoordinator, now: int) -> None:
+    def _speaks(self, number: int, coordinator: TransactionCoordinator) -> bool:
+        """Whether this is still the coordinator of that shard."""
+        return self._coordinators.get(number) is coordinator
+
+    def _write_markers(self, number: int, coordinator: TransactionCoordinator, now: int) -> None:
         """End the transactions whose outcome is known."""
         for markers in coordinator.markers_due():
             name = markers.transactional_id
             if name not in self._given_up and name not in self._ending:
                 self._ending.add(name)
-                then = partial(self._write_and_end, partition, coordinator, markers, now)
-                self._when_committed([(TRANSACTION_STATE, partition)], name, now, then)
+                then = partial(self._write_and_end, number, coordinator, markers, now)
+                self._when_committed(self.shards.after_shards([number]), name, now, then)
 
-    def _write_and_end(self, partition: int, coordinator: TransactionCoordinator, markers: Markers, now: int) -> None:
+    def _write_and_end(self, number: int, coordinator: TransactionCoordinator, markers: Markers, now: int) -> None:
         name = markers.transactional_id
-        if self._shards.speaks(partition, coordinator) and self._write_all(markers, now):
-            then = partial(self._record_end, partition, coordinator, name, now)
-            self._when_committed(markers.partitions, name, now, then)
+        if self._speaks(number, coordinator) and self._write_all(markers, now):
+            then = partial(self._record_end, number, coordinator, name, now)
+            self._when_committed(self._marking.get(name, NOTHING), name, now, then)
         else:
             self._ending.discard(name)
 
-    def _record_end(self, partition: int, coordinator: TransactionCoordinator, name: str, now: int) -> None:
+    def _record_end(self, number: int, coordinator: TransactionCoordinator, name: str, now: int) -> None:
         self._ending.discard(name)
         self._written.pop(name, None)
-        if not self._shards.speaks(partition, coordinator):
+        self._marking.pop(name, None)
+        if not self._speaks(number, coordinator):
             return
         try:
-            self._commit(partition, coordinator, coordinator.markers_written(name, now), now)
+            self._commit(number, coordinator, coordinator.markers_written(name, now))
         except ApiError as error:
             log.warning("the end of transaction %s can't be recorded: %s", name, error)
             self._await(now + MARKER_RETRY_MS)
 
-    def _when_committed(
-        self, partitions: Iterable[TopicPartition], name: str, now: int, then: Callable[[], None]
-    ) -> None:
-        """Go on when all that is in these logs by now is committed, at once if it is; else try again later."""
-        commits = []
-        for topic, number in partitions:
-            try:
-                commit = commit_of(self._broker, self._broker.partition_log(topic, number), now)
-            except ApiError as error:
-                if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    continue  # deleted since
-                commit = partial(_call_with, OSError(str(error)))
-            if commit is not None:
-                commits.append(commit)
+    def _when_committed(self, after: After, name: str, now: int, then: Callable[[], None]) -> None:
+        """Go on when all of this is committed, at once if it is; else try again later."""
 
-        def committed(error: OSError | None) -> None:
+        def committed(error: ApiError | None) -> None:
             if error is None:
                 then()
                 return
-            log.warning("the end of transaction %s can't be synced: %s", name, error)
+            log.warning("the end of transaction %s can't be committed: %s", name, error)
             self._ending.discard(name)
             self._written.pop(name, None)  # which of the markers are lost is not known
+            self._marking.pop(name, None)
             self._await(now + MARKER_RETRY_MS)
 
-        when_all(commits, committed)
+        when_all(after, committed)
 
     def _write_all(self, markers: Markers, now: int) -> bool:
         """Write what is missing; False if something still is. A partition that can't be written to does not keep the
         others undecided.
         """
-        done, refused = self._written.setdefault(markers.transactional_id, set()), []
+        name = markers.transactional_id
+        done, refused = self._written.setdefault(name, set()), []
         for topic, partition in sorted(markers.partitions - done):
             try:
-                write_marker(self._broker, topic, partition, markers, now)
+                where = write_marker(self._node, topic, partition, markers, self._offsets_decided)
+                self._marking[name] = (*self._marking.get(name, NOTHING), where)
             except ApiError as error:
                 if error.code in _FENCED:
-                    log.warning("transaction %s stays undecided: %s", markers.transactional_id, error)
-                    self._given_up.add(markers.transactional_id)
+                    log.warning("transaction %s stays undecided: %s", name, error)
+                    self._given_up.add(name)
                     continue
                 if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since: no marker is needed
                     refused.append(f"{topic}-{partition}: {error}")
                     continue
             done.add((topic, partition))
         if refused:
-            log.warning("no marker of %s in %d partitions, as %s", markers.transactional_id, len(refused), refused[0])
+            log.warning("no marker of %s in %d partitions, as %s", name, len(refused), refused[0])
             self._await(now + MARKER_RETRY_MS)
-        return not refused and markers.transactional_id not in self._given_up
+        return not refused and name not in self._given_up
 
     # -- time
 
     def next_deadline(self) -> int | None:
-        """When a transaction or a transactional id may be due, or a marker that was refused is tried again; at once
-        while there is something to load.
+        """When a transaction or a transactional id may be due, a marker that was refused is tried again, or a log is to
+        be read on.
         """
-        return 0 if self._shards.loading else self._due_ms
+        reading = self.shards.next_deadline()
+        return self._due_ms if reading is None else reading if self._due_ms is None else min(reading, self._due_ms)
 
     def _await(self, due: int | None) -> None:
         """Something is due then; what is due earlier stays. Being woken for nothing is harmless."""
@@ -338,14 +383,16 @@ class TransactionHost:
 
     def on_deadline(self, now: int) -> None:
         """Do what is due, and try markers again that were refused."""
-        self._shards.read_on()
+        self.shards.on_deadline(now)
         if self._due_ms is None or now < self._due_ms:
             return
         self._due_ms = None
-        for partition, coordinator in self._shards.loaded():
+        for number, coordinator in list(self._coordinators.items()):
+            if not self.shards.is_ready(number):
+                continue
             try:
-                self._run(partition, coordinator, coordinator.on_deadline(now), now)
+                self._run(number, coordinator, coordinator.on_deadline(now), now)
             except ApiError as error:
-                log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, partition, error)
-            self._write_markers(partition, coordinator, now)
+                log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, number, error)
+            self._write_markers(number, coordinator, now)
             self._await(coordinator.next_deadline())

@@ -7,16 +7,17 @@ decides the offsets that its producer has pending there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
-from pykafka_broker.broker.coordinator_log import hold_answer
+from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.partition import Partition
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.log.partition_log import Origin
 from pykafka_broker.records.control import build_end_transaction_marker
 from pykafka_broker.records.header import set_max_timestamp
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
+OffsetsDecided = Callable[[int, int, bool], None]  # partition of `__consumer_offsets`, producer id, committed
 
 
 class Outcome(Protocol):
@@ -38,20 +39,23 @@ class Outcome(Protocol):
     def transaction_version(self) -> int: ...
 
 
-def write_marker(broker: Broker, topic: str, partition: int, outcome: Outcome, now: int) -> None:
-    """Append one marker. ApiError if the partition is not there or refuses it."""
-    log = broker.partition_log(topic, partition)
+def write_marker(
+    node: Node, topic: str, number: int, outcome: Outcome, offsets_decided: OffsetsDecided
+) -> tuple[Partition, int]:
+    """Append one marker; where it stands, and the offset behind it. ApiError if the partition is not there or refuses
+    it.
+    """
+    partition, wall = node.replicas.leader(topic, number), node.clock.wall
     batch = build_end_transaction_marker(
         commit=outcome.commit,
         producer_id=outcome.producer_id,
         producer_epoch=outcome.producer_epoch,
         coordinator_epoch=outcome.coordinator_epoch,
-        timestamp=now,
+        timestamp=wall,
     )
-    if log.config.message_timestamp_type == "LogAppendTime":
-        set_max_timestamp(batch, now, log_append_time=True)
-    log.append(batch, now, origin=Origin.COORDINATOR, transaction_version=outcome.transaction_version)
-    broker.purgatory.touch(log)
-    hold_answer(broker, log, now)
+    if partition.log.config.message_timestamp_type == "LogAppendTime":
+        set_max_timestamp(batch, wall, log_append_time=True)
+    appended = partition.append(batch, wall, origin=Origin.COORDINATOR, transaction_version=outcome.transaction_version)
     if topic == CONSUMER_OFFSETS:
-        broker.groups.end_transaction(partition, outcome.producer_id, outcome.commit, now)
+        offsets_decided(number, outcome.producer_id, outcome.commit)
+    return partition, appended.last_offset + 1

@@ -1,7 +1,7 @@
 """The controller: what decides about the cluster's metadata.
 
-Rule: a decision reads the image and changes nothing; it returns `Effects`. The metadata store commits their records and
-replays them into the image, and only then the reply goes out. The decisions stand in the modules beside this one
+Rule: a decision reads the image and changes nothing; it returns a `Decision`. The metadata source commits its records
+and replays them into the image, and only then the reply goes out. The decisions stand in the modules beside this one
 (`topics`, `config_changes`, `feature_updates`, `quotas`), each a function of the controller and the request.
 """
 
@@ -25,7 +25,7 @@ _ELR_FROM = 23
 CORDONED_FROM = 30
 
 
-class Effects(NamedTuple, Generic[ReplyT]):
+class Decision(NamedTuple, Generic[ReplyT]):
     """Records to commit as one batch, and the answer to give then."""
 
     records: list[ApiMessageAndVersion]
@@ -66,14 +66,14 @@ class Controller:
         level = self.image.features.get(METADATA_VERSION, 0)
         return 4 if level >= CORDONED_FROM else 3 if level >= _DIRECTORIES_FROM else 2 if level >= 8 else 1
 
-    def allocate_producer_ids(self) -> Effects[ProducerIdBlock]:
+    def allocate_producer_ids(self) -> Decision[ProducerIdBlock]:
         """The next block; what is left of a block when its broker stops is never handed out."""
         from pykafka_broker.protocol.stored.producer_ids_record import ProducerIdsRecord
 
         first = self.image.next_producer_id
         epoch = self.image.brokers[self.node_id].epoch
         record = ProducerIdsRecord(self.node_id, epoch, first + PRODUCER_ID_BLOCK_SIZE)
-        return Effects([ApiMessageAndVersion(record, 0)], ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE))
+        return Decision([ApiMessageAndVersion(record, 0)], ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE))
 
 
 class ProducerIds:

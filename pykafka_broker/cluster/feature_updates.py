@@ -5,7 +5,7 @@ Rule: all of a request or nothing; the first feature that can't be changed is na
 
 from __future__ import annotations
 
-from pykafka_broker.cluster.controller import Controller, Effects
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, SUPPORTED
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.protocol.errors import ErrorCode
@@ -22,7 +22,7 @@ _ELR_NEEDS = 23
 
 def update_features(
     controller: Controller, request: UpdateFeaturesRequest, version: int
-) -> Effects[UpdateFeaturesResponse]:
+) -> Decision[UpdateFeaturesResponse]:
     """UpdateFeatures, every version."""
     records: list[ApiMessageAndVersion] = []
     results = []
@@ -30,14 +30,14 @@ def update_features(
         problem = _problem(controller, update, _upgrade_type(update, version))
         if problem is not None:
             message = f"The update failed for all features since the following feature had an error: {problem}"
-            return Effects(
+            return Decision(
                 [], UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message)
             )
         results.append(UpdatableFeatureResult(update.feature, error_message=ErrorCode.NONE.name))
         if update.max_version_level != controller.image.features.get(update.feature, 0):
             records.append(ApiMessageAndVersion(FeatureLevelRecord(update.feature, update.max_version_level), 0))
     response = UpdateFeaturesResponse(error_message=None, results=results if version < _NO_RESULTS_FROM else [])
-    return Effects([] if request.validate_only else records, response)
+    return Decision([] if request.validate_only else records, response)
 
 
 def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:

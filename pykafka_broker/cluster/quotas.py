@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from pykafka_broker.cluster.controller import Controller, Effects
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage, QuotaEntity
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
@@ -36,7 +36,7 @@ _HOST = re.compile(r"[0-9A-Fa-f:.]+|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 def alter_client_quotas(
     controller: Controller, request: wanted.AlterClientQuotasRequest
-) -> Effects[altered.AlterClientQuotasResponse]:
+) -> Decision[altered.AlterClientQuotasResponse]:
     entities = [_entity(entry) for entry in request.entries]
     repeats = Counter(entities)
     records: list[ApiMessageAndVersion] = []
@@ -54,7 +54,7 @@ def alter_client_quotas(
             code, message = error.code, error.message
         shown = [altered.EntityData(kind, name) for kind, name in entity]
         entries.append(altered.EntryData(code, message, shown))
-    return Effects([] if request.validate_only else records, altered.AlterClientQuotasResponse(entries=entries))
+    return Decision([] if request.validate_only else records, altered.AlterClientQuotasResponse(entries=entries))
 
 
 def _entity(entry: wanted.EntryData) -> QuotaEntity:

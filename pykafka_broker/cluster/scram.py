@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
-from pykafka_broker.cluster.controller import Controller, Effects
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
@@ -39,7 +39,7 @@ MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
 
 def alter_user_scram_credentials(
     controller: Controller, request: AlterUserScramCredentialsRequest
-) -> Effects[AlterUserScramCredentialsResponse]:
+) -> Decision[AlterUserScramCredentialsResponse]:
     records: dict[str, ApiMessageAndVersion] = {}
     errors: dict[str, ApiError] = {}
     changes: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
@@ -57,7 +57,7 @@ def alter_user_scram_credentials(
             errors[name] = error
     results = [AlterUserScramCredentialsResult(name, 0, None) for name in records]
     results += [AlterUserScramCredentialsResult(name, error.code, error.message) for name, error in errors.items()]
-    return Effects(list(records.values()), AlterUserScramCredentialsResponse(results=results))
+    return Decision(list(records.values()), AlterUserScramCredentialsResponse(results=results))
 
 
 def _record(image: MetadataImage, change: ScramCredentialDeletion | ScramCredentialUpsertion) -> ApiMessageAndVersion:

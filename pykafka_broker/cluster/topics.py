@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from pykafka_broker.cluster.config_rules import check_topic
-from pykafka_broker.cluster.controller import Controller, Effects
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.placement import check_assignment, directories_of, place
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
@@ -45,7 +45,7 @@ CONFIGS_FROM_VERSION = 5
 Records = list[ApiMessageAndVersion]
 
 
-def create_topics(controller: Controller, request: CreateTopicsRequest, version: int) -> Effects[CreateTopicsResponse]:
+def create_topics(controller: Controller, request: CreateTopicsRequest, version: int) -> Decision[CreateTopicsResponse]:
     """CreateTopics (KIP-4): every version; `version` decides only whether the configs are worth making."""
     names = Counter(topic.name for topic in request.topics)
     wanted = [topic for topic in request.topics if names[topic.name] == 1]
@@ -54,7 +54,7 @@ def create_topics(controller: Controller, request: CreateTopicsRequest, version:
     for name, count in names.items():
         if count > 1:
             results.append(_failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-    return Effects([] if request.validate_only else creation.records, CreateTopicsResponse(topics=results))
+    return Decision([] if request.validate_only else creation.records, CreateTopicsResponse(topics=results))
 
 
 class _Creation:
@@ -220,14 +220,14 @@ def _failed(name: str, code: ErrorCode, message: str | None) -> CreatableTopicRe
     return CreatableTopicResult(name=name, error_code=code, error_message=message)
 
 
-def delete_topics(controller: Controller, request: DeleteTopicsRequest, version: int) -> Effects[DeleteTopicsResponse]:
+def delete_topics(controller: Controller, request: DeleteTopicsRequest, version: int) -> Decision[DeleteTopicsResponse]:
     """DeleteTopics: by name, and by id since version 6 (KIP-516)."""
     wanted = [(topic.name, topic.topic_id) for topic in request.topics]
     wanted += [(name, ZERO_UUID) for name in request.topic_names]
     if not controller.config.delete_topic_enable:
         # Clients before KIP-322 don't know the error of its own.
         code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
-        return Effects([], DeleteTopicsResponse(responses=[_deletion(*topic, code) for topic in wanted]))
+        return Decision([], DeleteTopicsResponse(responses=[_deletion(*topic, code) for topic in wanted]))
     results: list[DeletableTopicResult] = []
     found: list[tuple[str, bytes]] = []
     for (name, topic_id), count in Counter(wanted).items():
@@ -245,7 +245,7 @@ def delete_topics(controller: Controller, request: DeleteTopicsRequest, version:
         else:
             results.append(_deletion(name, topic_id))
             records.append(ApiMessageAndVersion(RemoveTopicRecord(topic_id), 0))
-    return Effects(records, DeleteTopicsResponse(responses=results))
+    return Decision(records, DeleteTopicsResponse(responses=results))
 
 
 def _deletion(
@@ -270,7 +270,7 @@ def _find_doomed(controller: Controller, name: str | None, topic_id: bytes) -> t
     return topic.name, topic.id
 
 
-def create_partitions(controller: Controller, request: CreatePartitionsRequest) -> Effects[CreatePartitionsResponse]:
+def create_partitions(controller: Controller, request: CreatePartitionsRequest) -> Decision[CreatePartitionsResponse]:
     """CreatePartitions (KIP-195): a topic only ever grows."""
     names = Counter(topic.name for topic in request.topics)
     records: Records = []
@@ -289,7 +289,7 @@ def create_partitions(controller: Controller, request: CreatePartitionsRequest) 
     for name, count in names.items():
         if count > 1:
             results.append(CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-    return Effects([] if request.validate_only else records, CreatePartitionsResponse(results=results))
+    return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
 
 
 def _added_partitions(controller: Controller, topic: CreatePartitionsTopic) -> Records:

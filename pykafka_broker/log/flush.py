@@ -146,7 +146,7 @@ class _Waiting(NamedTuple):
 class Flusher:
     """The syncs of one log, and who waits for them."""
 
-    __slots__ = ("_again", "_committing", "_running", "_submit", "_syncing", "_target", "log")
+    __slots__ = ("_again", "_running", "_submit", "_syncing", "_target", "log")
 
     def __init__(self, log: PartitionLog, submit: Submit) -> None:
         self.log = log
@@ -155,7 +155,6 @@ class Flusher:
         self._target = 0  # where the log ended when the running sync was begun
         self._again = False  # something was asked for that it does not have in it
         self._syncing: list[_Waiting] = []
-        self._committing: list[_Waiting] = []  # for the high watermark
 
     def request(self, now: int, waiter: Waiter | None = None) -> None:
         """Sync what is in the log by now; `waiter` hears when that is done, or that it failed."""
@@ -170,24 +169,17 @@ class Flusher:
         elif log.log_end_offset > self._target or log.unsynced_segments:
             self._again = True
 
-    def hold(self, now: int) -> None:
+    def catch_up(self, now: int) -> None:
         """More is unsynced than may be: see to it that it is synced."""
         if not self._running:
             self._start(now)
 
     def truncated(self, offset: int) -> None:
         """The log ends at `offset` now: whoever waits for what was behind it waits in vain."""
-        cut = [one for one in self._committing + self._syncing if one.offset > offset]
-        self._committing = [one for one in self._committing if one.offset <= offset]
+        cut = [one for one in self._syncing if one.offset > offset]
         self._syncing = [one for one in self._syncing if one.offset <= offset]
         for one in cut:
             one.waiter(OSError(errno.EIO, f"{self.log.topic}-{self.log.partition} was truncated to {offset}"))
-
-    def when_committed(self, offset: int, now: int, waiter: Waiter) -> None:
-        """`waiter` hears when the high watermark, which a sync holds up, gets there; or that the sync failed."""
-        self._committing.append(_Waiting(offset, waiter))
-        if not self._running:
-            self._start(now)
 
     def _start(self, now: int) -> None:
         self._running, self._again, self._target = True, False, self.log.log_end_offset
@@ -202,9 +194,7 @@ class Flusher:
         self._running = False
         log = self.log
         log.synced_to(offset, now)
-        ready = [one.waiter for one in self._committing if one.offset <= log.high_watermark]
-        ready += [one.waiter for one in self._syncing if one.offset <= log.recovery_point]
-        self._committing = [one for one in self._committing if one.offset > log.high_watermark]
+        ready = [one.waiter for one in self._syncing if one.offset <= log.recovery_point]
         self._syncing = [one for one in self._syncing if one.offset > log.recovery_point]
         if self._again or self._syncing or log.overdue:
             self._start(now)
@@ -214,9 +204,9 @@ class Flusher:
     def failed(self, error: OSError) -> None:
         self._running = self._again = False
         log = self.log
-        waiting = self._committing + self._syncing
-        self._committing, self._syncing = [], []
+        waiting, self._syncing = self._syncing, []
         log.listener.storage_failed(log, error)
+        log.listener.sync_failed(log, error)
         for one in waiting:
             # a partition that has moved to another directory was synced there
             one.waiter(error if one.offset > log.recovery_point else None)
@@ -252,4 +242,4 @@ class Flushers:
             self._retry_at = None
             for flusher in list(self._flushers.values()):
                 if flusher.log.overdue:
-                    flusher.hold(now)
+                    flusher.catch_up(now)

@@ -24,8 +24,11 @@ class LogListener(Protocol):
     def must_sync(self, log: PartitionLog) -> None:
         """There is more unsynced than `flush.messages` allows: the high watermark stands still until it is synced."""
 
-    def committed(self, log: PartitionLog) -> None:
-        """The high watermark has moved after all."""
+    def synced(self, log: PartitionLog) -> None:
+        """More of it outlives a power cut."""
+
+    def sync_failed(self, log: PartitionLog, error: OSError) -> None:
+        """What is not synced yet can't be counted on."""
 
     def truncating(self, log: PartitionLog, offset: int) -> None:
         """The log will end at `offset`. If that is its `recovery_point` now, it must be so on disk as well."""

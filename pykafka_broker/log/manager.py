@@ -77,7 +77,9 @@ class LogManager:
         self.directories: list[LogDirectory] = []
         self.cluster_id = ""
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] | None = None
-        self.on_committed: Callable[[PartitionLog], None] | None = None  # a sync has moved the high watermark
+        self.on_synced: Callable[[PartitionLog], None] | None = None
+        # What lies from this offset on can't be counted on: it was cut off, or its sync failed.
+        self.on_lost: Callable[[PartitionLog, int, OSError], None] | None = None
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         # A partition is about to be in another directory: the waiter is to hear when that is known for certain.
         self.on_moving: Callable[[TopicPartition, LogDirectory, Waiter], None] | None = None
@@ -323,14 +325,20 @@ class LogManager:
         self.flush(log, self.now)
 
     def must_sync(self, log: PartitionLog) -> None:
-        self._flushers.of(log).hold(self.now)
+        self._flushers.of(log).catch_up(self.now)
 
-    def committed(self, log: PartitionLog) -> None:
-        if self.on_committed is not None:
-            self.on_committed(log)
+    def synced(self, log: PartitionLog) -> None:
+        if self.on_synced is not None:
+            self.on_synced(log)
+
+    def sync_failed(self, log: PartitionLog, error: OSError) -> None:
+        if self.on_lost is not None:
+            self.on_lost(log, log.durable_end, error)
 
     def truncating(self, log: PartitionLog, offset: int) -> None:
         self._flushers.of(log).truncated(offset)
+        if self.on_lost is not None:
+            self.on_lost(log, offset, OSError(errno.EIO, f"{log.topic}-{log.partition} was truncated to {offset}"))
         if offset <= log.recovery_point:
             directory = self._where[log.topic, log.partition]
             self.checkpoints.now(directory.file(RECOVERY_POINTS), self._upkeep.recovery_points(directory))
@@ -343,15 +351,6 @@ class LogManager:
     def flush(self, log: PartitionLog, now: int, waiter: Waiter | None = None) -> None:
         """Sync what is in the log by now, off the event loop; `waiter` hears of the end."""
         self._flushers.of(log).request(now, waiter)
-
-    def when_committed(self, log: PartitionLog, offset: int, now: int, waiter: Waiter) -> None:
-        """`waiter` hears when the high watermark is at `offset`, at once if it is; or that it will not get there."""
-        if log.high_watermark >= offset:
-            waiter(None)
-        elif self.loaded.get((log.topic, log.partition)) is log:
-            self._flushers.of(log).when_committed(offset, now, waiter)
-        else:
-            waiter(OSError(errno.EIO, f"{log.topic}-{log.partition} is not served here any more"))
 
     # -- failure
 

@@ -119,7 +119,7 @@ class PartitionLog:
         producers.on_high_watermark(self.high_watermark)
         self.unsynced_segments: list[LogSegment] = []  # complete, but their indexes are not on disk for certain
         self.truncations = 0
-        self.sole_replica = True  # then what is appended is committed; replication moves the high watermark itself
+        self.sole_replica = True  # then what is durable is committed; else the partition moves the high watermark
         self.last_flush_ms = now
         self.directory_dirty = True  # files came, went or were replaced since the folder was synced
         self.leader_epoch = max(0, epochs.latest)
@@ -136,6 +136,13 @@ class PartitionLog:
     def overdue(self) -> bool:
         """Whether more is unsynced than `flush.messages` allows."""
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
+
+    @property
+    def durable_end(self) -> int:
+        """Up to here this replica has the records for good: to its end, or to what is synced if `flush.messages` asks
+        for more than that.
+        """
+        return self.recovery_point if self.overdue else self.log_end_offset
 
     @property
     def last_stable_offset(self) -> int:
@@ -295,10 +302,9 @@ class PartitionLog:
         """What lies below outlives a power cut from now on, so it may be read."""
         self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
         self.last_flush_ms = now
-        committed = self.recovery_point if self.overdue else self.log_end_offset
-        if self.sole_replica and committed > self.high_watermark:
-            self.advance_high_watermark(committed)
-            self.listener.committed(self)
+        if self.sole_replica and self.durable_end > self.high_watermark:
+            self.advance_high_watermark(self.durable_end)
+        self.listener.synced(self)
 
     def storage_error(self, error: OSError) -> ApiError:
         """What a request is told when the disk failed it."""

@@ -99,10 +99,11 @@ class Connection:
         """Serve one frame; False means that no further one may be served now."""
         now = self.last_active
         if self._parked is not None:
-            self._server.broker.purgatory.hurry(self._parked.parked, now)
+            self._server.purgatory.hurry(self._parked.parked, now)
         if self.closed:
             return False
-        result = self._server.router.dispatch(self.context, frame, now)
+        self._server.clock.set(now)
+        result = self._server.router.dispatch(self.context, frame)
         if isinstance(result, PendingReply):
             return self._park(result)
         if result is not None:
@@ -279,5 +280,5 @@ class Connection:
         self._reader.close()
         if self._parked is not None:
             parked, self._parked = self._parked.parked, None
-            self._server.broker.purgatory.cancel(parked)
+            self._server.purgatory.cancel(parked)
         self._server.forget(self)

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.broker import Broker
+from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.jobs import JobRunner
 from pykafka_broker.server.listeners import listeners_of
@@ -50,6 +51,7 @@ async def _serve(
     jobs = JobRunner(loop, config.background_threads, lambda: server.settle(now_ms()))
     broker = Broker(
         config,
+        Clock(now_ms()),
         new_uuid=new_uuid,
         new_session_id=lambda: random.randint(1, 0x7FFFFFFF),
         submit=jobs.submit,
@@ -57,7 +59,6 @@ async def _serve(
     )
     server = Server(broker, loop)
     server.listen(listeners)
-    broker.listeners = {listener.name: listener for listener in listeners}
     stopped, useless = asyncio.Event(), False
 
     def give_up() -> None:
@@ -69,13 +70,13 @@ async def _serve(
     broker.on_useless = give_up
     signals.hand_to(lambda: loop.call_soon_threadsafe(stopped.set))
     try:
-        broker.start(now_ms())
+        broker.start({listener.name: listener for listener in listeners})
         gc.freeze()  # what a start leaves behind lives as long as the process: no collection needs to look at it again
         log.info(
             "version %s, node %d, cluster %s, data in %s",
             __version__,
-            broker.node_id,
-            broker.cluster_id,
+            broker.node.id,
+            broker.node.cluster_id,
             ", ".join(config.data_dirs),
         )
         server.start()
@@ -86,7 +87,8 @@ async def _serve(
         await server.stop()
         broker.stop_jobs()
         await jobs.drain()
-        broker.stop(now_ms())
+        broker.clock.set(now_ms())
+        broker.stop()
     return useless
 
 

@@ -48,7 +48,9 @@ class Server:
         config = broker.config
         self.broker = broker
         self.loop = loop
-        self.router = Router(broker)
+        self.clock = broker.clock
+        self.purgatory = broker.services.purgatory
+        self.router = Router(broker.services)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffers = BufferPool()
         self.request_memory = RequestMemory(config.queued_max_request_bytes, loop.call_soon)
@@ -161,7 +163,8 @@ class Server:
 
     def settle(self, now: int) -> None:
         """After requests were served: answer those that waited for them, and see to the timer."""
-        self.broker.settle(now)
+        self.clock.set(now)
+        self.broker.settle()
         self._arm(now)
 
     def _arm(self, now: int) -> None:
@@ -179,11 +182,12 @@ class Server:
         now = now_ms()
         self._timer = self._armed_for = None
         try:
-            self.broker.on_deadline(now)
+            self.clock.set(now)
+            self.broker.on_deadline()
             if now >= self._next_sweep:
                 self._sweep_idle(now)
             self._accept_on()  # max.connections may have been raised
-            self.broker.settle(now)
+            self.broker.settle()
         except Exception:
             log.exception("a defect at a deadline")
             # What stumbled may be due still: without the pause it would be tried without end.

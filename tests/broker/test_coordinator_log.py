@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.coordinator_log import append_records, partition_for, read_batches
+from pykafka_broker.broker.coordinator_log import partition_for, read_batches
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
@@ -33,6 +36,19 @@ def test_a_key_goes_where_java_puts_it(key: str, partitions: int, expected: int)
     assert partition_for(key, partitions) == expected
 
 
+class Host:
+    """A coordinator that knows nothing."""
+
+    def load(self, number: int, partition: Partition) -> Iterator[int]:
+        yield from ()
+
+    def loaded(self, number: int, epoch: int) -> None:
+        pass
+
+    def unload(self, number: int) -> None:
+        pass
+
+
 @pytest.fixture
 def broker(tmp_path: Path) -> LightBroker:
     light = LightBroker(tmp_path)
@@ -40,10 +56,15 @@ def broker(tmp_path: Path) -> LightBroker:
     return light
 
 
-def test_a_decision_is_one_batch(broker: LightBroker) -> None:
+@pytest.fixture
+def shards(broker: LightBroker) -> CoordinatorShards:
+    return CoordinatorShards(broker.whole.node, "log", Host())
+
+
+def test_a_decision_is_one_batch(broker: LightBroker, shards: CoordinatorShards) -> None:
     decisions = [[KeyValue(b"a", b"1"), KeyValue(b"b", None)], [KeyValue(b"a", b"2")]]
     for records in decisions:
-        append_records(broker, "log", 0, records, NOW)  # type: ignore[arg-type]
+        shards.append(0, records)
     found = [
         [(record.key, record.value, record.timestamp) for record in iter_records(batch, header)]
         for header, batch in read_batches(broker.partition_log("log", 0))
@@ -51,17 +72,17 @@ def test_a_decision_is_one_batch(broker: LightBroker) -> None:
     assert found == [[(b"a", b"1", NOW), (b"b", None, NOW)], [(b"a", b"2", NOW)]]
 
 
-def test_a_producer_that_is_named_makes_it_transactional(broker: LightBroker) -> None:
-    append_records(broker, "log", 0, [KeyValue(b"a", b"1")], NOW, producer_id=7, producer_epoch=3)  # type: ignore[arg-type]
+def test_a_producer_that_is_named_makes_it_transactional(broker: LightBroker, shards: CoordinatorShards) -> None:
+    shards.append(0, [KeyValue(b"a", b"1")], producer_id=7, producer_epoch=3)
     ((header, _),) = read_batches(broker.partition_log("log", 0))
     assert (header.producer_id, header.producer_epoch, header.is_transactional) == (7, 3, True)
     assert broker.partition_log("log", 0).last_stable_offset == 0
 
 
-def test_many_batches_are_read_in_order(broker: LightBroker) -> None:
+def test_many_batches_are_read_in_order(broker: LightBroker, shards: CoordinatorShards) -> None:
     value = b"x" * 60_000
     for number in range(60):
-        append_records(broker, "log", 0, [KeyValue(b"%d" % number, value)], NOW)  # type: ignore[arg-type]
+        shards.append(0, [KeyValue(b"%d" % number, value)])
     offsets = [header.base_offset for header, _ in read_batches(broker.partition_log("log", 0))]
     assert offsets == list(range(60))
 
@@ -77,18 +98,18 @@ def test_many_batches_are_read_in_order(broker: LightBroker) -> None:
     ],
 )
 def test_a_refusal_is_told_in_the_coordinators_words(
-    broker: LightBroker, monkeypatch: pytest.MonkeyPatch, told: ErrorCode, tells: ErrorCode
+    shards: CoordinatorShards, monkeypatch: pytest.MonkeyPatch, told: ErrorCode, tells: ErrorCode
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise ApiError(told)
 
     monkeypatch.setattr(PartitionLog, "append", refuse)
     with pytest.raises(ApiError) as raised:
-        append_records(broker, "log", 0, [KeyValue(b"a", b"1")], NOW)  # type: ignore[arg-type]
+        shards.append(0, [KeyValue(b"a", b"1")])
     assert raised.value.code is tells
 
 
 def test_a_log_that_is_not_there(broker: LightBroker) -> None:
     with pytest.raises(ApiError) as raised:
-        append_records(broker, "other", 0, [KeyValue(b"a", b"1")], NOW)  # type: ignore[arg-type]
+        CoordinatorShards(broker.whole.node, "other", Host()).append(0, [KeyValue(b"a", b"1")])
     assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE

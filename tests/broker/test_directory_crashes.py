@@ -9,12 +9,12 @@ import itertools
 import math
 import zlib
 
-from pykafka_broker.broker.broker import Broker
 from pykafka_broker.cluster.topics import create_topics
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from tests.broker.driven import DrivenBroker
 from tests.broker.support import batch
 from tests.log.crash.simulator import CrashFileSystem, SimDirectory, SimFile
 
@@ -24,10 +24,10 @@ STARTS = itertools.count(1)
 Key = tuple[str, int]
 
 
-def started(fs: CrashFileSystem, **settings: str) -> Broker:
+def started(fs: CrashFileSystem, **settings: str) -> DrivenBroker:
     ids = itertools.count(1000 * next(STARTS))
     config = BrokerConfig(SETTINGS | {key.replace("_", "."): value for key, value in settings.items()})
-    broker = Broker(config, new_uuid=lambda: next(ids).to_bytes(16, "big"), new_session_id=lambda: 1, fs=fs)
+    broker = DrivenBroker(config, new_uuid=lambda: next(ids).to_bytes(16, "big"), new_session_id=lambda: 1, fs=fs)
     broker.start(NOW)
     return broker
 
@@ -84,7 +84,7 @@ class Crashes:
         self.check(fs, what)
 
 
-def end_offset(broker: Broker, key: Key) -> float:
+def end_offset(broker: DrivenBroker, key: Key) -> float:
     """Of what is out of reach nobody can say."""
     try:
         return broker.partition_log(*key).log_end_offset
@@ -108,7 +108,7 @@ def test_a_crash_after_every_operation() -> None:
 
     for name in ("t", "u"):
         effects = create_topics(broker.metadata.controller, CreateTopicsRequest([CreatableTopic(name, 2, 1)]), 7)
-        broker.commit_metadata(effects.records, NOW)
+        broker.commit_metadata(effects.records)
         for number in range(2):
             write((name, number))
     for target in (1, 0):

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pykafka_broker.broker import group_host
+from pykafka_broker.broker import shards
 from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -56,8 +56,8 @@ def test_a_group_whose_log_is_being_read_says_so(
     actor = Actor(stage, "a")
     for offset in range(5):
         actor.commit({(topic, 0): offset})
-    monkeypatch.setattr(group_host, "FIRST_SLICE_BYTES", 1)
-    monkeypatch.setattr(group_host, "SLICE_BYTES", 1)
+    monkeypatch.setattr(shards, "FIRST_SLICE_BYTES", 1)
+    monkeypatch.setattr(shards, "SLICE_BYTES", 1)
     world.restart()
     actor, member = Actor(stage, "a"), ClassicMember(stage, "m")
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -120,7 +120,7 @@ def test_a_log_that_refuses_changes_nothing(stage: Stage, monkeypatch: pytest.Mo
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     with monkeypatch.context() as broken:
-        broken.setattr(group_host, "append_records", refuse)
+        broken.setattr(shards.CoordinatorShards, "append", refuse)
         unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert actor.commit({(topic, 0): 6}).topics[0].partitions[0].error_code == unavailable
         assert one.sync({one.member_id: b"x", two.member_id: b"y"}).error_code == unavailable

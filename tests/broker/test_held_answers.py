@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.router import PendingReply, Router
+from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.jobs import Job, run_inline
@@ -24,7 +23,8 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
 )
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.broker.api.real_broker import NOW, RealBroker, UnsyncedFileSystem
+from tests.broker.api.real_broker import RealBroker, UnsyncedFileSystem
+from tests.broker.driven import DrivenBroker
 from tests.broker.support import batch
 
 
@@ -34,7 +34,7 @@ class SyncedBroker(RealBroker):
     def start(self) -> None:
         self.jobs: deque[Job] = deque()
         self.settings["log.flush.interval.messages"] = "1"
-        self.broker = Broker(
+        self.broker = DrivenBroker(
             BrokerConfig(self.settings),
             new_uuid=lambda: next(self._uuids).to_bytes(16, "big"),
             new_session_id=lambda: 1,
@@ -42,15 +42,14 @@ class SyncedBroker(RealBroker):
             fs=UnsyncedFileSystem(),
         )
         self.broker.start(self.now)
-        self.router = Router(self.broker)
 
     def asked(self, request: Any, version: int) -> Parked:
         """The request, which must have to wait."""
         frame = self.frame(request, version)
-        found = self.router.dispatch(self.connection, frame, self.now)
+        found = self.broker.dispatch(self.connection, frame, self.now)
         frame[:] = bytes(len(frame))  # its buffer is used for the next one
         assert isinstance(found, PendingReply)
-        assert not found.parked.answered
+        assert not found.parked.done
         return found.parked
 
     def sync(self, error: OSError | None = None) -> None:
@@ -65,7 +64,7 @@ class SyncedBroker(RealBroker):
 @pytest.fixture
 def node(tmp_path: Path) -> SyncedBroker:
     node = SyncedBroker(tmp_path, **{"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"})
-    node.broker.metadata.create_missing_topics([CONSUMER_OFFSETS, TRANSACTION_STATE], NOW)
+    node.broker.create_missing_topics([CONSUMER_OFFSETS, TRANSACTION_STATE])
     node.sync()
     node.asked(CreateTopicsRequest([CreatableTopic("t", 2, 1)], 1000), 7)
     node.sync()
@@ -116,7 +115,7 @@ def test_records_are_written_when_their_partition_takes_part_for_certain(node: S
     producing = node.asked(transactional(node, 0, 1), 12)
     logs = [node.broker.partition_log("t", partition) for partition in (0, 1)]
     assert [log.log_end_offset for log in logs] == [0, 0]
-    while not producing.answered:
+    while not producing.done:
         run_inline(node.jobs.popleft())
     assert [log.high_watermark for log in logs] == [1, 1]
     answers = producing.reply.responses[0].partition_responses

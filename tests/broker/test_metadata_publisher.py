@@ -130,11 +130,11 @@ def test_dynamic_broker_configs_lie_over_the_static_ones(tmp_path: Path) -> None
 def test_listeners_hear_of_changes_after_they_were_made(node: RealBroker) -> None:
     heard: list[tuple[list[str], list[str], bool]] = []
 
-    def listener(delta: MetadataDelta, now: int) -> None:
+    def listener(delta: MetadataDelta) -> None:
         created = [topic.name for topic in delta.created]
         heard.append((created, [topic.name for topic in delta.deleted], node.broker.logs.exists("t", 0)))
 
-    node.broker.metadata.subscribe(listener)
+    node.broker.subscribe(listener)
     create(node, "t")
     delete(node, "t")
     assert heard == [(["t"], [], True), ([], ["t"], False)]
@@ -142,7 +142,7 @@ def test_listeners_hear_of_changes_after_they_were_made(node: RealBroker) -> Non
 
 def test_a_topic_made_and_deleted_in_one_batch_leaves_no_log(node: RealBroker) -> None:
     records = [TopicRecord("t", b"i" * 16), RemoveTopicRecord(b"i" * 16)]
-    node.broker.commit_metadata([ApiMessageAndVersion(record, 0) for record in records], node.now)
+    node.broker.commit_metadata([ApiMessageAndVersion(record, 0) for record in records])
     assert folders(node) == {"__cluster_metadata-0"}
 
 
@@ -153,7 +153,7 @@ def test_nothing_changes_if_the_log_refuses(node: RealBroker, monkeypatch: pytes
     offset = node.broker.metadata.applied_offset
     monkeypatch.setattr(type(node.broker.metadata.log.log), "append", full)
     with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):
-        node.broker.commit_metadata([ApiMessageAndVersion(TopicRecord("t", b"i" * 16), 0)], node.now)
+        node.broker.commit_metadata([ApiMessageAndVersion(TopicRecord("t", b"i" * 16), 0)])
     assert (node.broker.image.topics, node.broker.metadata.applied_offset) == ({}, offset)
 
 
@@ -241,7 +241,7 @@ def test_snapshots_are_written_as_time_goes_by(node: RealBroker) -> None:
 def test_configs_of_another_release_are_kept_and_ignored(node: RealBroker) -> None:
     create(node, "t", retention_ms="5")
     left = ConfigRecord(ResourceType.TOPIC, "t", "message.format.version", "2.8")
-    node.broker.commit_metadata([ApiMessageAndVersion(left, 0)], node.now)
+    node.broker.commit_metadata([ApiMessageAndVersion(left, 0)])
     node.restart()
     assert node.broker.partition_log("t", 0).config.retention_ms == 5
     request = DescribeConfigsRequest([DescribeConfigsResource(ResourceType.TOPIC, "t", None)])
@@ -256,7 +256,7 @@ def test_values_that_cannot_be_read_stop_no_broker(node: RealBroker, caplog: pyt
     create(node, "t", retention_ms="5")
     values = {"cleanup.policy": "delete,delete", "max.message.bytes": "many", "compression.type": "best"}
     records = [ConfigRecord(ResourceType.TOPIC, "t", name, value) for name, value in values.items()]
-    node.broker.commit_metadata([ApiMessageAndVersion(record, 0) for record in records], node.now)
+    node.broker.commit_metadata([ApiMessageAndVersion(record, 0) for record in records])
     node.restart()
     config = node.broker.partition_log("t", 0).config
     assert (config.retention_ms, config.cleanup_policy) == (5, ["delete"])
@@ -272,7 +272,7 @@ def test_a_log_goes_to_the_directory_that_its_replica_names(tmp_path: Path) -> N
     there = node.broker.logs.directories[1]
     partition = PartitionRecord(0, b"i" * 16, [7, 1], [7, 1], [], [], 7, 0, 0, 0, [b"?" * 16, there.id])
     records = [ApiMessageAndVersion(TopicRecord("t", b"i" * 16), 0), ApiMessageAndVersion(partition, 2)]
-    node.broker.commit_metadata(records, node.now)
+    node.broker.commit_metadata(records)
     assert node.broker.logs.directory_of(("t", 0)) is there
 
 
@@ -283,7 +283,7 @@ def test_a_log_that_found_no_room_is_made_when_there_is_some(
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
 
     heard: list[MetadataDelta] = []
-    node.broker.metadata.subscribe(lambda delta, now: heard.append(delta))
+    node.broker.subscribe(lambda delta: heard.append(delta))
     with monkeypatch.context() as full:
         full.setattr(node.broker.logs, "make", refuse)
         full.setattr(node.broker.logs, "create", refuse)

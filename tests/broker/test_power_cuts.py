@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.router import PendingReply, Router
+from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.jobs import Job, run_inline
@@ -39,6 +38,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
+from tests.broker.driven import DrivenBroker
 from tests.log.crash.simulator import CrashFileSystem
 
 NOW = 1_700_000_000_000
@@ -63,7 +63,7 @@ class Machine:
     def __init__(self, fs: CrashFileSystem, *, inline: bool) -> None:
         self.jobs: list[Job] = []
         numbers = iter(range(1, 1 << 16))
-        self.broker = Broker(
+        self.broker = DrivenBroker(
             BrokerConfig(SETTINGS),
             new_uuid=lambda: next(numbers).to_bytes(16, "big"),
             new_session_id=lambda: 1,
@@ -71,7 +71,6 @@ class Machine:
             fs=fs,
         )
         self.broker.start(NOW)
-        self.router = Router(self.broker)
         self.connection = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
 
     def ask(self, request: Any, version: int, answered: Callable[[Any], None]) -> None:
@@ -80,7 +79,7 @@ class Machine:
         if spec.request_header_version(version) == 2:
             header += b"\0"
         frame = memoryview(bytearray(header + request.encode(version)))
-        found = self.router.dispatch(self.connection, frame, NOW)
+        found = self.broker.dispatch(self.connection, frame, NOW)
 
         def take(pieces: list[Any]) -> None:
             answer = b"".join(bytes(piece) for piece in pieces)[8 + spec.response_header_version(version) :]
@@ -109,7 +108,7 @@ class World:
         self.machine = Machine(self.fs, inline=True)
         broker = self.machine.broker
         self.machine.ask(CreateTopicsRequest([CreatableTopic("t", PARTITIONS, 1)], 1000), 7, lambda answer: None)
-        broker.metadata.create_missing_topics([CONSUMER_OFFSETS, TRANSACTION_STATE], NOW)
+        broker.create_missing_topics([CONSUMER_OFFSETS, TRANSACTION_STATE])
         broker.transactions.new_producer_id()  # a block of ids is reserved
         broker.logs.submit = self.machine.jobs.append
         self.offsets: dict[str, int] = {}  # by group: what it was told is committed

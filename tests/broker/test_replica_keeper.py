@@ -357,7 +357,7 @@ def test_coordinators_serve_without_the_partitions_that_are_away(tmp_path: Path)
         answer = node.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=keys), 4)
         assert {each.error_code for each in answer.coordinators} == {0, ErrorCode.COORDINATOR_NOT_AVAILABLE}
     # who asks without looking for the coordinator first, is sent to look for it
-    refusals = {node.broker.groups.refusal(key, node.now) for key in keys}
+    refusals = {node.broker.groups.refusal(key) for key in keys}
     assert refusals == {0, ErrorCode.NOT_COORDINATOR}
     codes = {node.call(InitProducerIdRequest(key, 1000), 4).error_code for key in keys}
     assert codes == {0, ErrorCode.NOT_COORDINATOR}
@@ -366,7 +366,7 @@ def test_coordinators_serve_without_the_partitions_that_are_away(tmp_path: Path)
 
 def test_directories_are_told_when_the_metadata_version_allows_it(tmp_path: Path) -> None:
     node = Node(tmp_path, "a")
-    node.broker.commit_metadata([ApiMessageAndVersion(FeatureLevelRecord("metadata.version", 16), 0)], node.now)
+    node.broker.commit_metadata([ApiMessageAndVersion(FeatureLevelRecord("metadata.version", 16), 0)])
     node.settings["log.dirs"] = node.dirs("ab")
     node.restart()
     node.create()

@@ -13,6 +13,7 @@ from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.purgatory import Parked, Purgatory
 from pykafka_broker.broker.router import PendingReply, Router, served_versions
 from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -28,9 +29,10 @@ from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsRe
 CONNECTION = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
 
 
-class StubBroker:
+class StubServices:
     def __init__(self) -> None:
         self.purgatory = Purgatory()
+        self.clock = Clock(1234)
 
 
 def frame(api_key: int, version: int, body: bytes, *, client_id: bytes | None = b"c", tags: bytes = b"") -> memoryview:
@@ -52,7 +54,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Any:
                 raise outcome
             return outcome
 
-        router = Router(StubBroker())
+        router = Router(StubServices())  # type: ignore[arg-type]
         endpoint = router._load(api_key)
         endpoint.handler = handler
         return router, calls
@@ -67,7 +69,7 @@ def joined(pieces: Any) -> bytes:
 def test_a_plain_header_and_its_answer(answering: Any) -> None:
     router, calls = answering(ApiKey.LIST_OFFSETS, ListOffsetsResponse(throttle_time_ms=3))
     body = ListOffsetsRequest(replica_id=-1).encode(2)
-    answer = joined(router.dispatch(CONNECTION, frame(2, 2, body), 1234))
+    answer = joined(router.dispatch(CONNECTION, frame(2, 2, body)))
     context, request = calls[0]
     assert (context.client_id, context.correlation_id, context.api_version, context.now) == ("c", 77, 2, 1234)
     assert request == ListOffsetsRequest(replica_id=-1)
@@ -77,10 +79,10 @@ def test_a_plain_header_and_its_answer(answering: Any) -> None:
 def test_requests_are_logged_where_that_is_asked_for(answering: Any, caplog: pytest.LogCaptureFixture) -> None:
     router, _ = answering(ApiKey.LIST_OFFSETS, ListOffsetsResponse())
     with caplog.at_level(logging.INFO):
-        router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0)
+        router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)))
     assert caplog.messages == []
     with caplog.at_level(logging.DEBUG):
-        router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0)
+        router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)))
     (line,) = caplog.messages
     assert line.startswith("LIST_OFFSETS api_key=2 version=2 correlation_id=77 client_id='c' from ")
 
@@ -88,7 +90,7 @@ def test_requests_are_logged_where_that_is_asked_for(answering: Any, caplog: pyt
 def test_a_flexible_header_skips_its_tagged_fields(answering: Any) -> None:
     router, calls = answering(ApiKey.LIST_OFFSETS, ListOffsetsResponse())
     body = ListOffsetsRequest(replica_id=-1).encode(7)
-    answer = joined(router.dispatch(CONNECTION, frame(2, 7, body, client_id=None, tags=b"\x02\x00\x01x\x05\x02yz"), 0))
+    answer = joined(router.dispatch(CONNECTION, frame(2, 7, body, client_id=None, tags=b"\x02\x00\x01x\x05\x02yz")))
     assert calls[0][0].client_id is None
     assert answer[4:9] == struct.pack(">i", 77) + b"\x00"
 
@@ -113,19 +115,19 @@ def test_a_flexible_header_skips_its_tagged_fields(answering: Any) -> None:
 def test_what_makes_no_sense_is_a_frame_error(bad: bytes, answering: Any) -> None:
     router, calls = answering(ApiKey.LIST_OFFSETS, ListOffsetsResponse())
     with pytest.raises(FrameError):
-        router.dispatch(CONNECTION, memoryview(bytearray(bad)), 0)
+        router.dispatch(CONNECTION, memoryview(bytearray(bad)))
     assert calls == []
 
 
 def test_an_api_error_becomes_the_answers_error(answering: Any) -> None:
     router, _ = answering(ApiKey.INIT_PRODUCER_ID, ApiError(ErrorCode.NOT_COORDINATOR))
-    answer = joined(router.dispatch(CONNECTION, frame(22, 1, InitProducerIdRequest().encode(1)), 0))
+    answer = joined(router.dispatch(CONNECTION, frame(22, 1, InitProducerIdRequest().encode(1))))
     assert InitProducerIdResponse.decode(answer[8:], 1).error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_a_defect_is_logged_and_answered(answering: Any, caplog: pytest.LogCaptureFixture) -> None:
     router, _ = answering(ApiKey.INIT_PRODUCER_ID, ZeroDivisionError("oops"))
-    answer = joined(router.dispatch(CONNECTION, frame(22, 1, InitProducerIdRequest().encode(1)), 0))
+    answer = joined(router.dispatch(CONNECTION, frame(22, 1, InitProducerIdRequest().encode(1))))
     assert InitProducerIdResponse.decode(answer[8:], 1).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "ZeroDivisionError: oops" in caplog.text
     assert "correlation_id=77" in caplog.text
@@ -134,17 +136,17 @@ def test_a_defect_is_logged_and_answered(answering: Any, caplog: pytest.LogCaptu
 def test_a_defect_that_the_answer_has_no_room_for_closes(answering: Any) -> None:
     router, _ = answering(ApiKey.LIST_OFFSETS, ZeroDivisionError("oops"))
     with pytest.raises(FrameError, match="UNKNOWN_SERVER_ERROR"):
-        router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0)
+        router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)))
 
 
 def test_a_parked_request_waits_in_the_purgatory(answering: Any) -> None:
     parked = Parked(100, expire=lambda now: ListOffsetsResponse(throttle_time_ms=now))
     router, _ = answering(ApiKey.LIST_OFFSETS, parked)
-    pending = router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0)
+    pending = router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)))
     assert isinstance(pending, PendingReply)
     answers: list[Any] = []
     parked.on_reply = answers.append
-    router.broker.purgatory.on_deadline(100)
+    router._services.purgatory.on_deadline(100)
     assert joined(pending.pieces(answers[0]))[8:] == ListOffsetsResponse(throttle_time_ms=100).encode(2)
 
 
@@ -158,12 +160,12 @@ def test_a_defect_of_a_parked_request_is_its_own_answer(
     parked = Parked(100, keys=["k"], **{step: stumble})
     router, _ = answering(ApiKey.LIST_OFFSETS, parked)
     asked = ListOffsetsRequest(topics=[ListOffsetsTopic("a", [ListOffsetsPartition(4)])])
-    pending = router.dispatch(CONNECTION, frame(2, 2, asked.encode(2)), 0)
+    pending = router.dispatch(CONNECTION, frame(2, 2, asked.encode(2)))
     answers: list[Any] = []
     parked.on_reply = answers.append
-    router.broker.purgatory.touch("k")
-    router.broker.purgatory.settle(50)
-    router.broker.purgatory.on_deadline(100)
+    router._services.purgatory.touch("k")
+    router._services.purgatory.settle(50)
+    router._services.purgatory.on_deadline(100)
     [topic] = ListOffsetsResponse.decode(joined(pending.pieces(answers[0]))[8:], 2).topics
     assert (topic.name, topic.partitions[0].partition_index, topic.partitions[0].error_code) == ("a", 4, -1)
     assert "ZeroDivisionError: oops" in caplog.text
@@ -172,10 +174,10 @@ def test_a_defect_of_a_parked_request_is_its_own_answer(
 def test_a_defect_of_a_parked_request_without_room_for_it_closes(answering: Any) -> None:
     parked = Parked(100, expire=lambda now: 1 // 0)
     router, _ = answering(ApiKey.LIST_OFFSETS, parked)
-    pending = router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0)
+    pending = router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)))
     answers: list[Any] = []
     parked.on_reply = answers.append
-    router.broker.purgatory.on_deadline(100)
+    router._services.purgatory.on_deadline(100)
     with pytest.raises(FrameError, match="UNKNOWN_SERVER_ERROR"):
         pending.pieces(answers[0])
 
@@ -184,13 +186,13 @@ def test_one_that_was_answered_before_it_was_parked(answering: Any) -> None:
     parked = Parked(None)
     parked.complete(ListOffsetsResponse(throttle_time_ms=5))
     router, _ = answering(ApiKey.LIST_OFFSETS, parked)
-    answer = joined(router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0))
+    answer = joined(router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2))))
     assert answer[8:] == ListOffsetsResponse(throttle_time_ms=5).encode(2)
 
 
 def test_no_answer_where_the_protocol_has_none(answering: Any) -> None:
     router, _ = answering(ApiKey.LIST_OFFSETS, None)
-    assert router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)), 0) is None
+    assert router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2))) is None
 
 
 def test_every_route_names_a_module_that_handles_it() -> None:

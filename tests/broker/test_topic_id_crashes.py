@@ -11,7 +11,6 @@ from random import Random
 
 import pytest
 
-from pykafka_broker.broker.broker import Broker
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topics import create_topics, delete_topics
 from pykafka_broker.config import BrokerConfig
@@ -20,6 +19,7 @@ from pykafka_broker.protocol.messages.create_topics_request import CreatableTopi
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
+from tests.broker.driven import DrivenBroker
 from tests.broker.support import batch
 from tests.log.crash.simulator import CrashFileSystem
 from tests.log.crash.workload import Threads
@@ -30,9 +30,9 @@ STARTS = itertools.count(1)
 FOLDER = "/data/logs/t-0"
 
 
-def started(fs: CrashFileSystem) -> Broker:
+def started(fs: CrashFileSystem) -> DrivenBroker:
     ids = itertools.count(1000 * next(STARTS))
-    broker = Broker(
+    broker = DrivenBroker(
         BrokerConfig(SETTINGS), new_uuid=lambda: next(ids).to_bytes(16, "big"), new_session_id=lambda: 1, fs=fs
     )
     broker.start(NOW)
@@ -67,7 +67,7 @@ class Life:
     def commit(self, records: list[ApiMessageAndVersion]) -> None:
         """And wait for the answer, which comes when they are synced; other syncs may be under way still."""
         broker, answered = self.broker, []
-        broker.commit_metadata(records, NOW)
+        broker.commit_metadata(records)
         broker.logs.flush(broker.metadata.log.log, NOW, answered.append)
         while not answered:
             assert self.threads.step()
@@ -118,7 +118,7 @@ class Life:
             self.threads.step()
 
 
-def values(broker: Broker) -> set[bytes]:
+def values(broker: DrivenBroker) -> set[bytes]:
     log = broker.partition_log("t", 0)
     found, offset = set(), log.log_start_offset
     while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from pykafka_broker.cluster.bootstrap import first_records, format_records, registration
-from pykafka_broker.cluster.controller import Controller, Effects
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import Replay
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -45,7 +45,7 @@ class Cluster:
             replay.record(record.message)
         return delta
 
-    def do(self, effects: Effects[Any]) -> Any:
+    def do(self, effects: Decision[Any]) -> Any:
         self.apply(effects.records)
         return effects.reply
 

@@ -71,7 +71,7 @@ class Listener:
         self.errors: list[OSError] = []
         self.rolls = self.truncations = self.must_syncs = 0
         self.deleted: list[LogSegment] = []
-        self.commits: list[int] = []
+        self.syncs: list[int] = []
 
     def storage_failed(self, log: PartitionLog, error: OSError) -> None:
         self.errors.append(error)
@@ -82,8 +82,11 @@ class Listener:
     def must_sync(self, log: PartitionLog) -> None:
         self.must_syncs += 1
 
-    def committed(self, log: PartitionLog) -> None:
-        self.commits.append(log.high_watermark)
+    def synced(self, log: PartitionLog) -> None:
+        self.syncs.append(log.recovery_point)
+
+    def sync_failed(self, log: PartitionLog, error: OSError) -> None:
+        self.errors.append(error)
 
     def truncating(self, log: PartitionLog, offset: int) -> None:
         self.truncations += 1

@@ -7,14 +7,42 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.replicas import Replicas
+from pykafka_broker.clock import Clock
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored.partition_record import PartitionRecord
+from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from tests.log.support import NOW, TOPIC_ID, Deferred, FailingFileSystem, batch, manager, marker, topic_config
 
-Heard = list[OSError | None]
+Heard = list[ApiError | None]
+
+
+class Metadata:
+    """One topic, t, that this node leads."""
+
+    def __init__(self) -> None:
+        self.image = MetadataImage()
+        delta = MetadataDelta()
+        self.image.apply(TopicRecord("t", TOPIC_ID), delta)
+        self.image.apply(PartitionRecord(0, TOPIC_ID, [1], [1], leader=1, leader_epoch=0, partition_epoch=0), delta)
+
+
+def partitions(logs: LogManager, committed: list[int]) -> Replicas:
+    """Whoever waits for what is committed in these logs waits there; `committed` gets the high watermarks."""
+
+    def touch(partition: Partition) -> None:
+        if partition.high_watermark not in (0, *committed):
+            committed.append(partition.high_watermark)
+
+    replicas = Replicas(1, Metadata(), logs, Clock(NOW), touch)
+    logs.on_offline = lambda directory, lost: replicas.offline(lost)
+    return replicas
 
 
 class Disk:
@@ -33,7 +61,7 @@ class Disk:
         logs = manager(self.path, self.fs)
         logs.topic_config = lambda topic: self.config
         logs.submit = self.jobs.submit
-        logs.on_committed = lambda log: self.committed.append(log.high_watermark)
+        self.replicas = partitions(logs, self.committed)
         logs.start(NOW)
         return logs
 
@@ -43,7 +71,10 @@ class Disk:
 
     def wait(self, offset: int) -> Heard:
         heard: Heard = []
-        self.logs.when_committed(self.log, offset, NOW, heard.append)
+        try:
+            self.replicas.leader("t", 0).when_committed(offset, heard.append)
+        except ApiError as error:
+            heard.append(error)
         return heard
 
 
@@ -122,7 +153,7 @@ def test_a_failed_sync_acknowledges_nothing_ever(tmp_path: Path) -> None:
     disk.jobs.run()
     (error,) = heard
     assert error is not None
-    assert error.errno == errno.EIO
+    assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
     disk.fs.failures = {}  # the system has dropped the pages: the next sync would succeed
     disk.fs.calls.clear()
     assert not disk.logs.directories[0].online
@@ -247,7 +278,7 @@ def test_a_moved_log_is_committed(tmp_path: Path) -> None:
     log = logs.create("t", 0, TOPIC_ID, NOW)
     log.append(batch(), NOW)
     heard: Heard = []
-    logs.when_committed(log, 1, NOW, heard.append)
+    partitions(logs, []).leader("t", 0).when_committed(1, heard.append)
     other = next(each for each in logs.directories if each is not logs.directory_of(("t", 0)))
     logs.moves.start(("t", 0), other)
     run_inline(jobs.jobs.pop())  # the move's own, ahead of the sync that was asked for before

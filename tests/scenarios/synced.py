@@ -10,12 +10,11 @@ from collections import deque
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.router import Router
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.jobs import Job, run_inline
 from tests.broker.api.real_broker import UnsyncedFileSystem
+from tests.broker.driven import DrivenBroker
 from tests.scenarios.groups.local import Listener, LocalWire, LocalWorld
 from tests.scenarios.groups.stage import Stage
 from tests.scenarios.scripts import Scripts
@@ -30,7 +29,7 @@ class Syncs:
         self.jobs: deque[Job] = deque()
         self.needed = 0  # how often an answer was not there before them
 
-    def run(self, broker: Broker, now: int) -> None:
+    def run(self, broker: DrivenBroker, now: int) -> None:
         while self.jobs:
             run_inline(self.jobs.popleft())
             broker.settle(now)
@@ -42,7 +41,7 @@ class SyncedWorld(LocalWorld):
         super().__init__(directory, name, {**config, "log.flush.interval.messages": "1"})
 
     def _boot(self) -> None:
-        self.broker = Broker(
+        self.broker = DrivenBroker(
             BrokerConfig(self._config),
             new_uuid=self._new_uuid,
             new_session_id=lambda: 1,
@@ -51,7 +50,6 @@ class SyncedWorld(LocalWorld):
         )
         self.broker.listeners["PLAINTEXT"] = Listener()
         self.broker.start(self.now)
-        self.router = Router(self.broker)
 
     def connect(self, client_id: str) -> LocalWire:
         connection = ConnectionContext(next(self._connections), "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50_000))

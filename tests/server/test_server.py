@@ -14,6 +14,7 @@ import pytest
 
 from pykafka_broker.broker.purgatory import Parked, Purgatory
 from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import FrameError
 from pykafka_broker.server.listeners import Listener
@@ -25,16 +26,18 @@ class FakeBroker:
 
     def __init__(self, config: dict[str, str]) -> None:
         self.config = BrokerConfig(config)
+        self.clock = Clock()
+        self.services = self
         self.purgatory = Purgatory()
 
-    def settle(self, now: int) -> None:
-        self.purgatory.settle(now)
+    def settle(self) -> None:
+        self.purgatory.settle(self.clock.now)
 
     def next_deadline(self) -> int | None:
         return self.purgatory.next_deadline()
 
-    def on_deadline(self, now: int) -> None:
-        self.purgatory.on_deadline(now)
+    def on_deadline(self) -> None:
+        self.purgatory.on_deadline(self.clock.now)
 
     def connection_closed(self, context: Any) -> None:
         pass
@@ -77,7 +80,7 @@ class FakeRouter:
         self.woken: list[bytes] = []
         self.served: list[bytes] = []
 
-    def dispatch(self, context: Any, frame: memoryview, now: int) -> Any:
+    def dispatch(self, context: Any, frame: memoryview) -> Any:
         verb, _, argument = bytes(frame).partition(b":")
         self.served.append(verb)
         if verb == b"bad":
@@ -89,7 +92,7 @@ class FakeRouter:
             return [struct.pack(">i", size), FileRange(self.fd, 0, size)]
         if verb in (b"park", b"yield"):
             parked = Parked(
-                now + int(argument),
+                self.broker.clock.now + int(argument),
                 keys=("k",),
                 poll=lambda now: self.woken[0] if self.woken else None,
                 expire=lambda now: b"expired",
@@ -283,10 +286,10 @@ def test_a_defect_at_a_deadline_stops_no_timer(
         async with serving(tmp_path) as (server, connect, _):
             on_deadline = server.broker.on_deadline
 
-            def stumble_once(now: int) -> None:
+            def stumble_once() -> None:
                 if once:
                     raise once.pop()
-                on_deadline(now)
+                on_deadline()
 
             server.broker.on_deadline = stumble_once
             waiting = await connect()

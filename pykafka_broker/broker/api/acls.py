@@ -7,10 +7,9 @@ Versions: 1 patterns by prefix (KIP-290), 3 users as resources (KIP-373); they m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -21,15 +20,12 @@ from pykafka_broker.protocol.messages.delete_acls_response import DeleteAclsFilt
 from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
 from pykafka_broker.protocol.messages.describe_acls_response import DescribeAclsResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 _UNKNOWN = 0  # in each of the four; Kafka lets numbers pass that stand for nothing
 _DISABLED = "No Authorizer is configured."
 
 
 @handles(ApiKey.DESCRIBE_ACLS)
-def describe_acls(broker: Broker, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+def describe_acls(services: Services, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
     _check_filter(request)
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
@@ -37,7 +33,7 @@ def describe_acls(broker: Broker, context: RequestContext, request: DescribeAcls
 
 
 @handles(ApiKey.CREATE_ACLS)
-def create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+def create_acls(services: Services, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
     for one in request.creations:
         _check_known(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
     results = [AclCreationResult(ErrorCode.SECURITY_DISABLED, _DISABLED) for _ in request.creations]
@@ -45,7 +41,7 @@ def create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequ
 
 
 @handles(ApiKey.DELETE_ACLS)
-def delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+def delete_acls(services: Services, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
     for one in request.filters:
         _check_filter(one)
     results = [DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, _DISABLED) for _ in request.filters]

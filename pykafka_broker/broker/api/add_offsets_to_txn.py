@@ -6,33 +6,29 @@ PRODUCER_FENCED. Producers of transaction version 2 no longer ask: their TxnOffs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.coordinator_log import offsets_partition
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from pykafka_broker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 FENCED_FROM = 2
 
 
 @handles(ApiKey.ADD_OFFSETS_TO_TXN)
 def add_offsets_to_txn(
-    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
-) -> AddOffsetsToTxnResponse:
+    services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse | Reply:
     try:
-        code = broker.transactions.add_partitions(
+        code = services.transactions.add_partitions(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
-            [offsets_partition(broker, request.group_id)],
+            [services.offsets_partition(request.group_id)],
             0,
             context.now,
         )
@@ -40,4 +36,5 @@ def add_offsets_to_txn(
         code = error.code
     if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return AddOffsetsToTxnResponse(error_code=code)
+    response = AddOffsetsToTxnResponse(error_code=code)
+    return resting(response, services.transactions.after(request.transactional_id))

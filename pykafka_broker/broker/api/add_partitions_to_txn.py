@@ -10,10 +10,11 @@ version 2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.coordinators.transactions import TopicPartition
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -30,17 +31,14 @@ from pykafka_broker.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnTopicResult,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 FENCED_FROM = 2
 BATCHED_FROM = 4
 
 
 @handles(ApiKey.ADD_PARTITIONS_TO_TXN)
 def add_partitions_to_txn(
-    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse:
+    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse | Reply:
     if context.api_version < BATCHED_FROM:
         only = AddPartitionsToTxnTransaction(
             request.v3_and_below_transactional_id,
@@ -49,21 +47,22 @@ def add_partitions_to_txn(
             False,
             request.v3_and_below_topics,
         )
-        results = _answer(only.topics, _add(broker, context, only))
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
-    return AddPartitionsToTxnResponse(
-        results_by_transaction=[
-            AddPartitionsToTxnResult(one.transactional_id, _answer(one.topics, _add(broker, context, one)))
-            for one in request.transactions
-        ]
-    )
+        results = _answer(only.topics, _add(services, context, only))
+        response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+        return resting(response, services.transactions.after(only.transactional_id))
+    results_of = [
+        AddPartitionsToTxnResult(one.transactional_id, _answer(one.topics, _add(services, context, one)))
+        for one in request.transactions
+    ]
+    after = services.transactions.shards.after(*(one.transactional_id for one in request.transactions))
+    return resting(AddPartitionsToTxnResponse(results_by_transaction=results_of), after)
 
 
 def _add(
-    broker: Broker, context: RequestContext, transaction: AddPartitionsToTxnTransaction
+    services: Services, context: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> Mapping[TopicPartition, ErrorCode]:
     wanted = [(topic.name, partition) for topic in transaction.topics for partition in topic.partitions]
-    unknown = {one for one in wanted if broker.image.partition(*one) is None}
+    unknown = {one for one in wanted if services.image.partition(*one) is None}
     if unknown:
         return {
             one: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if one in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
@@ -72,9 +71,9 @@ def _add(
     producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
     try:
         if transaction.verify_only:
-            return broker.transactions.verify_partitions(*producer, wanted, context.now)
+            return services.transactions.verify_partitions(*producer, wanted)
         client_version = 2 if context.api_version >= BATCHED_FROM else 0
-        code = broker.transactions.add_partitions(*producer, wanted, client_version, context.now)
+        code = services.transactions.add_partitions(*producer, wanted, client_version, context.now)
     except ApiError as error:
         code = error.code
     if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pykafka_broker.broker.api import broker_loggers
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import then
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.config_changes import (
     APPEND,
     DELETE,
@@ -24,6 +26,7 @@ from pykafka_broker.cluster.config_changes import (
     check_ops,
     incremental_alter_configs,
 )
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -33,52 +36,65 @@ from pykafka_broker.protocol.messages import incremental_alter_configs_response 
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 Outcome = tuple[int, str | None, int, str]  # error code, message, resource type, resource name
-Decide = Callable[[Any], list[ApiMessageAndVersion]]
+Alter = Callable[[Any], list[ApiMessageAndVersion]]
 
 
 @handles(ApiKey.ALTER_CONFIGS)
 def alter_all_configs(
-    broker: Broker, context: RequestContext, request: AlterConfigsRequest
-) -> replaced.AlterConfigsResponse:
-    controller = broker.metadata.controller
-
-    def decide(resource: Any) -> list[ApiMessageAndVersion]:
+    controller: Controller, context: RequestContext, request: AlterConfigsRequest
+) -> Decision[replaced.AlterConfigsResponse]:
+    def alter(resource: Any) -> list[ApiMessageAndVersion]:
         configs = [(config.name, config.value) for config in resource.configs]
         return alter_configs(controller, resource.resource_type, resource.resource_name, configs)
 
-    outcomes = _run(broker, context, request.resources, request.validate_only, decide)
-    return replaced.AlterConfigsResponse(
-        responses=[replaced.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
-    )
+    records, outcomes = _each(request.resources, alter)
+    responses = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
+    return Decision([] if request.validate_only else records, replaced.AlterConfigsResponse(responses=responses))
 
 
 @handles(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 def incrementally_alter_configs(
-    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> changed.IncrementalAlterConfigsResponse:
-    controller = broker.metadata.controller
+    services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> Any:
+    """Loggers are this node's own; everything else is the controller's."""
 
-    def decide(resource: Any) -> list[ApiMessageAndVersion]:
-        ops = [ConfigOp(config.name, config.config_operation, config.value) for config in resource.configs]
-        kind, name = resource.resource_type, resource.resource_name
-        if kind == ResourceType.BROKER_LOGGER:
-            _alter_loggers(broker.node_id, name, ops, request.validate_only)
-            return []
-        return incremental_alter_configs(controller, kind, name, ops)
+    def alter(resource: Any) -> list[ApiMessageAndVersion]:
+        _alter_loggers(services.node_id, resource.resource_name, _ops(resource), request.validate_only)
+        return []
 
-    outcomes = _run(broker, context, request.resources, request.validate_only, decide)
-    return changed.IncrementalAlterConfigsResponse(
-        responses=[changed.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
-    )
+    loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
+    others = [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER]
+    _, own = _each(loggers, alter)
+
+    def respond(outcomes: list[Outcome]) -> changed.IncrementalAlterConfigsResponse:
+        of = {outcome[2:]: outcome for outcome in (*own, *outcomes)}
+        found = [of[each.resource_type, each.resource_name] for each in request.resources]
+        responses = [changed.AlterConfigsResourceResponse(*outcome) for outcome in found]
+        return changed.IncrementalAlterConfigsResponse(responses=responses)
+
+    if not others:
+        return respond([])
+    submitted = IncrementalAlterConfigsRequest(others, request.validate_only)
+    return then(services.metadata.submit(context, submitted, _decide), respond)
 
 
-def _run(
-    broker: Broker, context: RequestContext, resources: Sequence[Any], validate_only: bool, decide: Decide
-) -> list[Outcome]:
+def _decide(
+    controller: Controller, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> Decision[list[Outcome]]:
+    def alter(resource: Any) -> list[ApiMessageAndVersion]:
+        return incremental_alter_configs(controller, resource.resource_type, resource.resource_name, _ops(resource))
+
+    records, outcomes = _each(request.resources, alter)
+    return Decision([] if request.validate_only else records, outcomes)
+
+
+def _ops(resource: Any) -> list[ConfigOp]:
+    return [ConfigOp(config.name, config.config_operation, config.value) for config in resource.configs]
+
+
+def _each(resources: Sequence[Any], alter: Alter) -> tuple[list[ApiMessageAndVersion], list[Outcome]]:
+    """What is to be recorded, and what became of each resource."""
     repeats = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[ApiMessageAndVersion] = []
     outcomes: list[Outcome] = []
@@ -87,13 +103,11 @@ def _run(
         try:
             if repeats[identity] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            records += decide(resource)
+            records += alter(resource)
             outcomes.append((0, None, *identity))
         except ApiError as error:
             outcomes.append((error.code, error.message, *identity))
-    if not validate_only:
-        broker.commit_metadata(records, context.now)
-    return outcomes
+    return records, outcomes
 
 
 def _alter_loggers(node_id: int, name: str, ops: Sequence[ConfigOp], validate_only: bool) -> None:

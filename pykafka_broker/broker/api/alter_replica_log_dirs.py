@@ -9,10 +9,9 @@ Versions: 1 throttle time behaves as everywhere, 2 is flexible.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -23,34 +22,31 @@ from pykafka_broker.protocol.messages.alter_replica_log_dirs_response import (
     AlterReplicaLogDirTopicResult,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.ALTER_REPLICA_LOG_DIRS)
 def alter_replica_log_dirs(
-    broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
+    services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for partition in topic.partitions:
-                code = _move(broker, topic.name, partition, directory.path)
+                code = _move(services, topic.name, partition, directory.path)
                 topics.setdefault(topic.name, []).append(AlterReplicaLogDirPartitionResult(partition, code))
     results = [AlterReplicaLogDirTopicResult(topic, partitions) for topic, partitions in topics.items()]
     return AlterReplicaLogDirsResponse(results=results)
 
 
-def _move(broker: Broker, topic: str, partition: int, path: str) -> ErrorCode:
-    target = next((each for each in broker.logs.partition_directories if each.path == path), None)
+def _move(services: Services, topic: str, partition: int, path: str) -> ErrorCode:
+    target = next((each for each in services.logs.partition_directories if each.path == path), None)
     if target is None or not target.online:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if broker.logs.placement.is_cordoned(target):
+    if services.logs.placement.is_cordoned(target):
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    if broker.logs.directory_of((topic, partition)) is None:
+    if services.logs.directory_of((topic, partition)) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
-        broker.logs.moves.start((topic, partition), target)
+        services.logs.moves.start((topic, partition), target)
     except ApiError as error:
         return error.code
     return ErrorCode.NONE

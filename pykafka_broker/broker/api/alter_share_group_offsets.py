@@ -6,11 +6,11 @@ offsets, whatever was delivered before, and -1 lets share.auto.offset.reset deci
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.api.share_group_offsets import NOT_HOSTED, empty_group
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
 from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -28,36 +28,37 @@ from pykafka_broker.protocol.messages.alter_share_group_offsets_response import 
 )
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
 def alter_share_group_offsets(
-    broker: Broker, context: RequestContext, request: AlterShareGroupOffsetsRequest
-) -> AlterShareGroupOffsetsResponse:
+    services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
+) -> AlterShareGroupOffsetsResponse | Reply:
     try:
-        group = empty_group(broker, request.group_id, context.now)
+        group = empty_group(services, request.group_id)
     except ApiError as error:
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     epoch = FIRST_GROUP_EPOCH if group is None else group.epoch
     done: Topics = {}
-    topics = [_alter(broker, request.group_id, epoch, topic, done, context.now) for topic in request.topics]
+    topics = [_alter(services, request.group_id, epoch, topic, done) for topic in request.topics]
     if done:
-        broker.groups.apply(broker.groups.coordinator.share.initialized(request.group_id, done), context.now)
-    return AlterShareGroupOffsetsResponse(responses=topics)
+        services.groups.apply(services.groups.coordinator.share.initialized(request.group_id, done))
+    after = services.groups.after(request.group_id)
+    if done:
+        keys = [ShareKey(request.group_id, topic_id, one) for topic_id, (_, ones) in done.items() for one in ones]
+        after += services.shares.after(keys)
+    return resting(AlterShareGroupOffsetsResponse(responses=topics), after)
 
 
 def _alter(
-    broker: Broker, group_id: str, epoch: int, wanted: AlterShareGroupOffsetsRequestTopic, done: Topics, now: int
+    services: Services, group_id: str, epoch: int, wanted: AlterShareGroupOffsetsRequestTopic, done: Topics
 ) -> AlterShareGroupOffsetsResponseTopic:
-    topic = broker.image.topics.get(wanted.topic_name)
+    topic = services.image.topics.get(wanted.topic_name)
     topic_id = ZERO_UUID if topic is None else topic.id
     results, altered = [], set()
     for one in wanted.partitions:
         result = AlterShareGroupOffsetsResponsePartition(one.partition_index)
         try:
-            broker.shares.initialize(ShareKey(group_id, topic_id, one.partition_index), epoch, one.start_offset, now)
+            services.shares.initialize(ShareKey(group_id, topic_id, one.partition_index), epoch, one.start_offset)
             altered.add(one.partition_index)
         except ApiError as error:
             result.error_code = error.code

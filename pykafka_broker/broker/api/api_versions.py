@@ -11,12 +11,12 @@ A finalized feature at level 0 is not listed; the epoch is the offset up to whic
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.api.encoded_reply import EncodedReply
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.router import handles, served_versions
 from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.features import KRAFT_VERSION, SUPPORTED
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -28,9 +28,6 @@ from pykafka_broker.protocol.messages.api_versions_response import (
     SupportedFeatureKey,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 _SOFTWARE_FROM = 3
 _LEVEL_ZERO_FROM = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -38,7 +35,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 @handles(ApiKey.API_VERSIONS)
 def api_versions(
-    broker: Broker, context: RequestContext, request: ApiVersionsRequest | None
+    services: Services, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse | EncodedReply:
     if request is None:
         lowest, highest = served_versions(ApiKey.API_VERSIONS)
@@ -50,15 +47,15 @@ def api_versions(
             return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
         context.connection.software_name = name
         context.connection.software_version = software_version
-    cache = broker.metadata.replies
+    cache = services.replies
     key = (ApiKey.API_VERSIONS, version)
-    return cache.get(broker.image, key) or cache.put(broker.image, key, _answer(broker, version).encode(version))
+    return cache.get(services.image, key) or cache.put(services.image, key, _answer(services, version).encode(version))
 
 
-def _answer(broker: Broker, version: int) -> ApiVersionsResponse:
-    features = dict(broker.image.features)
-    if broker.metadata.log.kraft_version:  # kept by the quorum, not by the controller
-        features[KRAFT_VERSION] = broker.metadata.log.kraft_version
+def _answer(services: Services, version: int) -> ApiVersionsResponse:
+    features = dict(services.image.features)
+    if services.metadata.log.kraft_version:  # kept by the quorum, not by the controller
+        features[KRAFT_VERSION] = services.metadata.log.kraft_version
     return ApiVersionsResponse(
         api_keys=[ApiVersion(api_key, *served_versions(api_key)) for api_key in sorted(ROUTES)],
         supported_features=[
@@ -67,6 +64,6 @@ def _answer(broker: Broker, version: int) -> ApiVersionsResponse:
             # Older clients refuse a range that begins at 0.
             if lowest > 0 or version >= _LEVEL_ZERO_FROM
         ],
-        finalized_features_epoch=broker.metadata.applied_offset,
+        finalized_features_epoch=services.metadata.applied_offset,
         finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in features.items()],
     )

@@ -6,11 +6,11 @@ null only beside an error, as with Kafka. Versions: 1 is the flexible encoding.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import quotas
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
@@ -23,16 +23,13 @@ from pykafka_broker.protocol.messages.describe_client_quotas_response import (
     ValueData,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 def describe_client_quotas(
-    broker: Broker, context: RequestContext, request: DescribeClientQuotasRequest
+    services: Services, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     try:
-        found = quotas.describe_client_quotas(broker.image, request.components, request.strict)
+        found = quotas.describe_client_quotas(services.image, request.components, request.strict)
     except ApiError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
     entries = [
@@ -47,8 +44,6 @@ def describe_client_quotas(
 
 @handles(ApiKey.ALTER_CLIENT_QUOTAS)
 def alter_client_quotas(
-    broker: Broker, context: RequestContext, request: AlterClientQuotasRequest
-) -> AlterClientQuotasResponse:
-    effects = quotas.alter_client_quotas(broker.metadata.controller, request)
-    broker.commit_metadata(effects.records, context.now)
-    return effects.reply
+    controller: Controller, context: RequestContext, request: AlterClientQuotasRequest
+) -> Decision[AlterClientQuotasResponse]:
+    return quotas.alter_client_quotas(controller, request)

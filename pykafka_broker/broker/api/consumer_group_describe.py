@@ -6,12 +6,12 @@ Versions: 1 tells members of the classic protocol from others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.api.group_describe import describe_each
 from pykafka_broker.broker.api.group_protocols import offers
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from pykafka_broker.protocol.messages.consumer_group_describe_response import (
@@ -19,20 +19,16 @@ from pykafka_broker.protocol.messages.consumer_group_describe_response import (
     DescribedGroup,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.CONSUMER_GROUP_DESCRIBE)
 def consumer_group_describe(
-    broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse:
+    services: Services, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse | Reply:
     described = describe_each(
-        broker,
+        services,
         request,
-        offers(broker, "consumer"),
-        broker.groups.coordinator.describe_consumer,
+        offers(services, "consumer"),
+        services.groups.coordinator.describe_consumer,
         DescribedGroup,
-        context.now,
     )
-    return ConsumerGroupDescribeResponse(groups=described)
+    return resting(ConsumerGroupDescribeResponse(groups=described), services.groups.after(*request.group_ids))

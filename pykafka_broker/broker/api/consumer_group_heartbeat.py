@@ -6,29 +6,25 @@ Versions: 1 patterns (`SubscribedTopicRegex`), and member ids that the client ch
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, offers
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumer_group_heartbeat(
-    broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse:
-    host, now = broker.groups, context.now
-    error = heartbeat_refusal(broker, offers(broker, "consumer"), request.group_id, now)
+    services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> Any:
+    host, now = services.groups, context.now
+    error = heartbeat_refusal(services, offers(services, "consumer"), request.group_id)
     if error is not ErrorCode.NONE:
         return ConsumerGroupHeartbeatResponse(error_code=error)
-    reply: ConsumerGroupHeartbeatResponse = host.answer(
-        host.coordinator.consumer_heartbeat(request, host.caller(context), now), now
-    )
-    return reply
+    effects = host.coordinator.consumer_heartbeat(request, host.caller(context), now)
+    return host.answer(request.group_id, effects)

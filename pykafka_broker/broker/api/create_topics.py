@@ -8,21 +8,17 @@ admin client can't read that), 7 topic ids.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.topics import create_topics as decide
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
 from pykafka_broker.protocol.messages.create_topics_response import CreateTopicsResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.CREATE_TOPICS)
-def create_topics(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    effects = decide(broker.metadata.controller, request, context.api_version)
-    broker.commit_metadata(effects.records, context.now)
-    return effects.reply
+def create_topics(
+    controller: Controller, context: RequestContext, request: CreateTopicsRequest
+) -> Decision[CreateTopicsResponse]:
+    return decide(controller, request, context.api_version)

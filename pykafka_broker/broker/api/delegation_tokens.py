@@ -6,10 +6,9 @@ DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, whatever was asked for. Versions: 3 names 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
@@ -21,16 +20,13 @@ from pykafka_broker.protocol.messages.expire_delegation_token_response import Ex
 from pykafka_broker.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from pykafka_broker.protocol.messages.renew_delegation_token_response import RenewDelegationTokenResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 _REQUESTER_FROM = 3
 _NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
 @handles(ApiKey.CREATE_DELEGATION_TOKEN)
 def create_delegation_token(
-    broker: Broker, context: RequestContext, request: CreateDelegationTokenRequest
+    services: Services, context: RequestContext, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
     kind, _, name = context.connection.principal.partition(":")
     response = CreateDelegationTokenResponse(
@@ -49,20 +45,20 @@ def create_delegation_token(
 
 @handles(ApiKey.DESCRIBE_DELEGATION_TOKEN)
 def describe_delegation_token(
-    broker: Broker, context: RequestContext, request: DescribeDelegationTokenRequest
+    services: Services, context: RequestContext, request: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
     return DescribeDelegationTokenResponse(_NOT_ALLOWED)
 
 
 @handles(ApiKey.RENEW_DELEGATION_TOKEN)
 def renew_delegation_token(
-    broker: Broker, context: RequestContext, request: RenewDelegationTokenRequest
+    services: Services, context: RequestContext, request: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(_NOT_ALLOWED, expiry_timestamp_ms=-1)
 
 
 @handles(ApiKey.EXPIRE_DELEGATION_TOKEN)
 def expire_delegation_token(
-    broker: Broker, context: RequestContext, request: ExpireDelegationTokenRequest
+    services: Services, context: RequestContext, request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
     return ExpireDelegationTokenResponse(_NOT_ALLOWED, expiry_timestamp_ms=-1)

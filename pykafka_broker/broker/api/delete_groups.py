@@ -7,39 +7,43 @@ Versions: 2 is the flexible encoding.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.coordinators.share.share_group import ShareGroup
+from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.DELETE_GROUPS)
-def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    results = [
-        DeletableGroupResult(group_id, _delete(broker, group_id, context.now))
-        for group_id in dict.fromkeys(request.groups_names)
-    ]
-    return DeleteGroupsResponse(results=results)
+def delete_groups(
+    services: Services, context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse | Reply:
+    group_ids = dict.fromkeys(request.groups_names)
+    after: list[ShareKey] = []  # whose states went
+    results = [DeletableGroupResult(group_id, _delete(services, group_id, after)) for group_id in group_ids]
+    resting_on = services.groups.after(*group_ids)
+    if after:
+        resting_on += services.shares.after(after)
+    return resting(DeleteGroupsResponse(results=results), resting_on)
 
 
-def _delete(broker: Broker, group_id: str, now: int) -> ErrorCode:
-    host = broker.groups
+def _delete(services: Services, group_id: str, states: list[ShareKey]) -> ErrorCode:
+    host = services.groups
     try:
         if group_id:
-            host.require(group_id, now)
+            host.require(group_id)
         group = host.coordinator.groups.get(group_id)
         if isinstance(group, ShareGroup) and group.is_empty:
-            broker.shares.delete_topics(group, list(group.initialized), now)
-        error: ErrorCode = host.answer(host.coordinator.delete_group(group_id), now)
+            states += services.shares.delete_topics(group, list(group.initialized))
+        effects = host.coordinator.delete_group(group_id)
+        host.apply(effects)
     except ApiError as refused:
         return refused.code
+    error: ErrorCode = effects.reply
     return error

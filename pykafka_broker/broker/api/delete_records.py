@@ -9,10 +9,10 @@ Versions: 2 is the flexible encoding.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -23,20 +23,17 @@ from pykafka_broker.protocol.messages.delete_records_response import (
     DeleteRecordsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 _HIGH_WATERMARK = -1
 _INVALID_LOW_WATERMARK = -1
 
 
 @handles(ApiKey.DELETE_RECORDS)
-def delete_records(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def delete_records(services: Services, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete(broker, topic.name, *one) for one in _once(topic)],
+                partitions=[_delete(services, topic.name, *one) for one in _once(topic)],
             )
             for topic in request.topics
         ]
@@ -48,11 +45,12 @@ def _once(topic: DeleteRecordsTopic) -> Iterable[tuple[int, int]]:
     return {one.partition_index: one.offset for one in topic.partitions}.items()
 
 
-def _delete(broker: Broker, topic: str, partition: int, offset: int) -> DeleteRecordsPartitionResult:
+def _delete(services: Services, topic: str, partition: int, offset: int) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
     try:
-        log = broker.partition_log(topic, partition)
-        if broker.is_internal(topic):
+        found = services.replicas.leader(topic, partition)
+        log = found.log
+        if services.is_internal(topic):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if log.config.cleanup_policy == ["compact"]:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
@@ -61,7 +59,7 @@ def _delete(broker: Broker, topic: str, partition: int, offset: int) -> DeleteRe
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.delete_records_before(target)
         result.low_watermark = log.log_start_offset
-        broker.purgatory.touch(log)
+        services.purgatory.touch(found)
     except ApiError as error:
         result.error_code = error.code
     except OSError:

@@ -5,12 +5,13 @@ Behaviour: the group must be there and have no members. It begins with a deleted
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.api.share_group_offsets import NOT_HOSTED, empty_group
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.coordinators.share.share_group import ShareGroup
+from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -21,35 +22,40 @@ from pykafka_broker.protocol.messages.delete_share_group_offsets_response import
 )
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
-NOTHING = "There is no offset information to delete."
+NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
 @handles(ApiKey.DELETE_SHARE_GROUP_OFFSETS)
 def delete_share_group_offsets(
-    broker: Broker, context: RequestContext, request: DeleteShareGroupOffsetsRequest
-) -> DeleteShareGroupOffsetsResponse:
+    services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
+) -> DeleteShareGroupOffsetsResponse | Reply:
     try:
-        group = empty_group(broker, request.group_id, context.now)
+        group = empty_group(services, request.group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
     except ApiError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
-    topics = [_delete(broker, group, topic.topic_name, context.now) for topic in request.topics]
-    return DeleteShareGroupOffsetsResponse(responses=topics)
+    states: list[ShareKey] = []
+    topics = [_delete(services, group, topic.topic_name, states) for topic in request.topics]
+    after = services.groups.after(request.group_id)
+    if states:
+        after += services.shares.after(states)
+    return resting(DeleteShareGroupOffsetsResponse(responses=topics), after)
 
 
-def _delete(broker: Broker, group: ShareGroup, name: str, now: int) -> DeleteShareGroupOffsetsResponseTopic:
-    topic = broker.image.topics.get(name)
+def _delete(
+    services: Services, group: ShareGroup, name: str, states: list[ShareKey]
+) -> DeleteShareGroupOffsetsResponseTopic:
+    topic = services.image.topics.get(name)
     if topic is None:
         return DeleteShareGroupOffsetsResponseTopic(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)
     if topic.id not in group.initialized:
-        return DeleteShareGroupOffsetsResponseTopic(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOTHING)
+        return DeleteShareGroupOffsetsResponseTopic(
+            name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOTHING_TO_DELETE
+        )
     try:
-        broker.shares.delete_topics(group, [topic.id], now)
-        broker.groups.apply(broker.groups.coordinator.share.forget_topics(group.group_id, {topic.id}), now)
+        states += services.shares.delete_topics(group, [topic.id])
+        services.groups.apply(services.groups.coordinator.share.forget_topics(group.group_id, {topic.id}))
     except ApiError as error:
         return DeleteShareGroupOffsetsResponseTopic(name, topic.id, error.code, error.message)
     return DeleteShareGroupOffsetsResponseTopic(name, topic.id)

@@ -7,21 +7,17 @@ again under the same name is another one, with another id. Versions: 3 TOPIC_DEL
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.topics import delete_topics as decide
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_response import DeleteTopicsResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.DELETE_TOPICS)
-def delete_topics(broker: Broker, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    effects = decide(broker.metadata.controller, request, context.api_version)
-    broker.commit_metadata(effects.records, context.now)
-    return effects.reply
+def delete_topics(
+    controller: Controller, context: RequestContext, request: DeleteTopicsRequest
+) -> Decision[DeleteTopicsResponse]:
+    return decide(controller, request, context.api_version)

@@ -7,25 +7,21 @@ anything else; 2 fenced brokers (KIP-1073).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
 
 _BROKERS, _CONTROLLERS = 1, 2
 
 
 @handles(ApiKey.DESCRIBE_CLUSTER)
 def describe_cluster(
-    broker: Broker, context: RequestContext, request: DescribeClusterRequest
+    services: Services, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     if request.endpoint_type == _CONTROLLERS:
         return DescribeClusterResponse(
@@ -38,11 +34,11 @@ def describe_cluster(
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message=f"Unsupported endpoint type {request.endpoint_type}",
         )
-    brokers = broker.image.brokers
-    nodes = broker.metadata.nodes(context, fenced=request.include_fenced_brokers)
+    brokers = services.image.brokers
+    nodes = services.nodes(context, fenced=request.include_fenced_brokers)
     return DescribeClusterResponse(
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        cluster_id=services.cluster_id,
+        controller_id=services.node_id,
         brokers=[DescribeClusterBroker(*node, brokers[node[0]].fenced) for node in nodes],
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations

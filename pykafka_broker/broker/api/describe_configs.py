@@ -9,11 +9,11 @@ Versions: 0 has a flag for defaults, 1 sources and synonyms, 3 types and documen
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.api.broker_loggers import describe_loggers
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.describe import (
@@ -36,21 +36,18 @@ from pykafka_broker.protocol.messages.describe_configs_response import (
     DescribeConfigsSynonym,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 _SOURCES_FROM = 1
 
 
 @handles(ApiKey.DESCRIBE_CONFIGS)
 def describe_configs(
-    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
+    services: Services, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     results = []
     for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
         try:
-            entries = _entries(broker, kind, name)
+            entries = _entries(services, kind, name)
         except ApiError as error:
             results.append(DescribeConfigsResult(error.code, error.message or "", kind, name))
             continue
@@ -64,20 +61,20 @@ def describe_configs(
     return DescribeConfigsResponse(results=results)
 
 
-def _entries(broker: Broker, kind: int, name: str) -> Iterable[ConfigEntry]:
-    image = broker.image
+def _entries(services: Services, kind: int, name: str) -> Iterable[ConfigEntry]:
+    image = services.image
     if kind == ResourceType.TOPIC:
         check_topic_name(name)
         if name not in image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(broker.config, broker.metadata.topic_overrides(name))
+        return describe_topic(services.config, services.node.topic_overrides(name))
     if kind == ResourceType.BROKER:
         if name == "":
-            return describe_broker_default(broker.config)
-        _check_own_id(broker, name)
-        return describe_broker(broker.config)
+            return describe_broker_default(services.config)
+        _check_own_id(services, name)
+        return describe_broker(services.config)
     if kind == ResourceType.BROKER_LOGGER:
-        _check_own_id(broker, name)
+        _check_own_id(services, name)
         return describe_loggers()
     if kind == ResourceType.CLIENT_METRICS:
         if name == "":
@@ -86,18 +83,18 @@ def _entries(broker: Broker, kind: int, name: str) -> Iterable[ConfigEntry]:
     if kind == ResourceType.GROUP:
         if name == "":
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-        return describe_group(broker.config, image.config(kind, name))
+        return describe_group(services.config, image.config(kind, name))
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 
 
-def _check_own_id(broker: Broker, name: str) -> None:
+def _check_own_id(services: Services, name: str) -> None:
     try:
         wanted = int(name)
     except ValueError:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
-    if wanted != broker.node_id:
+    if wanted != services.node_id:
         raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.node_id}, but received {name}"
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {services.node_id}, but received {name}"
         )
 
 

@@ -7,38 +7,37 @@ Versions: 3 authorized operations (KIP-430), 4 static members, 6 errors with a m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.api.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 NOT_FOUND_FROM = 6
 
 
 @handles(ApiKey.DESCRIBE_GROUPS)
-def describe_groups(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def describe_groups(
+    services: Services, context: RequestContext, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse | Reply:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     groups = []
     for group_id in request.groups:
-        described = _describe(broker, context, group_id)
+        described = _describe(services, context, group_id)
         if described.error_code == ErrorCode.NONE:
             described.authorized_operations = operations
         groups.append(described)
-    return DescribeGroupsResponse(groups=groups)
+    return resting(DescribeGroupsResponse(groups=groups), services.groups.after(*request.groups))
 
 
-def _describe(broker: Broker, context: RequestContext, group_id: str) -> DescribedGroup:
-    host = broker.groups
-    error = host.refusal(group_id, context.now)
+def _describe(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
+    host = services.groups
+    error = host.refusal(group_id)
     if error is not ErrorCode.NONE:
         return DescribedGroup(error, None, group_id)
     try:

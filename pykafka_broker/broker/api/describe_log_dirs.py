@@ -8,10 +8,9 @@ whether the directory is cordoned.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.log_directory import LogDirectory
@@ -25,35 +24,32 @@ from pykafka_broker.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsTopic,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 TopicPartition = tuple[str, int]
 
 
 @handles(ApiKey.DESCRIBE_LOG_DIRS)
 def describe_log_dirs(
-    broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
+    services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     if request.topics is None:
-        wanted = [partition for partition in broker.logs.partitions() if partition[0] != CLUSTER_METADATA]
+        wanted = [partition for partition in services.logs.partitions() if partition[0] != CLUSTER_METADATA]
     else:
         named = ((topic.topic, partition) for topic in request.topics for partition in topic.partitions)
         wanted = list(dict.fromkeys(named))
     by_directory: dict[int, list[TopicPartition]] = {}
     for partition in wanted:
-        directory = broker.logs.directory_of(partition)
+        directory = services.logs.directory_of(partition)
         if directory is not None:
             by_directory.setdefault(id(directory), []).append(partition)
     results = [
-        _directory(broker, directory, by_directory.get(id(directory), []), wanted)
-        for directory in broker.logs.partition_directories
+        _directory(services, directory, by_directory.get(id(directory), []), wanted)
+        for directory in services.logs.partition_directories
     ]
     return DescribeLogDirsResponse(results=results)
 
 
 def _directory(
-    broker: Broker, directory: LogDirectory, partitions: list[TopicPartition], wanted: list[TopicPartition]
+    services: Services, directory: LogDirectory, partitions: list[TopicPartition], wanted: list[TopicPartition]
 ) -> DescribeLogDirsResult:
     """`partitions` are those of `wanted` that are in this directory; others may be on their way to it."""
     result = DescribeLogDirsResult(log_dir=directory.path)
@@ -63,21 +59,21 @@ def _directory(
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for topic, partition in partitions:
         try:
-            size = broker.logs.size_of((topic, partition))
+            size = services.logs.size_of((topic, partition))
         except ApiError:
             return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)  # it has just failed
         topics.setdefault(topic, []).append(DescribeLogDirsPartition(partition, size, 0, False))
     for topic, partition in wanted:
-        move = broker.logs.moves.get((topic, partition))
+        move = services.logs.moves.get((topic, partition))
         if move is not None and move.target is directory:
             future = DescribeLogDirsPartition(partition, move.size_bytes, move.offset_lag, True)
             topics.setdefault(topic, []).append(future)
     result.topics = [DescribeLogDirsTopic(topic, found) for topic, found in topics.items()]
     try:
-        usage = broker.fs.disk_usage(directory.path)
+        usage = services.logs.fs.disk_usage(directory.path)
     except OSError as error:
-        broker.logs.directory_failed(directory, error)
+        services.logs.directory_failed(directory, error)
         return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)
     result.total_bytes, result.usable_bytes = usage.total_bytes, usage.usable_bytes
-    result.is_cordoned = broker.logs.placement.is_cordoned(directory)
+    result.is_cordoned = services.logs.placement.is_cordoned(directory)
     return result

@@ -6,10 +6,9 @@ transaction that is open shows where it starts. Admin tools find hanging transac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -21,31 +20,28 @@ from pykafka_broker.protocol.messages.describe_producers_response import (
     TopicResponse,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.DESCRIBE_PRODUCERS)
 def describe_producers(
-    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+    services: Services, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
-                topic.name, [_partition(broker, topic.name, partition) for partition in topic.partition_indexes]
+                topic.name, [_partition(services, topic.name, partition) for partition in topic.partition_indexes]
             )
             for topic in request.topics
         ]
     )
 
 
-def _partition(broker: Broker, topic: str, partition: int) -> PartitionResponse:
+def _partition(services: Services, topic: str, partition: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
-        log = broker.partition_log(topic, partition)
+        log = services.replicas.leader(topic, partition).log
     except ApiError as error:
         # Kafka's sentence comes with a topic that it has never heard of, not with a partition that a topic lacks.
-        unknown = topic not in broker.image.topics
+        unknown = topic not in services.image.topics
         message = "This server does not host this topic-partition." if unknown else None
         return PartitionResponse(partition, error.code, error.message or message)
     return PartitionResponse(

@@ -7,10 +7,9 @@ directory ids and nodes (KIP-853); the id is zero as long as kraft.version is 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -24,15 +23,13 @@ from pykafka_broker.protocol.messages.describe_quorum_response import (
     TopicData,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
-
 _NODES_FROM = 2
 
 
 @handles(ApiKey.DESCRIBE_QUORUM)
-def describe_quorum(broker: Broker, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def describe_quorum(
+    services: Services, context: RequestContext, request: DescribeQuorumRequest
+) -> DescribeQuorumResponse:
     topics = []
     found = False
     for topic in request.topics:
@@ -40,7 +37,7 @@ def describe_quorum(broker: Broker, context: RequestContext, request: DescribeQu
         for partition in topic.partitions:
             if (topic.topic_name, partition.partition_index) == (CLUSTER_METADATA, 0):
                 found = True
-                partitions.append(_metadata_partition(broker, context.now))
+                partitions.append(_metadata_partition(services, context.now))
             else:
                 partitions.append(
                     PartitionData(
@@ -51,17 +48,17 @@ def describe_quorum(broker: Broker, context: RequestContext, request: DescribeQu
                 )
         topics.append(TopicData(topic.topic_name, partitions))
     return DescribeQuorumResponse(
-        topics=topics, nodes=_nodes(broker, context) if found and context.api_version >= _NODES_FROM else []
+        topics=topics, nodes=_nodes(services, context) if found and context.api_version >= _NODES_FROM else []
     )
 
 
-def _metadata_partition(broker: Broker, now: int) -> PartitionData:
-    log = broker.metadata.log
+def _metadata_partition(services: Services, now: int) -> PartitionData:
+    log = services.metadata.log
     end = log.last_offset + 1
-    voter = ReplicaState(broker.node_id, log.voter_directory_id, end, now, now)
-    return PartitionData(leader_id=broker.node_id, leader_epoch=log.epoch, high_watermark=end, current_voters=[voter])
+    voter = ReplicaState(services.node_id, log.voter_directory_id, end, now, now)
+    return PartitionData(leader_id=services.node_id, leader_epoch=log.epoch, high_watermark=end, current_voters=[voter])
 
 
-def _nodes(broker: Broker, context: RequestContext) -> list[Node]:
-    host, port = broker.advertised(context)
-    return [Node(broker.node_id, [Listener(context.connection.listener, host, port)])]
+def _nodes(services: Services, context: RequestContext) -> list[Node]:
+    host, port = services.advertised(context)
+    return [Node(services.node_id, [Listener(context.connection.listener, host, port)])]

@@ -7,10 +7,10 @@ Versions: 1 tells the lag (KIP-1226).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT
@@ -30,59 +30,65 @@ from pykafka_broker.protocol.messages.describe_share_group_offsets_response impo
 )
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 NO_LAG = -1
 
 
 @handles(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
 def describe_share_group_offsets(
-    broker: Broker, context: RequestContext, request: DescribeShareGroupOffsetsRequest
-) -> DescribeShareGroupOffsetsResponse:
+    services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse | Reply:
     groups = []
     for wanted in request.groups:
         try:
-            if not is_enabled(broker):
+            if not is_enabled(services.image.features):
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
             if wanted.group_id:
-                broker.groups.require(wanted.group_id, context.now)
-            topics = _topics(broker, wanted, context.now)
+                services.groups.require(wanted.group_id)
+            topics = _topics(services, wanted)
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, topics))
         except ApiError as error:
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, [], error.code, error.message))
-    return DescribeShareGroupOffsetsResponse(groups=groups)
+    after = services.groups.after(*(group.group_id for group in request.groups))
+    keys = [
+        ShareKey(group.group_id, topic.topic_id, one.partition_index)
+        for group in groups
+        for topic in group.topics
+        for one in topic.partitions
+    ]
+    if keys:
+        after += services.shares.after(keys)
+    return resting(DescribeShareGroupOffsetsResponse(groups=groups), after)
 
 
 def _topics(
-    broker: Broker, wanted: DescribeShareGroupOffsetsRequestGroup, now: int
+    services: Services, wanted: DescribeShareGroupOffsetsRequestGroup
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
     if wanted.topics is not None:
         asked = [(topic.topic_name, list(topic.partitions)) for topic in wanted.topics]
     else:
-        group = broker.groups.coordinator.groups.get(wanted.group_id)
+        group = services.groups.coordinator.groups.get(wanted.group_id)
         known = group.initialized if isinstance(group, ShareGroup) else {}
         asked = [(name, sorted(numbers)) for name, numbers in known.values()]
     topics = []
     for name, numbers in asked:
-        topic = broker.image.topics.get(name)
+        topic = services.image.topics.get(name)
         topic_id = ZERO_UUID if topic is None else topic.id
-        partitions = [_partition(broker, ShareKey(wanted.group_id, topic_id, number), name, now) for number in numbers]
+        partitions = [_partition(services, ShareKey(wanted.group_id, topic_id, number), name) for number in numbers]
         topics.append(DescribeShareGroupOffsetsResponseTopic(name, topic_id, partitions))
     return topics
 
 
-def _partition(broker: Broker, key: ShareKey, topic: str, now: int) -> DescribeShareGroupOffsetsResponsePartition:
+def _partition(services: Services, key: ShareKey, topic: str) -> DescribeShareGroupOffsetsResponsePartition:
     result = DescribeShareGroupOffsetsResponsePartition(key.partition, UNINITIALIZED)
-    if broker.image.partition(topic, key.partition) is None:
+    if services.image.partition(topic, key.partition) is None:
         return result
-    state = broker.shares.loaded(key, now).summary(key)
+    state = services.shares.known(key).summary(key)
     if state is None:
         return result
     result.leader_epoch = state.leader_epoch
     result.start_offset = state.start_offset
     if state.start_offset != UNINITIALIZED and state.complete_count != UNKNOWN_COUNT:
-        end = broker.partition_log(topic, key.partition).high_watermark
+        end = services.replicas.leader(topic, key.partition).high_watermark
         result.lag = max(0, end - state.start_offset - state.complete_count)
     else:
         result.lag = NO_LAG

@@ -8,12 +8,11 @@ for all of them otherwise. Lists of eligible leaders are never null: Java's admi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.api.authorized_operations import TOPIC_OPERATIONS
 from pykafka_broker.broker.api.metadata import offline_replicas
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -26,13 +25,10 @@ from pykafka_broker.protocol.messages.describe_topic_partitions_response import 
     DescribeTopicPartitionsResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 def describe_topic_partitions(
-    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+    services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     names = {topic.name for topic in request.topics}
     cursor = request.cursor
@@ -40,12 +36,12 @@ def describe_topic_partitions(
     if cursor is not None:
         if cursor.partition_index < 0 or (names and cursor.topic_name not in names):
             return _invalid(request)
-        names = {name for name in names or broker.image.topics if name >= cursor.topic_name}
+        names = {name for name in names or services.image.topics if name >= cursor.topic_name}
         start = cursor.partition_index
-    limit = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
-    page = _Page(broker.image, limit)
+    limit = max(1, min(request.response_partition_limit, services.config.max_request_partition_size_limit))
+    page = _Page(services.image, limit)
     if not names and cursor is None:
-        names = set(broker.image.topics)
+        names = set(services.image.topics)
     for name in sorted(names):
         first = start if cursor is not None and name == cursor.topic_name else 0
         if not page.add(name, first):

@@ -6,10 +6,10 @@ are being written only the partitions that lack theirs are listed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -20,30 +20,28 @@ from pykafka_broker.protocol.messages.describe_transactions_response import (
     TransactionState,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.DESCRIBE_TRANSACTIONS)
 def describe_transactions(
-    broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
-) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=[_state(broker, name, context.now) for name in request.transactional_ids]
+    services: Services, context: RequestContext, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse | Reply:
+    response = DescribeTransactionsResponse(
+        transaction_states=[_state(services, name) for name in request.transactional_ids]
     )
+    return resting(response, services.transactions.shards.after(*request.transactional_ids))
 
 
-def _state(broker: Broker, name: str, now: int) -> TransactionState:
+def _state(services: Services, name: str) -> TransactionState:
     if not name:
         return TransactionState(ErrorCode.INVALID_REQUEST, name)
     try:
-        transaction = broker.transactions.transaction(name, now)
+        transaction = services.transactions.transaction(name)
     except ApiError as error:
         return TransactionState(error.code, name)
     if transaction is None:
         return TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, name)
     topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(broker.transactions.unwritten(name, transaction)):
+    for topic, partition in sorted(services.transactions.unwritten(name, transaction)):
         topics.setdefault(topic, []).append(partition)
     return TransactionState(
         transactional_id=name,

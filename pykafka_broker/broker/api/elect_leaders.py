@@ -7,10 +7,9 @@ error of the whole.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -21,26 +20,27 @@ from pykafka_broker.protocol.messages.elect_leaders_response import (
     ReplicaElectionResult,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 _PREFERRED, _UNCLEAN = 0, 1
 
 
 @handles(ApiKey.ELECT_LEADERS)
-def elect_leaders(broker: Broker, context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+def elect_leaders(
+    controller: Controller, context: RequestContext, request: ElectLeadersRequest
+) -> Decision[ElectLeadersResponse]:
+    return Decision([], _results(controller.image, request))
+
+
+def _results(image: MetadataImage, request: ElectLeadersRequest) -> ElectLeadersResponse:
     kind = request.election_type
     if kind not in (_PREFERRED, _UNCLEAN):
         return _unknown_type(request)
     if request.topic_partitions is None:
-        return ElectLeadersResponse(
-            replica_election_results=[ReplicaElectionResult(name) for name in broker.image.topics]
-        )
+        return ElectLeadersResponse(replica_election_results=[ReplicaElectionResult(name) for name in image.topics])
     return ElectLeadersResponse(
         replica_election_results=[
             ReplicaElectionResult(
                 topic.topic,
-                [_elect(broker.image, topic.topic, partition, kind) for partition in topic.partitions],
+                [_elect(image, topic.topic, partition, kind) for partition in topic.partitions],
             )
             for topic in request.topic_partitions
         ]

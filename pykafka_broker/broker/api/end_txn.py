@@ -7,10 +7,10 @@ id and epoch to go on with (KIP-890).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.coordinators.transactions import ProducerReply
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -18,18 +18,15 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.end_txn_response import EndTxnResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 FENCED_FROM = 2
 BUMPING_FROM = 5
 
 
 @handles(ApiKey.END_TXN)
-def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+def end_txn(services: Services, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Reply:
     version = context.api_version
     try:
-        reply = broker.transactions.end_transaction(
+        reply = services.transactions.end_transaction(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
@@ -42,4 +39,5 @@ def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> 
     code = reply.error
     if code is ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return EndTxnResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
+    response = EndTxnResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
+    return resting(response, services.transactions.after(request.transactional_id))

@@ -11,22 +11,18 @@ start offset, 7 sessions, 9 leader epochs (KIP-320), 12 flexible and diverging e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchedPartition, FetchSession
 from pykafka_broker.broker.partition_reader import Isolation, PartitionReader
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
 
 TOPIC_IDS_FROM = 13
 _NO_LIMIT = 0x7FFFFFFF
@@ -35,11 +31,11 @@ _ISOLATION_LEVELS = frozenset(Isolation)
 
 
 @handles(ApiKey.FETCH)
-def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked:
+def fetch(services: Services, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked:
     if request.isolation_level not in _ISOLATION_LEVELS:
         return _all_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
     try:
-        attempt = FetchAttempt(broker, context, request)
+        attempt = FetchAttempt(services, context, request)
     except ApiError as error:
         return FetchResponse(error_code=error.code)
     response = attempt.poll(context.now)
@@ -68,20 +64,20 @@ class FetchAttempt:
         "_uses_ids",
     )
 
-    def __init__(self, broker: Broker, context: RequestContext, request: FetchRequest) -> None:
+    def __init__(self, services: Services, context: RequestContext, request: FetchRequest) -> None:
         version = context.api_version
         self._uses_ids = version >= TOPIC_IDS_FROM
-        self._max_bytes = min(request.max_bytes if version >= 3 else _NO_LIMIT, broker.config.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes if version >= 3 else _NO_LIMIT, services.config.fetch_max_bytes)
         self._min_bytes = request.min_bytes
         self._patient = request.max_wait_ms > 0
-        self._reader = PartitionReader(broker, Isolation(request.isolation_level), version)
+        self._reader = PartitionReader(services, Isolation(request.isolation_level), version)
         self._incremental = request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH)
         self._session: FetchSession | None = None
-        self._partitions = self._resolve(broker, request, context.now)
+        self._partitions = self._resolve(services, request, context.now)
 
-    def _resolve(self, broker: Broker, request: FetchRequest, now: int) -> list[FetchedPartition]:
+    def _resolve(self, services: Services, request: FetchRequest, now: int) -> list[FetchedPartition]:
         """The partitions to read; opens, continues or closes the session."""
-        sessions = broker.fetch_sessions
+        sessions = services.fetch_sessions
         wanted = _wanted(request, self._uses_ids)
         if self._incremental:
             self._session = sessions.resume(request.session_id, request.session_epoch, self._uses_ids, now)
@@ -104,8 +100,8 @@ class FetchAttempt:
         return wanted
 
     def watched(self) -> list[object]:
-        """The logs whose growth is waited for."""
-        return self._reader.logs(self._partitions)
+        """The partitions whose growth is waited for."""
+        return self._reader.watched(self._partitions)
 
     def poll(self, now: int) -> FetchResponse | None:
         """The answer, or None while it is worth waiting."""

@@ -9,19 +9,17 @@ partitions, `group:topic id:partition` (KIP-932).
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.coordinator_log import partition_for
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE, SHARE: SHARE_GROUP_STATE}
@@ -36,12 +34,18 @@ MALFORMED = (
 
 @handles(ApiKey.FIND_COORDINATOR)
 def find_coordinator(
-    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse:
+    services: Services, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Reply:
+    before = services.metadata.applied_offset
+    response = _respond(services, context, request)
+    return response if services.metadata.applied_offset == before else resting(response, services.metadata.after())
+
+
+def _respond(services: Services, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     if context.api_version >= BATCHED_FROM:
-        found = [_find(broker, context, request.key_type, key) for key in request.coordinator_keys]
+        found = [_find(services, context, request.key_type, key) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)
-    one = _find(broker, context, request.key_type, request.key)
+    one = _find(services, context, request.key_type, request.key)
     message = one.error_message
     if one.error_code:
         message = message or (MALFORMED if one.error_code == ErrorCode.INVALID_REQUEST else "")
@@ -52,19 +56,19 @@ def find_coordinator(
     )
 
 
-def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> Coordinator:
+def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
     if key_type not in TOPICS:
         return _nowhere(key, ErrorCode.INVALID_REQUEST, MALFORMED)
     if key_type == SHARE and (context.api_version < SHARE_FROM or SHARE_KEY.fullmatch(key) is None):
         return _nowhere(key, ErrorCode.INVALID_REQUEST)
     name = TOPICS[key_type]
-    if name not in broker.image.topics:
-        broker.metadata.create_missing_topics([name], context.now)
-    topic = broker.image.topics.get(name)
+    if name not in services.image.topics:
+        services.create_missing_topics([name])
+    topic = services.image.topics.get(name)
     if topic is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
-    for node_id, host, port, _ in broker.metadata.nodes(context):
+    for node_id, host, port, _ in services.nodes(context):
         if node_id == leader:
             return Coordinator(key, node_id, host, port)
     return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -6,14 +6,12 @@ Rule: each group is answered by itself, in the order of the request.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pykafka_broker.broker.api.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
 
 
 class DescribeRequest(Protocol):
@@ -36,7 +34,7 @@ D = TypeVar("D", bound=Described)
 
 
 def describe_each(
-    broker: Broker, request: DescribeRequest, is_enabled: bool, describe: Callable[[str], D], kind: type[D], now: int
+    services: Services, request: DescribeRequest, is_enabled: bool, describe: Callable[[str], D], kind: type[D]
 ) -> list[D]:
     """Each group as `describe` shows it, or with its error: UNSUPPORTED_VERSION, INVALID_GROUP_ID, that of a
     coordinator that is elsewhere or still loading, or GROUP_ID_NOT_FOUND."""
@@ -48,7 +46,7 @@ def describe_each(
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
             if not group_id:
                 raise ApiError(ErrorCode.INVALID_GROUP_ID)
-            broker.groups.require(group_id, now)
+            services.groups.require(group_id)
             described = describe(group_id)
             described.authorized_operations = operations
         except ApiError as error:

@@ -6,25 +6,22 @@ Versions: 3 static members (KIP-345).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.HEARTBEAT)
-def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    host = broker.groups
-    error = host.refusal(request.group_id, context.now) if request.group_id else ErrorCode.NONE
+def heartbeat(services: Services, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse | Reply:
+    host = services.groups
+    error = host.refusal(request.group_id) if request.group_id else ErrorCode.NONE
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return HeartbeatResponse()
     if error is ErrorCode.NONE:
         error = host.coordinator.heartbeat(request, context.now)
-    return HeartbeatResponse(error_code=error)
+    return resting(HeartbeatResponse(error_code=error), host.after(request.group_id))

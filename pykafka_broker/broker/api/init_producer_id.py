@@ -9,10 +9,10 @@ commit (KIP-939).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.coordinators.transactions import ProducerReply
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -20,33 +20,38 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 FENCED_FROM = 4
 
 
 @handles(ApiKey.INIT_PRODUCER_ID)
-def init_producer_id(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+def init_producer_id(
+    services: Services, context: RequestContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse | Reply:
     try:
-        reply = _take_over(broker, context, request)
+        reply = _take_over(services, context, request)
     except ApiError as error:
         reply = ProducerReply(error.code)
     code = reply.error
     if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return InitProducerIdResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
+    response = InitProducerIdResponse(
+        error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch
+    )
+    after = services.metadata.after()  # the id may be of a block that was just allocated
+    if request.transactional_id:
+        after += services.transactions.after(request.transactional_id)
+    return resting(response, after)
 
 
-def _take_over(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> ProducerReply:
+def _take_over(services: Services, context: RequestContext, request: InitProducerIdRequest) -> ProducerReply:
     expected = (request.producer_id, request.producer_epoch)
     if (expected[0] == -1) != (expected[1] == -1):
         return ProducerReply(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return ProducerReply(ErrorCode.NONE, broker.transactions.new_producer_id(), 0)
+        return ProducerReply(ErrorCode.NONE, services.transactions.new_producer_id(), 0)
     if not request.transactional_id:
         return ProducerReply(ErrorCode.INVALID_REQUEST)
-    return broker.transactions.init_producer_id(
+    return services.transactions.init_producer_id(
         request.transactional_id,
         request.transaction_timeout_ms,
         None if expected == (-1, -1) else expected,

@@ -7,28 +7,24 @@ Versions: 0 has one timeout, 4 asks dynamic members to come back with the id the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.coordinators.groups.classic_join import refusal
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
-from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
 
 
 @handles(ApiKey.JOIN_GROUP)
-def join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | Parked:
-    host, now = broker.groups, context.now
-    error = host.refusal(request.group_id, now)
+def join_group(services: Services, context: RequestContext, request: JoinGroupRequest) -> Any:
+    host, now = services.groups, context.now
+    error = host.refusal(request.group_id)
     if error is not ErrorCode.NONE and request.group_id:
         return refusal(error, request.member_id)
     parked = Parked(None)
     effects = host.coordinator.join(request, host.caller(context), parked, now)
-    answer: JoinGroupResponse | Parked = host.answer(effects, now, parked)
-    return answer
+    return host.answer(request.group_id, effects, parked)

@@ -7,30 +7,31 @@ answer's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import then
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from pykafka_broker.protocol.messages.leave_group_response import LeaveGroupResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 MEMBERS_FROM = 3
 
 
 @handles(ApiKey.LEAVE_GROUP)
-def leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    host, now = broker.groups, context.now
+def leave_group(services: Services, context: RequestContext, request: LeaveGroupRequest) -> Any:
+    host, now = services.groups, context.now
     if context.api_version < MEMBERS_FROM:
         request.members = [MemberIdentity(request.member_id)]
-    error = host.refusal(request.group_id, now)
+    error = host.refusal(request.group_id)
     if error is not ErrorCode.NONE and request.group_id:
         return LeaveGroupResponse(error_code=error)
-    reply: LeaveGroupResponse = host.answer(host.coordinator.leave(request, now), now)
-    if context.api_version < MEMBERS_FROM and reply.members:
-        return LeaveGroupResponse(error_code=reply.members[0].error_code)
-    return reply
+    answer = host.answer(request.group_id, host.coordinator.leave(request, now))
+    return then(answer, _of_the_only_one) if context.api_version < MEMBERS_FROM else answer
+
+
+def _of_the_only_one(response: LeaveGroupResponse) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=response.members[0].error_code) if response.members else response

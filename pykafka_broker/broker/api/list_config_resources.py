@@ -8,10 +8,10 @@ configs is UNSUPPORTED_VERSION.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -21,9 +21,6 @@ from pykafka_broker.protocol.messages.list_config_resources_response import (
     ConfigResource,
     ListConfigResourcesResponse,
 )
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
 
 _LISTED = (
     ResourceType.GROUP,
@@ -36,14 +33,14 @@ _LISTED = (
 
 @handles(ApiKey.LIST_CONFIG_RESOURCES)
 def list_config_resources(
-    broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
+    services: Services, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     types: Iterable[int] = [ResourceType.CLIENT_METRICS] if context.api_version == 0 else request.resource_types
     if any(kind not in _LISTED for kind in types):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     wanted = set(types) or set(_LISTED)
     resources = [
-        ConfigResource(name, kind) for kind in _LISTED if kind in wanted for name in _names(broker.image, kind)
+        ConfigResource(name, kind) for kind in _LISTED if kind in wanted for name in _names(services.image, kind)
     ]
     return ListConfigResourcesResponse(config_resources=resources)
 

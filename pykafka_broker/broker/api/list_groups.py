@@ -6,26 +6,24 @@ Versions: 4 states (KIP-518), 5 types (KIP-848).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.LIST_GROUPS)
-def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def list_groups(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Reply:
     states = {state.lower() for state in request.states_filter}
     types = {type_.lower() for type_ in request.types_filter}
-    return ListGroupsResponse(
+    response = ListGroupsResponse(
         groups=[
             ListedGroup(group.group_id, group.protocol_type, group.state_name, group.type_name)
-            for group in broker.groups.listed(context.now).groups.values()
+            for group in services.groups.listed().groups.values()
             if (not states or group.state_name.lower() in states) and (not types or group.type_name in types)
         ]
     )
+    return resting(response, services.groups.shards.after_all())

@@ -10,11 +10,10 @@ storage, which does not arise here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.partition_reader import NO_LEADER_EPOCH, Isolation, check_leader_epoch
+from pykafka_broker.broker.partition_reader import Isolation
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.timestamps import segment_starts
@@ -31,9 +30,6 @@ from pykafka_broker.protocol.messages.list_offsets_response import (
     ListOffsetsTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _NAMED_SINCE = {
     LATEST: 0,
@@ -49,17 +45,17 @@ _NONE = -1
 
 
 @handles(ApiKey.LIST_OFFSETS)
-def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def list_offsets(services: Services, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsTopicResponse(name=topic.name, partitions=_partitions(broker, context, request, topic))
+            ListOffsetsTopicResponse(name=topic.name, partitions=_partitions(services, context, request, topic))
             for topic in request.topics
         ]
     )
 
 
 def _partitions(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest, topic: ListOffsetsTopic
+    services: Services, context: RequestContext, request: ListOffsetsRequest, topic: ListOffsetsTopic
 ) -> list[ListOffsetsPartitionResponse]:
     """One answer a partition; one that is asked for twice is refused, once."""
     asked = [wanted.partition_index for wanted in topic.partitions]
@@ -71,7 +67,7 @@ def _partitions(
                 raise ApiError(ErrorCode.INVALID_REQUEST)
             if wanted.timestamp < 0 and context.api_version < _NAMED_SINCE.get(wanted.timestamp, 1 << 15):
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-            answers[index] = _answer(broker, topic.name, wanted, request.isolation_level, context.api_version)
+            answers[index] = _answer(services, topic.name, wanted, request.isolation_level, context.api_version)
         except ApiError as error:
             answers[index] = ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
         except OSError:
@@ -82,13 +78,11 @@ def _partitions(
 
 
 def _answer(
-    broker: Broker, topic: str, wanted: ListOffsetsPartition, isolation: int, version: int
+    services: Services, topic: str, wanted: ListOffsetsPartition, isolation: int, version: int
 ) -> ListOffsetsPartitionResponse:
     if isolation not in _ISOLATION_LEVELS:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
-    log = broker.partition_log(topic, wanted.partition_index)
-    if wanted.current_leader_epoch != NO_LEADER_EPOCH:
-        check_leader_epoch(log, wanted.current_leader_epoch)
+    log = services.replicas.leader(topic, wanted.partition_index, wanted.current_leader_epoch).log
     end = log.last_stable_offset if isolation == Isolation.READ_COMMITTED else log.high_watermark
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     if version == 0:

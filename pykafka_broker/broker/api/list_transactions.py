@@ -9,10 +9,11 @@ Versions: 1 filters by the time a transaction has been running (KIP-994), 2 by a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.coordinators.transactions import Filters, select
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -20,27 +21,25 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from pykafka_broker.protocol.messages.list_transactions_response import ListTransactionsResponse, TransactionState
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.LIST_TRANSACTIONS)
 def list_transactions(
-    broker: Broker, context: RequestContext, request: ListTransactionsRequest
-) -> ListTransactionsResponse:
+    services: Services, context: RequestContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse | Reply:
     filters = Filters(
         request.state_filters,
         frozenset(request.producer_id_filters),
         request.duration_filter,
         _matcher(request.transactional_id_pattern),
     )
-    found = select(broker.transactions.transactions(context.now), filters, context.now)
-    return ListTransactionsResponse(
+    found = select(services.transactions.transactions(), filters, context.now)
+    response = ListTransactionsResponse(
         unknown_state_filters=filters.unknown_titles(),
         transaction_states=[
             TransactionState(name, transaction.producer_id, transaction.state.title) for name, transaction in found
         ],
     )
+    return resting(response, services.transactions.after_all())
 
 
 def _matcher(pattern: str | None) -> Callable[[str], bool] | None:

@@ -10,12 +10,13 @@ epochs, 8 authorized operations (those of the cluster until v10), 10 topic ids i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from pykafka_broker.broker.api.encoded_reply import EncodedReply
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.encoded_reply import EncodedReply
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -29,15 +30,14 @@ from pykafka_broker.protocol.messages.metadata_response import (
 )
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 _NULL_IS_ALL_FROM = 1
 _IDS_FROM = 12
 
 
 @handles(ApiKey.METADATA)
-def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse | EncodedReply:
+def metadata(
+    services: Services, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | EncodedReply | Reply:
     version = context.api_version
     asked = request.topics
     if asked is not None:
@@ -46,17 +46,18 @@ def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) 
         elif any(_is_invalid(topic, version) for topic in asked):
             return _invalid(request)
     names = None if asked is None else tuple(dict.fromkeys((topic.name, topic.topic_id) for topic in asked))
-    if names is not None and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
-        _create_missing(broker, names, context)
-    host, port = broker.advertised(context)
+    made = False
+    if names is not None and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
+        made = _create_missing(services, names)
+    host, port = services.advertised(context)
     options = (request.include_topic_authorized_operations, request.include_cluster_authorized_operations)
     key = (ApiKey.METADATA, version, names, options, host, port, context.connection.listener)
-    cache = broker.metadata.replies
-    reply = cache.get(broker.image, key)
+    cache = services.replies
+    reply = cache.get(services.image, key)
     if reply is None:
-        response = _answer(broker, context, names, *options)
-        reply = cache.put(broker.image, key, response.encode(version))
-    return reply
+        response = _answer(services, context, names, *options)
+        reply = cache.put(services.image, key, response.encode(version))
+    return resting(reply, services.metadata.after()) if made else reply
 
 
 def _is_invalid(topic: MetadataRequestTopic, version: int) -> bool:
@@ -73,25 +74,26 @@ def _invalid(request: MetadataRequest) -> MetadataResponse:
     return MetadataResponse(topics=topics)
 
 
-def _create_missing(broker: Broker, names: Iterable[tuple[str | None, bytes]], context: RequestContext) -> None:
-    """A request that has an id is about ids: names in it are neither made nor answered."""
-    topics = broker.image.topics
+def _create_missing(services: Services, names: Iterable[tuple[str | None, bytes]]) -> bool:
+    """Whether any were missing. A request that has an id is about ids: names in it are neither made nor answered."""
+    topics = services.image.topics
     asked = list(names)
     if any(topic_id != ZERO_UUID for _, topic_id in asked):
-        return
+        return False
     missing = [name for name, _ in asked if name is not None and name not in topics and name != CLUSTER_METADATA]
     if missing:
-        broker.metadata.create_missing_topics(missing, context.now)
+        services.create_missing_topics(missing)
+    return bool(missing)
 
 
 def _answer(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     names: tuple[tuple[str | None, bytes], ...] | None,
     topic_operations: bool,
     cluster_operations: bool,
 ) -> MetadataResponse:
-    image = broker.image
+    image = services.image
     allowed = TOPIC_OPERATIONS if topic_operations else NOT_ASKED
     if names is None:
         topics = [_topic(image, topic, allowed) for topic in image.topics.values()]
@@ -100,9 +102,9 @@ def _answer(
     else:
         topics = [_topic_by_name(image, name or "", allowed) for name, _ in names]
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(*node) for node in broker.metadata.nodes(context)],
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        brokers=[MetadataResponseBroker(*node) for node in services.nodes(context)],
+        cluster_id=services.cluster_id,
+        controller_id=services.node_id,
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if cluster_operations else NOT_ASKED,
     )

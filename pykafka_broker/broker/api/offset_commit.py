@@ -8,10 +8,11 @@ consumer protocol with GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-848), 10 t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest
@@ -21,20 +22,16 @@ from pykafka_broker.protocol.messages.offset_commit_response import (
     OffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.OFFSET_COMMIT)
-def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    host, now = broker.groups, context.now
+def offset_commit(services: Services, context: RequestContext, request: OffsetCommitRequest) -> Any:
+    host, now = services.groups, context.now
     try:
-        host.require(request.group_id, now)
+        host.require(request.group_id)
         effects = host.coordinator.commit_offsets(request, host.caller(context), now)
-        reply: OffsetCommitResponse = host.answer(effects, now)
+        return host.answer(request.group_id, effects)
     except ApiError as error:
         return _all(request, error)
-    return reply
 
 
 def _all(request: OffsetCommitRequest, error: ApiError) -> OffsetCommitResponse:

@@ -8,10 +8,10 @@ member's epoch (KIP-848), 10 topic ids instead of names.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_fetch_request import (
@@ -27,23 +27,27 @@ from pykafka_broker.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 GROUPS_FROM = 8
 WHOLE_ERROR_FROM = 2
 
 
 @handles(ApiKey.OFFSET_FETCH)
-def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def offset_fetch(
+    services: Services, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Reply:
     if context.api_version >= GROUPS_FROM:
-        return OffsetFetchResponse(groups=[_fetch(broker, context, one, request) for one in request.groups])
+        response = OffsetFetchResponse(groups=[_fetch(services, context, one, request) for one in request.groups])
+        return resting(response, services.groups.after(*(one.group_id for one in request.groups)))
+    return resting(_of_one_group(services, context, request), services.groups.after(request.group_id))
+
+
+def _of_one_group(services: Services, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     topics = None
     if request.topics is not None:
         topics = [
             OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics
         ]
-    group = _fetch(broker, context, OffsetFetchRequestGroup(request.group_id, topics=topics), request)
+    group = _fetch(services, context, OffsetFetchRequestGroup(request.group_id, topics=topics), request)
     if group.error_code and context.api_version < WHOLE_ERROR_FROM:
         return OffsetFetchResponse(topics=[_failed(topic, group.error_code) for topic in request.topics or ()])
     return OffsetFetchResponse(
@@ -68,12 +72,12 @@ def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRe
 
 
 def _fetch(
-    broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup, request: OffsetFetchRequest
+    services: Services, context: RequestContext, group: OffsetFetchRequestGroup, request: OffsetFetchRequest
 ) -> OffsetFetchResponseGroup:
-    error = broker.groups.refusal(group.group_id, context.now)
+    error = services.groups.refusal(group.group_id)
     if error is not ErrorCode.NONE:
         return OffsetFetchResponseGroup(group.group_id, [], error)
-    return broker.groups.coordinator.fetch_offsets(group, request.require_stable, context.api_version)
+    return services.groups.coordinator.fetch_offsets(group, request.require_stable, context.api_version)
 
 
 def _failed(topic: OffsetFetchRequestTopic, error: int) -> OffsetFetchResponseTopic:

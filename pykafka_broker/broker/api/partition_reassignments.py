@@ -7,10 +7,10 @@ cancel (NO_REASSIGNMENT_IN_PROGRESS). Versions: 1 of Alter may forbid a change o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.placement import check_assignment
 from pykafka_broker.errors import ApiError
@@ -28,37 +28,35 @@ from pykafka_broker.protocol.messages.alter_partition_reassignments_response imp
 from pykafka_broker.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from pykafka_broker.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 def list_partition_reassignments(
-    broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
+    services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     return ListPartitionReassignmentsResponse(error_message=None)
 
 
 @handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
 def alter_partition_reassignments(
-    broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse:
+    controller: Controller, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> Decision[AlterPartitionReassignmentsResponse]:
     responses = []
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
             code, message = 0, None
             try:
-                _reassign(broker.image, topic.name, partition)
+                _reassign(controller.image, topic.name, partition)
             except ApiError as error:
                 code, message = error.code, error.message
             partitions.append(ReassignablePartitionResponse(partition.partition_index, code, message))
         responses.append(ReassignableTopicResponse(topic.name, partitions))
-    return AlterPartitionReassignmentsResponse(
+    response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
         responses=responses,
     )
+    return Decision([], response)
 
 
 def _reassign(image: MetadataImage, topic: str, wanted: ReassignablePartition) -> None:

@@ -1,8 +1,9 @@
 """Produce v0-v13.
 
 Behaviour: partitions are served one by one, each with its own error. `acks` 0 has no answer, and an error closes the
-connection, which is how such a client learns of it; 1 and -1 (all) are answered when the records are committed, which
-they are after the sync where `flush.messages` asks for one; a duplicate of a batch that is not yet committed waits too.
+connection, which is how such a client learns of it. 1 is answered when this replica has the records for good, which is
+after the sync where `flush.messages` asks for one; -1 (all) when they are committed, or with REQUEST_TIMED_OUT when
+`timeout_ms` is over. A duplicate of a batch that is not yet committed waits too.
 Versions: 0-2 carry message sets of format v0 and v1, 3 record batches v2 and transactional ids, 5 answers the log start
 offset, 7 allows zstd (KIP-110), 8 names bad records (KIP-467), 10 the current leader, 12 lets a transactional producer
 add partitions by producing (KIP-890), 13 topic ids (KIP-516).
@@ -12,19 +13,23 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.produce_checks import Buffer, Explained, RecordErrors, RefusedByLog, check_batch, read_batch
-from pykafka_broker.broker.purgatory import Parked, Uncommitted
+from pykafka_broker.broker.partition import NotLeader, Partition
+from pykafka_broker.broker.produce_checks import Explained, RecordErrors, RefusedByLog, check_batch, read_batch
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.reply import NOTHING, After, Reply
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError, FrameError
-from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.produce_request import ProduceRequest
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
@@ -32,13 +37,10 @@ from pykafka_broker.protocol.messages.produce_response import (
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 TOPIC_IDS_FROM = 13
 INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themselves when they write internal topics
-Waiting = tuple[PartitionLog, int, PartitionProduceResponse]  # with the offset that makes it an answer
-_ACKS = (-1, 0, 1)
+ALL = -1  # acks
+_ACKS = (ALL, 0, 1)
 _ATTRIBUTES_LOW_BYTE = 22
 _REFUSALS_OF_A_LOG = frozenset(
     {
@@ -63,132 +65,221 @@ class NotInTransaction(RefusedByCoordinator, Explained):
 
 
 @handles(ApiKey.PRODUCE)
-def produce(broker: Broker, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Parked | None:
-    refused = _refused(request)
-    uses_ids = context.api_version >= TOPIC_IDS_FROM
-    if request.transactional_id is not None and not refused and request.acks in _ACKS:
-        _join(broker, context, request)
-    uncommitted: list[Waiting] = []
-    responses = []
-    for topic in request.topic_data:
-        name, problem = topic.name, refused
-        if uses_ids:
-            try:
-                name = broker.topic_name(topic.topic_id)
-            except ApiError as error:
-                problem = problem or error
+def produce(
+    services: Services, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Reply | Parked | None:
+    return Production(services, context, request).run()
+
+
+class Production:
+    """One request: its producer joins the transaction first, then partition after partition is written."""
+
+    __slots__ = ("_context", "_copied", "_refusal", "_request", "_services", "_unfinished", "_verdicts")
+
+    def __init__(self, services: Services, context: RequestContext, request: ProduceRequest) -> None:
+        self._services = services
+        self._context = context
+        self._request = request
+        self._refusal = _refused(request)
+        self._verdicts: dict[tuple[str, int], ApiError | None] = {}  # of batches of a transaction; None is a yes
+        self._unfinished: list[Unfinished] = []
+        self._copied = False
+
+    def run(self) -> ProduceResponse | Reply | Parked | None:
+        """The answer, or a wait for it."""
+        request = self._request
+        if request.transactional_id is not None and not self._refusal and request.acks in _ACKS:
+            joining = self._join()
+            if joining:
+                self._keep_records()
+                return Reply(joining, self.run)
+        responses = [self._write(topic) for topic in request.topic_data]
+        if request.acks == 0:
+            _close_on_failure(responses)
+            return None
+        response = ProduceResponse(responses=responses)
+        if any(answer.current_leader.leader_id >= 0 for topic in responses for answer in topic.partition_responses):
+            response.node_endpoints = [NodeEndpoint(*node) for node in self._services.nodes(self._context)]
+        return self._wait(response) if self._unfinished else response
+
+    def _keep_records(self) -> None:
+        """The buffer behind them is used again before this goes on."""
+        if not self._copied:
+            self._copied = True
+            for topic in self._request.topic_data:
+                for one in topic.partition_data:
+                    one.records = None if one.records is None else memoryview(bytearray(one.records))
+
+    # -- the transaction
+
+    def _join(self) -> After:
+        """Let all partitions take part before the first of them is written to. Returns what must be committed before
+        that; a producer that wants no answer can't wait and is refused. What else is wrong is found again when the
+        partition has its turn.
+        """
+        joining = NOTHING
+        for topic in self._request.topic_data:
+            for one in topic.partition_data:
+                with contextlib.suppress(ApiError, CorruptBatch):
+                    header = read_header(one.records or b"")
+                    if header.attributes & TRANSACTIONAL_BIT:
+                        name = self._name_of(topic)
+                        partition = self._services.replicas.leader(name, one.index)
+                        joining += self._verify(partition, header)
+        if joining and not self._request.acks:
+            self._verdicts = dict.fromkeys(self._verdicts, ApiError(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return NOTHING
+        return joining
+
+    def _verify(self, partition: Partition, header: BatchHeader) -> After:
+        """Ask the coordinator whether this partition is part of the producer's transaction (KIP-890)."""
+        key = (partition.topic, partition.number)
+        context, base_sequence = self._context, header.base_sequence
+        producer = (self._request.transactional_id, header.producer_id, header.producer_epoch)
+        try:
+            after = self._services.transactions.verify_produce(
+                *producer, partition, context.api_version, context.now, base_sequence
+            )
+        except ApiError as error:
+            self._verdicts[key] = _verdict(error, partition)
+            return NOTHING
+        self._verdicts[key] = None
+        return after
+
+    # -- writing
+
+    def _name_of(self, topic: TopicProduceData) -> str:
+        by_id = self._context.api_version >= TOPIC_IDS_FROM
+        return self._services.topic_name(topic.topic_id) if by_id else topic.name
+
+    def _write(self, topic: TopicProduceData) -> TopicProduceResponse:
+        name, problem = topic.name, self._refusal
+        try:
+            name = self._name_of(topic)
+        except ApiError as error:
+            problem = problem or error
         answers = []
         for one in topic.partition_data:
             try:
                 if problem is not None:
                     raise problem
-                answer = _append(broker, context, request, name, one.index, one.records, uncommitted)
+                answer = self._append(name, one)
             except ApiError as error:
-                answer = _failure(broker, name, one.index, error)
+                answer = self._failure(name, one.index, error)
             except OSError as error:
-                answer = _failure(broker, name, one.index, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror))
+                answer = self._failure(name, one.index, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror))
             answers.append(answer)
-        responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
-    if request.acks == 0:
-        _close_on_failure(responses)
-        return None
-    response = ProduceResponse(responses=responses)
-    return _answered_when_committed(broker, context, response, uncommitted) if uncommitted else response
+        return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+
+    def _append(self, topic: str, one: PartitionProduceData) -> PartitionProduceResponse:
+        services, acks = self._services, self._request.acks
+        partition = services.replicas.leader(topic, one.index)
+        batch, header = read_batch(one.records, self._context.api_version)
+        if acks not in _ACKS:
+            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+        verified, gap = False, None
+        if header is not None and header.attributes & TRANSACTIONAL_BIT:
+            verdict = self._verdicts[topic, one.index]
+            if isinstance(verdict, GapInSequence):  # the log's business, which looks at the records before that
+                gap = verdict
+            elif verdict is not None:
+                raise verdict
+            verified = gap is None
+        if services.is_internal(topic) and self._context.client_id != INTERNAL_TOPICS_CLIENT:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
+        config, wall = partition.log.config, services.clock.wall
+        if acks == ALL and config.min_insync_replicas > 1:
+            partition.check_insync(config.min_insync_replicas)
+        batch, header, log_append_time = check_batch(batch, header, config, wall)
+        if gap is not None:
+            raise gap
+        appended = partition.append(batch, wall, header=header, verified=verified)
+        answer = PartitionProduceResponse(
+            index=one.index,
+            base_offset=appended.base_offset,
+            # A duplicate is answered with the time of the batch that it repeats, whatever the topic's timestamp type.
+            log_append_time_ms=appended.max_timestamp if appended.duplicate else log_append_time,
+            log_start_offset=appended.log_start_offset,
+        )
+        end = appended.last_offset + 1
+        if partition.high_watermark < end and (acks == ALL or partition.log.durable_end < end):
+            self._unfinished.append(Unfinished(partition, end, answer))
+        return answer
+
+    def _failure(self, topic: str, number: int, error: ApiError) -> PartitionProduceResponse:
+        """A real broker tells the log's start where the log was asked, and a text only where single records are bad."""
+        answer = PartitionProduceResponse(index=number, error_code=error.code, base_offset=-1)
+        if isinstance(error, NotLeader):
+            answer.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
+        if isinstance(error, RefusedByLog) or (
+            error.code in _REFUSALS_OF_A_LOG and not isinstance(error, RefusedByCoordinator)
+        ):
+            answer.log_start_offset = self._services.replicas.leader(topic, number).log.log_start_offset
+        if isinstance(error, Explained):
+            answer.error_message = error.message
+        if isinstance(error, RecordErrors):
+            answer.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+                for index, message in error.records
+            ]
+        return answer
+
+    # -- waiting
+
+    def _wait(self, response: ProduceResponse) -> Parked:
+        """acks=1 waits until this replica has the records for good, acks=all until they are committed or the client's
+        time is over.
+        """
+        wants_all = self._request.acks == ALL
+        parked = Parked(self._context.now + self._request.timeout_ms if wants_all else None)
+        waiting = list(self._unfinished)
+
+        def finished(one: Unfinished, error: ApiError | None) -> None:
+            one.finish(error, wants_all=wants_all)
+            waiting.remove(one)
+            if not waiting:
+                parked.complete(response)
+
+        def expire(now: int) -> ProduceResponse:
+            for one in waiting:
+                one.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            return response
+
+        parked.expire = expire
+        for one in self._unfinished:
+            when = one.partition.when_committed if wants_all else one.partition.when_durable
+            when(one.end_offset, partial(finished, one))
+        return parked
 
 
-def _append(
-    broker: Broker,
-    context: RequestContext,
-    request: ProduceRequest,
-    topic: str,
-    partition: int,
-    records: Buffer | None,
-    uncommitted: list[Waiting],
-) -> PartitionProduceResponse:
-    log = broker.partition_log(topic, partition)
-    batch, header = read_batch(records, context.api_version)
-    if request.acks not in _ACKS:
-        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-    verified, gap = False, None
-    if header is not None and header.attributes & TRANSACTIONAL_BIT:
-        try:
-            verified = _verified(broker, context, request, header, topic, partition)
-        except GapInSequence as error:  # the log's business, which has looked at the records before
-            gap = error
-    if broker.is_internal(topic) and context.client_id != INTERNAL_TOPICS_CLIENT:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
-    config = log.config
-    if request.acks == -1 and config.min_insync_replicas > 1:
-        broker.require_insync_replicas(topic, partition, config.min_insync_replicas)
-    batch, header, log_append_time = check_batch(batch, header, config, context.now)
-    if gap is not None:
-        raise gap
-    appended = log.append(batch, context.now, header=header, verified=verified)
-    answer = PartitionProduceResponse(
-        index=partition,
-        base_offset=appended.base_offset,
-        # A duplicate is answered with the time of the batch that it repeats, whatever the topic's timestamp type is.
-        log_append_time_ms=appended.max_timestamp if appended.duplicate else log_append_time,
-        log_start_offset=appended.log_start_offset,
-    )
-    if log.high_watermark > appended.last_offset:
-        broker.purgatory.touch(log)
-    else:
-        uncommitted.append((log, appended.last_offset + 1, answer))
-    return answer
+class Unfinished(NamedTuple):
+    """Records that are in the log, and the answer that waits until all below `end_offset` is committed."""
 
+    partition: Partition
+    end_offset: int
+    answer: PartitionProduceResponse
 
-def _verified(
-    broker: Broker, context: RequestContext, request: ProduceRequest, header: BatchHeader, topic: str, partition: int
-) -> bool:
-    try:
-        return broker.verify_transactional_produce(context, request, header, topic, partition)
-    except Uncommitted:
-        if request.acks:
-            raise  # the request is served again then
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS) from None
-    except ApiError as error:
-        if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            raise GapInSequence(error.code, error.message) from None
-        if error.code is ErrorCode.INVALID_TXN_STATE:
-            text = error.message or f"{topic}-{partition} is not part of the producer's transaction"
-            raise NotInTransaction(error.code, text) from None
-        raise RefusedByCoordinator(error.code, error.message) from None
-
-
-def _join(broker: Broker, context: RequestContext, request: ProduceRequest) -> None:
-    """Let all partitions take part before the first of them is written to: this may raise Uncommitted, the rest of the
-    request must not any more. What else is wrong is found again when the partition has its turn.
-    """
-    for topic in request.topic_data:
-        for one in topic.partition_data:
-            with contextlib.suppress(ApiError, CorruptBatch):
-                header = read_header(one.records or b"")
-                if header.attributes & TRANSACTIONAL_BIT:
-                    name = broker.topic_name(topic.topic_id) if context.api_version >= TOPIC_IDS_FROM else topic.name
-                    _verified(broker, context, request, header, name, one.index)
-
-
-def _answered_when_committed(
-    broker: Broker, context: RequestContext, response: ProduceResponse, uncommitted: list[Waiting]
-) -> Parked:
-    """The answer waits until these logs are synced; producers that ask meanwhile share the next sync."""
-    parked = Parked(None)
-    waiting = len(uncommitted)
-
-    def committed(answer: PartitionProduceResponse, error: OSError | None) -> None:
-        nonlocal waiting
+    def finish(self, error: ApiError | None, *, wants_all: bool) -> None:
+        """They are committed, or `error` is why they are not."""
         if error is not None:
-            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            answer.error_message = error.strerror
-            answer.base_offset = -1
-        waiting -= 1
-        if not waiting:
-            parked.complete(response)
+            self.answer.error_code = error.code
+            self.answer.error_message = error.message
+            self.answer.base_offset = -1
+        elif wants_all:
+            try:
+                self.partition.check_insync(self.partition.log.config.min_insync_replicas)
+            except ApiError:
+                self.answer.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
-    for log, end, answer in uncommitted:
-        broker.logs.when_committed(log, end, context.now, partial(committed, answer))
-    return parked
+
+def _verdict(error: ApiError, partition: Partition) -> ApiError:
+    """What the coordinator has against it, in the words of a partition."""
+    if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        return GapInSequence(error.code, error.message)
+    if error.code is ErrorCode.INVALID_TXN_STATE:
+        text = error.message or f"{partition.topic}-{partition.number} is not part of the producer's transaction"
+        return NotInTransaction(error.code, text)
+    return RefusedByCoordinator(error.code, error.message)
 
 
 def _refused(request: ProduceRequest) -> ApiError | None:
@@ -203,23 +294,6 @@ def _refused(request: ProduceRequest) -> ApiError | None:
     ):
         return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return None
-
-
-def _failure(broker: Broker, topic: str, partition: int, error: ApiError) -> PartitionProduceResponse:
-    """A real broker tells the log's start where the log was asked, and a text only where single records are bad."""
-    answer = PartitionProduceResponse(index=partition, error_code=error.code, base_offset=-1)
-    if isinstance(error, RefusedByLog) or (
-        error.code in _REFUSALS_OF_A_LOG and not isinstance(error, RefusedByCoordinator)
-    ):
-        answer.log_start_offset = broker.partition_log(topic, partition).log_start_offset
-    if isinstance(error, Explained):
-        answer.error_message = error.message
-    if isinstance(error, RecordErrors):
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-            for index, message in error.records
-        ]
-    return answer
 
 
 def _close_on_failure(responses: list[TopicProduceResponse]) -> None:

@@ -7,10 +7,9 @@ removed: UNSUPPORTED_VERSION, if the request is otherwise right.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -22,16 +21,13 @@ from pykafka_broker.protocol.messages.unregister_broker_request import Unregiste
 from pykafka_broker.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.UNREGISTER_BROKER)
 def unregister_broker(
-    broker: Broker, context: RequestContext, request: UnregisterBrokerRequest
+    services: Services, context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     wanted = request.broker_id
-    if wanted == broker.node_id:
+    if wanted == services.node_id:
         return UnregisterBrokerResponse(
             error_code=ErrorCode.INVALID_REQUEST, error_message=f"Broker {wanted} is the one that runs this cluster"
         )
@@ -42,8 +38,8 @@ def unregister_broker(
 
 
 @handles(ApiKey.ADD_RAFT_VOTER)
-def add_raft_voter(broker: Broker, context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
-    _check_cluster(broker, request.cluster_id)
+def add_raft_voter(services: Services, context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
+    _check_cluster(services, request.cluster_id)
     if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter")
     if not request.listeners:
@@ -56,9 +52,9 @@ def add_raft_voter(broker: Broker, context: RequestContext, request: AddRaftVote
 
 @handles(ApiKey.REMOVE_RAFT_VOTER)
 def remove_raft_voter(
-    broker: Broker, context: RequestContext, request: RemoveRaftVoterRequest
+    services: Services, context: RequestContext, request: RemoveRaftVoterRequest
 ) -> RemoveRaftVoterResponse:
-    _check_cluster(broker, request.cluster_id)
+    _check_cluster(services, request.cluster_id)
     if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter")
     return RemoveRaftVoterResponse(
@@ -67,8 +63,8 @@ def remove_raft_voter(
     )
 
 
-def _check_cluster(broker: Broker, wanted: str | None) -> None:
-    if wanted is not None and wanted != broker.cluster_id:
+def _check_cluster(services: Services, wanted: str | None) -> None:
+    if wanted is not None and wanted != services.cluster_id:
         raise ApiError(
-            ErrorCode.INCONSISTENT_CLUSTER_ID, f"The request is for cluster {wanted!r}, this is {broker.cluster_id!r}"
+            ErrorCode.INCONSISTENT_CLUSTER_ID, f"The request is for cluster {wanted!r}, this is {services.cluster_id!r}"
         )

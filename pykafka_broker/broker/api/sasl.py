@@ -7,10 +7,9 @@ Versions: 1 of the handshake has its tokens wrapped in SaslAuthenticate; they ma
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
@@ -18,18 +17,15 @@ from pykafka_broker.protocol.messages.sasl_authenticate_response import SaslAuth
 from pykafka_broker.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from pykafka_broker.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.SASL_HANDSHAKE)
-def sasl_handshake(broker: Broker, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+def sasl_handshake(services: Services, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
 
 
 @handles(ApiKey.SASL_AUTHENTICATE)
 def sasl_authenticate(
-    broker: Broker, context: RequestContext, request: SaslAuthenticateRequest
+    services: Services, context: RequestContext, request: SaslAuthenticateRequest
 ) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
         ErrorCode.ILLEGAL_SASL_STATE, "this listener authenticates nobody, so there is nothing to go on with"

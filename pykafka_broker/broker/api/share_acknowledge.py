@@ -7,11 +7,11 @@ Versions: 2 renews acquisition locks (KIP-1222).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.api.share_requests import acknowledge, acknowledgements, member_of
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -23,17 +23,14 @@ from pykafka_broker.protocol.messages.share_acknowledge_response import (
     ShareAcknowledgeTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.SHARE_ACKNOWLEDGE)
 def share_acknowledge(
-    broker: Broker, context: RequestContext, request: ShareAcknowledgeRequest
-) -> ShareAcknowledgeResponse:
-    host, now, epoch = broker.shares, context.now, request.share_session_epoch
+    services: Services, context: RequestContext, request: ShareAcknowledgeRequest
+) -> ShareAcknowledgeResponse | Reply:
+    host, now, epoch = services.shares, context.now, request.share_session_epoch
     try:
-        member = member_of(broker, request)
+        member = member_of(services, request)
         if epoch == INITIAL_EPOCH:
             raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         if epoch != FINAL_EPOCH:
@@ -42,13 +39,14 @@ def share_acknowledge(
             host.sessions.require(member)
     except ApiError as error:
         return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
-    results = acknowledge(broker, member, acknowledgements(request.topics), request.is_renew_ack, now)
+    results = acknowledge(services, member, acknowledgements(request.topics), request.is_renew_ack, now)
     if epoch == FINAL_EPOCH:
         host.close_session(member, now)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for (topic_id, partition), result in results.items():
         topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id))
         topic.partitions.append(PartitionData(partition, result.error_code, result.error_message))
-    return ShareAcknowledgeResponse(
+    response = ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=host.partitions.limits(member[0]).lock_ms, responses=list(topics.values())
     )
+    return resting(response, host.shards.after_all())

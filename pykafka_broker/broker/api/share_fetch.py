@@ -9,7 +9,7 @@ Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pykafka_broker.broker.api.share_requests import (
     AckResult,
@@ -20,9 +20,12 @@ from pykafka_broker.broker.api.share_requests import (
 )
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_reader import ShareReader
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
+from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -33,31 +36,27 @@ from pykafka_broker.protocol.messages.share_fetch_response import (
     ShareFetchResponse,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.SHARE_FETCH)
-def share_fetch(broker: Broker, context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse | Parked:
+def share_fetch(
+    services: Services, context: RequestContext, request: ShareFetchRequest
+) -> ShareFetchResponse | Parked | Reply:
     now = context.now
     acks = acknowledgements(request.topics)
     try:
-        member = member_of(broker, request)
+        member = member_of(services, request)
         _check(request, bool(acks))
-        session = _session(broker, context, member, request)
+        session = _session(services, context, member, request)
     except ApiError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
-    results = acknowledge(broker, member, acks, request.is_renew_ack, now)
+    results = acknowledge(services, member, acks, request.is_renew_ack, now)
     if session is None:
-        broker.shares.close_session(member, now)
-        return _response(broker, member, {}, results)
-    attempt = ShareFetchAttempt(broker, member, session, request, results)
-    response = attempt.poll(now) if request.max_wait_ms > 0 else attempt.answer(now)
-    if response is not None:
-        return response
-    return Parked(
-        now + request.max_wait_ms, keys=attempt.watched(), poll=attempt.poll, expire=attempt.answer, yields=True
-    )
+        services.shares.close_session(member, now)
+        response = _response(services, member, {}, results)
+        return resting(response, services.shares.shards.after_all())
+    attempt = ShareFetchAttempt(services, member, session, request, results)
+    after = services.shares.after(ShareKey(member[0], *partition) for partition in results)
+    return Reply(after, attempt.begin) if after else attempt.begin()
 
 
 def _check(request: ShareFetchRequest, has_acks: bool) -> None:
@@ -68,10 +67,10 @@ def _check(request: ShareFetchRequest, has_acks: bool) -> None:
 
 
 def _session(
-    broker: Broker, context: RequestContext, member: Member, request: ShareFetchRequest
+    services: Services, context: RequestContext, member: Member, request: ShareFetchRequest
 ) -> ShareSession | None:
     """The member's session as it is after this request, None if the request ends it."""
-    sessions, epoch = broker.shares.sessions, request.share_session_epoch
+    sessions, epoch = services.shares.sessions, request.share_session_epoch
     if epoch == FINAL_EPOCH:
         sessions.require(member)
         return None
@@ -88,22 +87,32 @@ def _session(
 class ShareFetchAttempt:
     """One share fetch, tried as often as something moves in its partitions."""
 
-    __slots__ = ("_broker", "_member", "_min_bytes", "_partitions", "_reader", "_results")
+    __slots__ = ("_max_wait_ms", "_member", "_min_bytes", "_partitions", "_reader", "_results", "_services")
 
     def __init__(
         self,
-        broker: Broker,
+        services: Services,
         member: Member,
         session: ShareSession,
         request: ShareFetchRequest,
         results: dict[TopicPartition, AckResult],
     ) -> None:
-        self._broker = broker
+        self._services = services
         self._member = member
         self._results = results
         self._min_bytes = request.min_bytes
         self._partitions = session.in_turn()
-        self._reader = ShareReader(broker, member, request)
+        self._max_wait_ms = request.max_wait_ms
+        self._reader = ShareReader(services.shares.partitions, services.config.fetch_max_bytes, member, request)
+
+    def begin(self) -> ShareFetchResponse | Parked:
+        """The answer, or a wait for it."""
+        now = self._services.clock.now
+        response = self.poll(now) if self._max_wait_ms > 0 else self.answer(now)
+        if response is not None:
+            return response
+        deadline = now + self._max_wait_ms
+        return Parked(deadline, keys=self.watched(), poll=self.poll, expire=self.answer, yields=True)
 
     def watched(self) -> list[object]:
         """The logs whose growth is waited for, and the share partitions whose locks may end."""
@@ -116,7 +125,7 @@ class ShareFetchAttempt:
         data = self._reader.read(self._partitions, now)
         if self._partitions and not any(one.acquired_records for one in data.values()) and not self._hopeless(data):
             return None
-        return _response(self._broker, self._member, data, self._results)
+        return _response(self._services, self._member, data, self._results)
 
     def _hopeless(self, data: dict[TopicPartition, PartitionData]) -> bool:
         """Whether no partition can be read at all: then there is nothing to wait for."""
@@ -127,11 +136,11 @@ class ShareFetchAttempt:
     def answer(self, now: int) -> ShareFetchResponse:
         """The answer as things stand."""
         data = self._reader.read(self._partitions, now)
-        return _response(self._broker, self._member, data, self._results)
+        return _response(self._services, self._member, data, self._results)
 
 
 def _response(
-    broker: Broker,
+    services: Services,
     member: Member,
     data: dict[TopicPartition, PartitionData],
     results: dict[TopicPartition, AckResult],
@@ -144,5 +153,5 @@ def _response(
         if result is not None:
             part.acknowledge_error_code, part.acknowledge_error_message = result
         topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id)).partitions.append(part)
-    lock_ms = broker.shares.partitions.limits(member[0]).lock_ms
+    lock_ms = services.shares.partitions.limits(member[0]).lock_ms
     return ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()))

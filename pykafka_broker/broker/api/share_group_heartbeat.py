@@ -7,47 +7,61 @@ yet, and its member waits for a heartbeat interval).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.api.group_protocols import heartbeat_refusal
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.SHARE_GROUP_HEARTBEAT)
 def share_group_heartbeat(
-    broker: Broker, context: RequestContext, request: ShareGroupHeartbeatRequest
-) -> ShareGroupHeartbeatResponse:
-    host, now = broker.groups, context.now
-    error = heartbeat_refusal(broker, is_enabled(broker), request.group_id, now)
+    services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
+) -> ShareGroupHeartbeatResponse | Reply:
+    error = heartbeat_refusal(services, is_enabled(services.image.features), request.group_id)
     if error is not ErrorCode.NONE:
         return ShareGroupHeartbeatResponse(error_code=error)
+    states: list[ShareKey] = []  # of partitions that the group has never read before
+    response = _beat(services, context, request, states)
+    after = services.groups.after(request.group_id)
+    if states:
+        after += services.shares.after(states)
+    return resting(response, after)
+
+
+def _beat(
+    services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest, states: list[ShareKey]
+) -> ShareGroupHeartbeatResponse:
+    host, now = services.groups, context.now
     membership, caller = host.coordinator.share, host.caller(context)
-    reply: ShareGroupHeartbeatResponse = host.answer(membership.heartbeat(request, caller, now), now)
-    if reply.error_code or reply.member_epoch < 0 or not _initialize(broker, request.group_id, now):
+    effects = membership.heartbeat(request, caller, now)
+    host.apply(effects)
+    reply: ShareGroupHeartbeatResponse = effects.reply
+    if reply.error_code or reply.member_epoch < 0 or not _initialize(services, request.group_id, states):
         return reply
     again = ShareGroupHeartbeatRequest(request.group_id, request.member_id, reply.member_epoch)
-    newer: ShareGroupHeartbeatResponse = host.answer(membership.heartbeat(again, caller, now, at_once=True), now)
+    effects = membership.heartbeat(again, caller, now, at_once=True)
+    host.apply(effects)
+    newer: ShareGroupHeartbeatResponse = effects.reply
     if newer.assignment is None:
         newer.assignment = reply.assignment
     return newer
 
 
-def _initialize(broker: Broker, group_id: str, now: int) -> bool:
+def _initialize(services: Services, group_id: str, states: list[ShareKey]) -> bool:
     """Give the partitions a state that have none. Returns whether there were any."""
-    host = broker.groups
+    host = services.groups
     missing = host.coordinator.share.uninitialized(group_id)
     if not missing:
         return False
-    done = broker.shares.initialize_topics(group_id, host.coordinator.share.group(group_id).epoch, missing, now)
+    done = services.shares.initialize_topics(group_id, host.coordinator.share.group(group_id).epoch, missing)
+    states += [ShareKey(group_id, topic_id, number) for topic_id, (_, numbers) in done.items() for number in numbers]
     if done:
-        host.apply(host.coordinator.share.initialized(group_id, done), now)
+        host.apply(host.coordinator.share.initialized(group_id, done))
     return bool(done)

@@ -9,10 +9,12 @@ Versions: 1 of WriteShareGroupState and ReadShareGroupStateSummary know how many
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.coordinators.share.delivery import StateRun
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -32,9 +34,6 @@ from pykafka_broker.protocol.messages.read_share_group_state_request import Read
 from pykafka_broker.protocol.messages.read_share_group_state_summary_request import ReadShareGroupStateSummaryRequest
 from pykafka_broker.protocol.messages.write_share_group_state_request import WriteShareGroupStateRequest
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 # Kafka says the same of these to everybody.
 _WORDS = {
     ErrorCode.FENCED_STATE_EPOCH: "The share coordinator rejected the request because the share-group state epoch did "
@@ -44,9 +43,11 @@ _WORDS = {
 }
 
 
-def _answer(broker: Broker, request: Any, module: Any, result: str, ask: Callable[[ShareKey, Any], Any]) -> list[Any]:
+def _answer(
+    services: Services, request: Any, module: Any, result: str, ask: Callable[[ShareKey, Any], Any]
+) -> list[Any]:
     """One result for each topic, with what `ask` says of each of its partitions."""
-    refused = None if is_enabled(broker) else ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    refused = None if is_enabled(services.image.features) else ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
     def answer(key: ShareKey, asked: Any) -> Any:
         try:
@@ -67,42 +68,52 @@ def _answer(broker: Broker, request: Any, module: Any, result: str, ask: Callabl
     ]
 
 
+def _resting(services: Services, request: Any, response: Any) -> Any:
+    """An answer that tells of all share partitions of the request."""
+    topics: Iterable[Any] = request.topics
+    keys = [
+        ShareKey(request.group_id, bytes(topic.topic_id), one.partition) for topic in topics for one in topic.partitions
+    ]
+    return resting(response, services.shares.after(keys))
+
+
 @handles(ApiKey.INITIALIZE_SHARE_GROUP_STATE)
-def initialize(broker: Broker, context: RequestContext, request: InitializeShareGroupStateRequest) -> Any:
+def initialize(services: Services, context: RequestContext, request: InitializeShareGroupStateRequest) -> Any:
     module = initialize_share_group_state_response
 
     def ask(key: ShareKey, asked: Any) -> Any:
-        broker.shares.initialize(key, asked.state_epoch, asked.start_offset, context.now)
+        services.shares.initialize(key, asked.state_epoch, asked.start_offset)
         return module.PartitionResult(key.partition)
 
-    results = _answer(broker, request, module, "InitializeStateResult", ask)
-    return module.InitializeShareGroupStateResponse(results)
+    results = _answer(services, request, module, "InitializeStateResult", ask)
+    return _resting(services, request, module.InitializeShareGroupStateResponse(results))
 
 
 @handles(ApiKey.READ_SHARE_GROUP_STATE)
-def read(broker: Broker, context: RequestContext, request: ReadShareGroupStateRequest) -> Any:
-    module, host = read_share_group_state_response, broker.shares
+def read(services: Services, context: RequestContext, request: ReadShareGroupStateRequest) -> Any:
+    module, host = read_share_group_state_response, services.shares
 
     def ask(key: ShareKey, asked: Any) -> Any:
-        state = host.apply(host.loaded(key, context.now).read(key, asked.leader_epoch), context.now)
+        state = host.apply(host.known(key).read(key, asked.leader_epoch))
         batches = [module.StateBatch(*run) for run in state.runs]
         return module.PartitionResult(
             key.partition, state_epoch=state.state_epoch, start_offset=state.start_offset, state_batches=batches
         )
 
-    return module.ReadShareGroupStateResponse(_answer(broker, request, module, "ReadStateResult", ask))
+    response = module.ReadShareGroupStateResponse(_answer(services, request, module, "ReadStateResult", ask))
+    return _resting(services, request, response)
 
 
 @handles(ApiKey.WRITE_SHARE_GROUP_STATE)
-def write(broker: Broker, context: RequestContext, request: WriteShareGroupStateRequest) -> Any:
-    module, host, now = write_share_group_state_response, broker.shares, context.now
+def write(services: Services, context: RequestContext, request: WriteShareGroupStateRequest) -> Any:
+    module, host, now = write_share_group_state_response, services.shares, context.now
 
     def ask(key: ShareKey, asked: Any) -> Any:
         runs = [
             StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
             for batch in asked.state_batches
         ]
-        coordinator = host.loaded(key, now)
+        coordinator = host.known(key)
         effects = coordinator.write(
             key,
             asked.state_epoch,
@@ -112,29 +123,31 @@ def write(broker: Broker, context: RequestContext, request: WriteShareGroupState
             runs,
             now,
         )
-        host.apply(effects, now)
+        host.apply(effects)
         return module.PartitionResult(key.partition)
 
-    return module.WriteShareGroupStateResponse(_answer(broker, request, module, "WriteStateResult", ask))
+    response = module.WriteShareGroupStateResponse(_answer(services, request, module, "WriteStateResult", ask))
+    return _resting(services, request, response)
 
 
 @handles(ApiKey.DELETE_SHARE_GROUP_STATE)
-def delete(broker: Broker, context: RequestContext, request: DeleteShareGroupStateRequest) -> Any:
+def delete(services: Services, context: RequestContext, request: DeleteShareGroupStateRequest) -> Any:
     module = delete_share_group_state_response
 
     def ask(key: ShareKey, asked: Any) -> Any:
-        broker.shares.delete(key, context.now)
+        services.shares.delete(key)
         return module.PartitionResult(key.partition)
 
-    return module.DeleteShareGroupStateResponse(_answer(broker, request, module, "DeleteStateResult", ask))
+    response = module.DeleteShareGroupStateResponse(_answer(services, request, module, "DeleteStateResult", ask))
+    return _resting(services, request, response)
 
 
 @handles(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)
-def read_summary(broker: Broker, context: RequestContext, request: ReadShareGroupStateSummaryRequest) -> Any:
+def read_summary(services: Services, context: RequestContext, request: ReadShareGroupStateSummaryRequest) -> Any:
     module = read_share_group_state_summary_response
 
     def ask(key: ShareKey, asked: Any) -> Any:
-        state = broker.shares.loaded(key, context.now).summary(key)
+        state = services.shares.known(key).summary(key)
         if state is None:
             return module.PartitionResult(key.partition, start_offset=-1)
         return module.PartitionResult(
@@ -145,5 +158,5 @@ def read_summary(broker: Broker, context: RequestContext, request: ReadShareGrou
             delivery_complete_count=state.complete_count,
         )
 
-    results = _answer(broker, request, module, "ReadStateSummaryResult", ask)
-    return module.ReadShareGroupStateSummaryResponse(results)
+    results = _answer(services, request, module, "ReadStateSummaryResult", ask)
+    return _resting(services, request, module.ReadShareGroupStateSummaryResponse(results))

@@ -6,8 +6,9 @@ Rule: the acknowledgements of a partition are taken as a whole or not at all, an
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.coordinators.share.membership import MAX_MEMBER_ID
 from pykafka_broker.coordinators.share.sessions import Member
@@ -15,9 +16,6 @@ from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
 
 TopicPartition = tuple[bytes, int]
 
@@ -29,9 +27,9 @@ class AckResult(NamedTuple):
     error_message: str | None
 
 
-def member_of(broker: Broker, request: Any) -> Member:
+def member_of(services: Services, request: Any) -> Member:
     """Who asks. Raises what is wrong with the request as such."""
-    if not is_enabled(broker):
+    if not is_enabled(services.image.features):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if not request.group_id or not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -52,7 +50,7 @@ def acknowledgements(topics: Iterable[Any]) -> dict[TopicPartition, list[AckBatc
 
 
 def acknowledge(
-    broker: Broker, member: Member, acks: dict[TopicPartition, list[AckBatch]], may_renew: bool, now: int
+    services: Services, member: Member, acks: dict[TopicPartition, list[AckBatch]], may_renew: bool, now: int
 ) -> dict[TopicPartition, AckResult]:
     """Take the acknowledgements of a request."""
     results = {}
@@ -60,7 +58,7 @@ def acknowledge(
     for (topic_id, partition), batches in acks.items():
         try:
             _check(batches, may_renew)
-            broker.shares.partitions.acknowledge(ShareKey(group_id, topic_id, partition), member_id, batches, now)
+            services.shares.partitions.acknowledge(ShareKey(group_id, topic_id, partition), member_id, batches, now)
             results[topic_id, partition] = AckResult(ErrorCode.NONE, None)
         except ApiError as error:
             results[topic_id, partition] = AckResult(error.code, error.message)

@@ -7,11 +7,11 @@ is told in the status of this one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, offers
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
 from pykafka_broker.coordinators.streams.configured import MISSING_INTERNAL_TOPICS
 from pykafka_broker.coordinators.streams.topology import mentioned_topics
@@ -22,28 +22,28 @@ from pykafka_broker.protocol.messages.create_topics_request import CreatableTopi
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Topology
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.STREAMS_GROUP_HEARTBEAT)
 def streams_group_heartbeat(
-    broker: Broker, context: RequestContext, request: StreamsGroupHeartbeatRequest
-) -> StreamsGroupHeartbeatResponse:
-    host, now = broker.groups, context.now
-    error = heartbeat_refusal(broker, offers(broker, "streams"), request.group_id, now)
+    services: Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
+) -> StreamsGroupHeartbeatResponse | Reply:
+    host, now = services.groups, context.now
+    error = heartbeat_refusal(services, offers(services, "streams"), request.group_id)
     if error is not ErrorCode.NONE:
         return StreamsGroupHeartbeatResponse(error_code=error)
     if request.topology is not None and (problem := _name_problem(request.topology)) is not None:
         return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
     effects = host.coordinator.streams_heartbeat(request, host.caller(context), now)
-    reply: StreamsGroupHeartbeatResponse = host.answer(effects, now)
+    host.apply(effects)
+    reply: StreamsGroupHeartbeatResponse = effects.reply
+    after = host.after(request.group_id)
     if effects.missing_topics:
-        failures = _create(broker, effects.missing_topics, now)
+        failures = _create(services, effects.missing_topics)
+        after += services.metadata.after()
         for status in reply.status or ():
             if failures and status.status_code == MISSING_INTERNAL_TOPICS:
                 status.status_detail += f"; Creation failed: {', '.join(failures)}."
-    return reply
+    return resting(reply, after)
 
 
 def _name_problem(topology: Topology) -> str | None:
@@ -56,11 +56,11 @@ def _name_problem(topology: Topology) -> str | None:
     return f"Topic names {','.join(invalid)} are not valid topic names." if invalid else None
 
 
-def _create(broker: Broker, topics: list[CreatableTopic], now: int) -> list[str]:
+def _create(services: Services, topics: list[CreatableTopic]) -> list[str]:
     """Create internal topics; returns what went wrong, topic by topic."""
     from pykafka_broker.cluster.topics import create_topics
 
-    effects = create_topics(broker.metadata.controller, CreateTopicsRequest(topics), 0)
+    effects = create_topics(services.metadata.controller, CreateTopicsRequest(topics), 0)
     failures = [
         f"{result.name} ({result.error_message or ErrorCode(result.error_code).name})"
         for result in effects.reply.topics
@@ -68,7 +68,7 @@ def _create(broker: Broker, topics: list[CreatableTopic], now: int) -> list[str]
     ]
     if effects.records:
         try:
-            broker.commit_metadata(effects.records, now)
+            services.metadata.commit(effects.records)
         except ApiError as error:
             failures.append(str(error))
     return failures

@@ -7,35 +7,32 @@ Versions: 3 static members (KIP-345), 5 protocol type and name (KIP-559).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.protocol.messages.sync_group_response import SyncGroupResponse
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 PROTOCOL_REQUIRED_FROM = 5
 
 
 @handles(ApiKey.SYNC_GROUP)
-def sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse | Parked:
-    host, now = broker.groups, context.now
+def sync_group(services: Services, context: RequestContext, request: SyncGroupRequest) -> Any:
+    host, now = services.groups, context.now
     if context.api_version >= PROTOCOL_REQUIRED_FROM and (
         request.protocol_type is None or request.protocol_name is None
     ):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    error = host.refusal(request.group_id, now)
+    error = host.refusal(request.group_id)
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         # The generation that it asks about is lost: the client has to join again.
         error = ErrorCode.REBALANCE_IN_PROGRESS
     if error is not ErrorCode.NONE and request.group_id:
         return SyncGroupResponse(error_code=error)
     parked = Parked(None)
-    answer: SyncGroupResponse | Parked = host.answer(host.coordinator.sync(request, parked, now), now, parked)
-    return answer
+    return host.answer(request.group_id, host.coordinator.sync(request, parked, now), parked)

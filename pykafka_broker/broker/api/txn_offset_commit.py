@@ -9,11 +9,10 @@ Versions: 2 leader epochs, 3 the consumer's member id and generation, 4 knows TR
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.coordinator_log import offsets_partition
+from pykafka_broker.broker.reply import NOTHING, After, Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.transaction_host import refused_join
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -28,9 +27,6 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 ABORTABLE_FROM = 4
 IMPLICIT_ADD_FROM = 5
 # The group's coordinator speaks of itself, where the partition spoke of its replicas.
@@ -44,45 +40,63 @@ _AS_COORDINATOR = {
 
 @handles(ApiKey.TXN_OFFSET_COMMIT)
 def txn_offset_commit(
-    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse:
-    known, unknown = _split(broker, request)
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | Reply:
+    known, unknown = _split(services, request)
     if not known:
         return TxnOffsetCommitResponse(topics=unknown)
     request.topics = known
+    return _commit(services, context, request, unknown)
+
+
+def _commit(
+    services: Services,
+    context: RequestContext,
+    request: TxnOffsetCommitRequest,
+    unknown: list[TxnOffsetCommitResponseTopic],
+) -> TxnOffsetCommitResponse | Reply:
+    after = NOTHING
     try:
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        _require_part_in_transaction(broker, context, request)
-        answered = broker.groups.txn_commit_offsets(request, context).topics
+        joining = _take_part_in_transaction(services, context, request)
+        if joining:
+            return Reply(joining, lambda: _commit(services, context, request, unknown))
+        answered = services.groups.txn_commit_offsets(request, context).topics
+        after = services.groups.after(request.group_id)
     except ApiError as error:
-        answered = _all(known, _AS_COORDINATOR.get(error.code, error.code))
-    return TxnOffsetCommitResponse(topics=_merged(answered, unknown))
+        answered = _all(request.topics, _AS_COORDINATOR.get(error.code, error.code))
+    return resting(TxnOffsetCommitResponse(topics=_merged(answered, unknown)), after)
 
 
-def _require_part_in_transaction(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> None:
-    """Raises unless the group's partition is, or hereby becomes, part of the producer's open transaction."""
+def _take_part_in_transaction(services: Services, context: RequestContext, request: TxnOffsetCommitRequest) -> After:
+    """Raises unless the group's partition is, or hereby becomes, part of the producer's open transaction. Returns what
+    must be committed before it counts.
+    """
     implicit = context.api_version >= IMPLICIT_ADD_FROM
-    partition = offsets_partition(broker, request.group_id)
-    producers = broker.partition_log(*partition).producers
+    topic, number = services.offsets_partition(request.group_id)
+    producers = services.replicas.leader(topic, number).log.producers
     if producers.has_open_transaction(request.producer_id, request.producer_epoch):
-        return
-    if not implicit and not broker.config.transaction_partition_verification_enable:
-        return
-    error = broker.transactions.join(
-        request.transactional_id, request.producer_id, request.producer_epoch, partition, implicit, context.now
+        return NOTHING
+    if not implicit and not services.config.transaction_partition_verification_enable:
+        return NOTHING
+    error, after = services.transactions.join(
+        request.transactional_id, request.producer_id, request.producer_epoch, (topic, number), implicit, context.now
     )
     if error is not ErrorCode.NONE:
         raise refused_join(error, implicit, context.api_version >= ABORTABLE_FROM)
+    return after
 
 
 def _split(
-    broker: Broker, request: TxnOffsetCommitRequest
+    services: Services, request: TxnOffsetCommitRequest
 ) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
     """The partitions that exist, and the answer for those that don't."""
     known, unknown = [], []
     for topic in request.topics:
-        there = [one for one in topic.partitions if broker.image.partition(topic.name, one.partition_index) is not None]
+        there = [
+            one for one in topic.partitions if services.image.partition(topic.name, one.partition_index) is not None
+        ]
         missing = [one for one in topic.partitions if one not in there]
         if there:
             known.append(TxnOffsetCommitRequestTopic(topic.name, there))

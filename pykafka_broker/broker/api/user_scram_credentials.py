@@ -5,11 +5,11 @@ Behaviour: credentials are kept as metadata and told without their keys; passwor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import scram
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
 from pykafka_broker.protocol.messages.alter_user_scram_credentials_response import AlterUserScramCredentialsResponse
@@ -20,22 +20,17 @@ from pykafka_broker.protocol.messages.describe_user_scram_credentials_response i
     DescribeUserScramCredentialsResponse,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 @handles(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 def describe_user_scram_credentials(
-    broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
+    services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     users = None if request.users is None else [user.name for user in request.users]
-    return scram.describe_user_scram_credentials(broker.image, users)
+    return scram.describe_user_scram_credentials(services.image, users)
 
 
 @handles(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 def alter_user_scram_credentials(
-    broker: Broker, context: RequestContext, request: AlterUserScramCredentialsRequest
-) -> AlterUserScramCredentialsResponse:
-    effects = scram.alter_user_scram_credentials(broker.metadata.controller, request)
-    broker.commit_metadata(effects.records, context.now)
-    return effects.reply
+    controller: Controller, context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> Decision[AlterUserScramCredentialsResponse]:
+    return scram.alter_user_scram_credentials(controller, request)

@@ -7,10 +7,13 @@ Versions: 2 says which transaction version the marker is of: with 2 its epoch mu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.transaction_markers import write_marker
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -23,9 +26,6 @@ from pykafka_broker.protocol.messages.write_txn_markers_response import (
     WriteTxnMarkersResponse,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.broker import Broker
-
 
 class _Outcome(NamedTuple):
     producer_id: int
@@ -37,12 +37,16 @@ class _Outcome(NamedTuple):
 
 @handles(ApiKey.WRITE_TXN_MARKERS)
 def write_txn_markers(
-    broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
-) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse([_result(broker, marker, context.now) for marker in request.markers])
+    services: Services, context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse | Reply:
+    after: list[tuple[Partition, int]] = []
+    response = WriteTxnMarkersResponse([_result(services, marker, after) for marker in request.markers])
+    return resting(response, tuple(each for each in after if not each[0].is_committed(each[1])))
 
 
-def _result(broker: Broker, marker: WritableTxnMarker, now: int) -> WritableTxnMarkerResult:
+def _result(
+    services: Services, marker: WritableTxnMarker, after: list[tuple[Partition, int]]
+) -> WritableTxnMarkerResult:
     outcome = _Outcome(
         marker.producer_id,
         marker.producer_epoch,
@@ -50,24 +54,24 @@ def _result(broker: Broker, marker: WritableTxnMarker, now: int) -> WritableTxnM
         marker.coordinator_epoch,
         marker.transaction_version,
     )
+
+    def write(topic: str, partition: int) -> ErrorCode:
+        if outcome.producer_epoch < 0:
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # no batch can carry it, and Kafka has no better word either
+        try:
+            after.append(write_marker(services.node, topic, partition, outcome, services.offsets_decided))
+        except ApiError as error:
+            return error.code
+        return ErrorCode.NONE
+
     topics = [
         WritableTxnMarkerTopicResult(
             topic.name,
             [
-                WritableTxnMarkerPartitionResult(partition, _write(broker, topic.name, partition, outcome, now))
+                WritableTxnMarkerPartitionResult(partition, write(topic.name, partition))
                 for partition in topic.partition_indexes
             ],
         )
         for topic in marker.topics
     ]
     return WritableTxnMarkerResult(marker.producer_id, topics)
-
-
-def _write(broker: Broker, topic: str, partition: int, outcome: _Outcome, now: int) -> ErrorCode:
-    if outcome.producer_epoch < 0:
-        return ErrorCode.UNKNOWN_SERVER_ERROR  # no batch can carry it, and Kafka has no better word either
-    try:
-        write_marker(broker, topic, partition, outcome, now)
-    except ApiError as error:
-        return error.code
-    return ErrorCode.NONE

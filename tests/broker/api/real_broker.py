@@ -8,13 +8,12 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.router import Router
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import OsFile, OsFileSystem
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import Message
+from tests.broker.driven import DrivenBroker
 
 NOW = 1_700_000_000_000
 HOST, PORT = "127.0.0.1", 29092
@@ -50,14 +49,13 @@ class RealBroker:
         self.start()
 
     def start(self) -> None:
-        self.broker = Broker(
+        self.broker = DrivenBroker(
             BrokerConfig(self.settings),
             new_uuid=lambda: next(self._uuids).to_bytes(16, "big"),
             new_session_id=lambda: 1,
             fs=UnsyncedFileSystem(),
         )
         self.broker.start(self.now)
-        self.router = Router(self.broker)
 
     def restart(self) -> None:
         self.broker.stop(self.now)
@@ -79,7 +77,7 @@ class RealBroker:
     def exchange(self, api_key: ApiKey, version: int, body: bytes) -> bytes:
         """The body of the answer to the body of a request."""
         spec = SPECS[api_key]
-        pieces = self.router.dispatch(self.connection, _frame(api_key, version, body), self.now)
+        pieces = self.broker.dispatch(self.connection, _frame(api_key, version, body), self.now)
         assert isinstance(pieces, list), "the request waits"
         answer = b"".join(piece.read() if hasattr(piece, "read") else piece for piece in pieces)
         size, correlation_id = struct.unpack_from(">ii", answer)

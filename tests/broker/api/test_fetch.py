@@ -60,7 +60,7 @@ def asked(
 
 
 def answer(broker: LightBroker, request: FetchRequest, version: int = VERSION) -> FetchResponse:
-    response = fetch(broker, broker.context(ApiKey.FETCH, version), request)  # type: ignore[arg-type]
+    response = fetch(broker.services, broker.context(ApiKey.FETCH, version), request)
     assert isinstance(response, FetchResponse)
     response.write(version, lambda piece: None)
     return response
@@ -128,16 +128,14 @@ def test_the_total_limit_is_shared(broker: LightBroker) -> None:
 
 def test_it_waits_for_records_and_an_append_wakes_it(broker: LightBroker) -> None:
     broker.add("t")
-    log = broker.partition_log("t", 0)
-    parked = fetch(broker, broker.context(ApiKey.FETCH, VERSION), asked({0: 0}))  # type: ignore[arg-type]
+    parked = fetch(broker.services, broker.context(ApiKey.FETCH, VERSION), asked({0: 0}))
     assert isinstance(parked, Parked)
     assert parked.deadline == broker.now + 500
     assert parked.yields
     answers: list[FetchResponse] = []
     parked.on_reply = answers.append
     broker.purgatory.park(parked)
-    log.append(batch(b"new"), broker.now)
-    broker.purgatory.touch(log)
+    broker.partition("t", 0).append(batch(b"new"), broker.now)
     broker.purgatory.settle(broker.now)
     assert values(parts(answers[0])[0]) == [b"new"]
 
@@ -146,7 +144,7 @@ def test_it_waits_until_min_bytes_are_there(broker: LightBroker) -> None:
     broker.add("t")
     log = broker.partition_log("t", 0)
     log.append(batch(b"x" * 100), broker.now)
-    parked = fetch(broker, broker.context(ApiKey.FETCH, VERSION), asked({0: 0}, min_bytes=300))  # type: ignore[arg-type]
+    parked = fetch(broker.services, broker.context(ApiKey.FETCH, VERSION), asked({0: 0}, min_bytes=300))
     assert isinstance(parked, Parked)
     assert parked.poll is not None
     assert parked.poll(broker.now) is None
@@ -157,7 +155,7 @@ def test_it_waits_until_min_bytes_are_there(broker: LightBroker) -> None:
 def test_the_deadline_brings_what_there_is(broker: LightBroker) -> None:
     broker.add("t")
     broker.partition_log("t", 0).append(batch(b"x"), broker.now)
-    parked = fetch(broker, broker.context(ApiKey.FETCH, VERSION), asked({0: 0}, min_bytes=3000))  # type: ignore[arg-type]
+    parked = fetch(broker.services, broker.context(ApiKey.FETCH, VERSION), asked({0: 0}, min_bytes=3000))
     assert isinstance(parked, Parked)
     assert parked.expire is not None
     assert values(parts(parked.expire(broker.now))[0]) == [b"x"]
@@ -191,7 +189,7 @@ def test_an_error_is_answered_at_once(broker: LightBroker, request_of: dict[str,
 
 def test_an_older_leader_epoch_is_fenced(broker: LightBroker) -> None:
     broker.add("t")
-    broker.partition_log("t", 0).leader_epoch = 4
+    broker.elect_again("t", 4)
     assert parts(answer(broker, asked({0: 0}, current_leader_epoch=3)))[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 

@@ -38,7 +38,7 @@ def answer(
     request = ListOffsetsRequest(
         replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
     )
-    response = list_offsets(broker, broker.context(ApiKey.LIST_OFFSETS, version), request)  # type: ignore[arg-type]
+    response = list_offsets(broker.services, broker.context(ApiKey.LIST_OFFSETS, version), request)
     assert len(response.encode(version))
     return response.topics[0].partitions[0]
 
@@ -92,8 +92,8 @@ def test_the_end_for_readers_of_committed_records(broker: LightBroker) -> None:
 
 
 def test_leader_epochs(broker: LightBroker) -> None:
+    broker.elect_again("t", 3)
     log = broker.partition_log("t", 0)
-    log.leader_epoch = 3
     log.append(batch(b"g", timestamp=NOW + 5000), NOW)
     assert answer(broker, -1).leader_epoch == 3
     assert answer(broker, -2).leader_epoch == 0

@@ -129,7 +129,7 @@ def waited(node: RealBroker, request: Message, version: int) -> Any:
     """The answer to a request that may park, once what it waited for has been seen to."""
     spec = SPECS[request.API_KEY]
     header = struct.pack(">hhih", request.API_KEY, version, 7, -1) + b"\0" * (spec.request_header_version(version) - 1)
-    answer = node.router.dispatch(node.connection, memoryview(header + request.encode(version)), node.now)
+    answer = node.broker.dispatch(node.connection, memoryview(header + request.encode(version)), node.now)
     if isinstance(answer, PendingReply):
         replies: list[Any] = []
         answer.parked.on_reply = replies.append
@@ -257,7 +257,7 @@ def test_the_header_of_an_api_versions_answer_is_plain_in_every_version(node: Re
     for version in range(5):
         request = ApiVersionsRequest("a", "1") if version >= 3 else ApiVersionsRequest()
         header = struct.pack(">hhih", 18, version, 7, -1) + b"\0" * (version >= 3)
-        pieces = node.router.dispatch(node.connection, memoryview(header + request.encode(version)), NOW)
+        pieces = node.broker.dispatch(node.connection, memoryview(header + request.encode(version)), NOW)
         assert isinstance(pieces, list)
         body = b"".join(pieces)[8:]
         assert SPECS[18].response_class().decode(body, version).error_code == 0
@@ -266,7 +266,7 @@ def test_the_header_of_an_api_versions_answer_is_plain_in_every_version(node: Re
 @pytest.mark.parametrize("body", [struct.pack(">hhih", 999, 0, 7, -1), struct.pack(">hhih", 3, 99, 7, -1), b"\0\3"])
 def test_what_nobody_can_answer_costs_one_connection(node: RealBroker, body: bytes) -> None:
     with pytest.raises(FrameError):
-        node.router.dispatch(node.connection, memoryview(body), NOW)
+        node.broker.dispatch(node.connection, memoryview(body), NOW)
     assert metadata(node) == []
 
 

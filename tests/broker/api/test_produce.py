@@ -40,7 +40,7 @@ def answers(
     broker: LightBroker, request: ProduceRequest, version: int = 9, client_id: str = "test"
 ) -> list[PartitionProduceResponse]:
     context = broker.context(ApiKey.PRODUCE, version, client_id)
-    response = produce(broker, context, request)  # type: ignore[arg-type]
+    response = produce(broker.services, context, request)
     assert isinstance(response, ProduceResponse)
     assert len(response.encode(version))
     return [one for topic in response.responses for one in topic.partition_responses]
@@ -75,9 +75,9 @@ def test_one_bad_partition_does_not_spoil_the_other(broker: LightBroker) -> None
 
 def test_an_append_is_told_to_those_who_wait(broker: LightBroker) -> None:
     broker.add("t")
-    log = broker.partition_log("t", 0)
+    partition = broker.partition("t", 0)
     woken: list[int] = []
-    waiting = Parked(None, keys=(log,), poll=lambda now: woken.append(now))
+    waiting = Parked(None, keys=(partition,), poll=lambda now: woken.append(now))
     broker.purgatory.park(waiting)
     answers(broker, asked({0: batch(b"x")}))
     broker.purgatory.settle(5)
@@ -94,10 +94,10 @@ def test_other_acks_are_refused(broker: LightBroker, acks: int) -> None:
 def test_acks_zero_has_no_answer_and_closes_on_an_error(broker: LightBroker) -> None:
     broker.add("t")
     context = broker.context(ApiKey.PRODUCE, 9)
-    assert produce(broker, context, asked({0: batch(b"x")}, acks=0)) is None  # type: ignore[arg-type]
+    assert produce(broker.services, context, asked({0: batch(b"x")}, acks=0)) is None  # type: ignore[arg-type]
     assert stored(broker) == [b"x"]
     with pytest.raises(FrameError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-        produce(broker, context, asked({0: batch(b"x")}, acks=0, topic="u"))  # type: ignore[arg-type]
+        produce(broker.services, context, asked({0: batch(b"x")}, acks=0, topic="u"))
 
 
 def test_topics_by_id(broker: LightBroker) -> None:
@@ -122,7 +122,7 @@ def test_a_transactional_batch_needs_a_transactional_id(broker: LightBroker) -> 
 
 
 def test_min_insync_replicas_counts_for_acks_all_only(broker: LightBroker) -> None:
-    broker.add("t", min_insync_replicas="2")
+    broker.add("t", replicas=(1, 2), min_insync_replicas="2")
     assert answers(broker, asked({0: batch(b"x")}))[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert answers(broker, asked({0: batch(b"x")}, acks=1))[0].error_code == ErrorCode.NONE
 
@@ -171,7 +171,7 @@ class TestFlush:
         jobs: list[Job] = []
         broker.logs.submit = jobs.append
         context = broker.context(ApiKey.PRODUCE, 9)
-        parked = produce(broker, context, asked({0: batch(b"x")}))  # type: ignore[arg-type]
+        parked = produce(broker.services, context, asked({0: batch(b"x")}))
         assert isinstance(parked, Parked)
         assert not parked.done
         (job,) = jobs
@@ -184,7 +184,7 @@ class TestFlush:
         broker.add("t", flush_messages="1")
         jobs: list[Job] = []
         broker.logs.submit = jobs.append
-        parked = produce(broker, broker.context(ApiKey.PRODUCE, 9), asked({0: batch(b"x")}))  # type: ignore[arg-type]
+        parked = produce(broker.services, broker.context(ApiKey.PRODUCE, 9), asked({0: batch(b"x")}))
         assert isinstance(parked, Parked)
         jobs[0].failed(OSError(5, "Input/output error"))
         answer = parked.reply.responses[0].partition_responses[0]
@@ -196,9 +196,10 @@ class TestFlush:
         broker.logs.submit = jobs.append
         log = broker.partition_log("t", 0)
         seen: list[int] = []
-        broker.purgatory.park(Parked(None, keys=(log,), poll=lambda now: seen.append(log.high_watermark)))
+        keys = (broker.partition("t", 0),)
+        broker.purgatory.park(Parked(None, keys=keys, poll=lambda now: seen.append(log.high_watermark)))
         for acks in (0, 1, -1):
-            produce(broker, broker.context(ApiKey.PRODUCE, 9), asked({0: batch(b"x")}, acks=acks))  # type: ignore[arg-type]
+            produce(broker.services, broker.context(ApiKey.PRODUCE, 9), asked({0: batch(b"x")}, acks=acks))
         broker.purgatory.settle(5)
         assert (seen, log.high_watermark) == ([], 0)
         while jobs:
@@ -212,7 +213,7 @@ class TestFlush:
         broker.logs.submit = jobs.append
         first, again = (
             produce(
-                broker,  # type: ignore[arg-type]
+                broker.services,
                 broker.context(ApiKey.PRODUCE, 9),
                 asked({0: batch(b"x", producer_id=9, producer_epoch=0, base_sequence=0)}),
             )

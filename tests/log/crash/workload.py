@@ -166,9 +166,9 @@ class Workload:
         expected[0:8] = log.log_end_offset.to_bytes(8, "big")
         expected[12:16] = log.leader_epoch.to_bytes(4, "big")
         self.promises.appended.setdefault(key, {})[log.log_end_offset] = bytes(expected)
-        appended = log.append(data, self.now, origin=origin)
+        log.append(data, self.now, origin=origin)
         if log.config.flush_messages == 1:
-            self.logs.when_committed(log, appended.last_offset + 1, self.now, self.heard(key, log))
+            self.logs.flush(log, self.now, self.heard(key, log))
 
     def heard(self, key: Key, log: PartitionLog) -> Waiter:
         end = log.log_end_offset

@@ -10,14 +10,14 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.router import PendingReply, Router
+from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.messages.response_header import ResponseHeader
 from pykafka_broker.protocol.runtime import Message
+from tests.broker.driven import DrivenBroker
 
 START = 1_700_000_000_000
 
@@ -43,10 +43,9 @@ class LocalWorld:
         self._boot()
 
     def _boot(self) -> None:
-        self.broker = Broker(BrokerConfig(self._config), new_uuid=self._new_uuid, new_session_id=lambda: 1)
+        self.broker = DrivenBroker(BrokerConfig(self._config), new_uuid=self._new_uuid, new_session_id=lambda: 1)
         self.broker.listeners["PLAINTEXT"] = Listener()
         self.broker.start(self.now)
-        self.router = Router(self.broker)
 
     def _new_uuid(self) -> bytes:
         return (0x9E3779B97F4A7C15F39CC0605CEDC834 * next(self._uuids) % (1 << 128)).to_bytes(16, "big")
@@ -94,7 +93,7 @@ class LocalWire:
     def _serve(self) -> None:
         while self._unserved and not self._busy:
             now = self._world.now
-            reply = self._world.router.dispatch(self._connection, memoryview(bytearray(self._unserved.popleft())), now)
+            reply = self._world.broker.dispatch(self._connection, memoryview(bytearray(self._unserved.popleft())), now)
             if isinstance(reply, PendingReply):
                 self._busy = True
                 reply.parked.on_reply = lambda answer, pending=reply: self._answered(pending, answer)

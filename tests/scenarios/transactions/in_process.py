@@ -7,14 +7,14 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.coordinator_log import append_records, partition_for
-from pykafka_broker.broker.router import PendingReply, Router
+from pykafka_broker.broker.coordinator_log import partition_for
+from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.coordinators.transactions.transaction import record
 from pykafka_broker.log.files import FileSlice
+from tests.broker.driven import DrivenBroker
 
 START_MS = 1_700_000_000_000
 
@@ -36,12 +36,11 @@ class InProcess:
         self._ids = count(1)
         self._connection = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
         self.start()
-        self.broker.metadata.create_missing_topics([TRANSACTION_STATE, CONSUMER_OFFSETS], self.time)
+        self.broker.create_missing_topics([TRANSACTION_STATE, CONSUMER_OFFSETS])
 
     def start(self) -> None:
-        self.broker = Broker(self.config, new_uuid=self._new_uuid, new_session_id=lambda: next(self._ids))
+        self.broker = DrivenBroker(self.config, new_uuid=self._new_uuid, new_session_id=lambda: next(self._ids))
         self.broker.start(self.time)
-        self._router = Router(self.broker)
 
     def _new_uuid(self) -> bytes:
         return next(self._ids).to_bytes(16, "big")
@@ -53,7 +52,7 @@ class InProcess:
         self.start()
 
     def exchange(self, frame: bytes) -> bytes:
-        answer = self._router.dispatch(self._connection, memoryview(bytearray(frame)), self.time)
+        answer = self.broker.dispatch(self._connection, memoryview(bytearray(frame)), self.time)
         assert answer is not None
         assert not isinstance(answer, PendingReply)
         self.broker.settle(self.time)
@@ -74,9 +73,9 @@ class InProcess:
         """What thirty thousand takeovers would come to."""
         takeover()
         host = self.broker.transactions
-        transaction = host.transaction(name, self.time)
+        transaction = host.transaction(name)
         assert transaction is not None
         partition = partition_for(name, 3)
         aged = record(name, transaction._replace(producer_epoch=epoch), 1)
-        append_records(self.broker, TRANSACTION_STATE, partition, [aged], self.time)
-        host._shards.find(name, self.time)[1].replay(*aged)
+        host.shards.append(partition, [aged])
+        host._coordinators[partition].replay(*aged)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker import transaction_shards
-from pykafka_broker.broker.coordinator_log import append_records, partition_for
+from pykafka_broker.broker import shards
+from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.broker.transaction_markers import write_marker
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.coordinators.transactions import Markers, Transaction, steps
@@ -38,12 +38,10 @@ class Play(Client):
         """Only write the outcome, as if the broker had died right after it."""
         host = self.wire.broker.transactions
         name = self.name("t")
-        open_transaction = host.transaction(name, self.wire.time)
+        open_transaction = host.transaction(name)
         assert open_transaction is not None
         decided = steps.prepared(open_transaction, commit, 2, -1, self.wire.time)
-        append_records(
-            self.wire.broker, TRANSACTION_STATE, partition_for(name, 3), [record(name, decided, 1)], self.wire.time
-        )
+        host.shards.append(partition_for(name, 3), [record(name, decided, 1)])
         return decided
 
 
@@ -102,7 +100,7 @@ def test_a_marker_that_is_there_may_come_twice(play: Play) -> None:
     two_partitions(play)
     decided = play.decide(False)
     markers = Markers("t", decided.producer_id, decided.producer_epoch, False, decided.partitions, 0, 2)
-    write_marker(play.wire.broker, play.name("a"), 0, markers, play.wire.time)
+    write_marker(play.wire.broker.services.node, play.name("a"), 0, markers, lambda *decided: None)
     play.crash()
     play.offsets(A0, A1)
     assert play.said() == [
@@ -153,7 +151,7 @@ def test_a_partition_that_was_deleted_needs_no_marker(play: Play) -> None:
 
 def test_while_the_log_is_read_there_is_no_coordinator(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     producer = two_partitions(play)
-    monkeypatch.setattr(transaction_shards, "FIRST_SLICE_BYTES", 1)
+    monkeypatch.setattr(shards, "FIRST_SLICE_BYTES", 1)
     play.crash()
     play.describe("t")
     play.end(producer)

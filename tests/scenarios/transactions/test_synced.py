@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.broker import Broker
-from pykafka_broker.broker.router import PendingReply, Router
+from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.log.jobs import Job, run_inline
 from tests.broker.api.real_broker import UnsyncedFileSystem
+from tests.broker.driven import DrivenBroker
 from tests.scenarios.transactions.client import Client
 from tests.scenarios.transactions.in_process import InProcess
 from tests.scenarios.transactions.scripts import SCENARIOS
@@ -30,7 +30,7 @@ class Synced(InProcess):
 
     def start(self) -> None:
         self.jobs.clear()
-        self.broker = Broker(
+        self.broker = DrivenBroker(
             self.config,
             new_uuid=self._new_uuid,
             new_session_id=lambda: next(self._ids),
@@ -38,18 +38,17 @@ class Synced(InProcess):
             fs=UnsyncedFileSystem(),
         )
         self.broker.start(self.time)
-        self._router = Router(self.broker)
 
     def _sync(self) -> None:
         while self.jobs:
             run_inline(self.jobs.popleft())
 
     def exchange(self, frame: bytes) -> bytes:
-        pieces = self._router.dispatch(self._connection, memoryview(bytearray(frame)), self.time)
+        pieces = self.broker.dispatch(self._connection, memoryview(bytearray(frame)), self.time)
         assert pieces is not None
         if isinstance(pieces, PendingReply):
             self.waited += 1
-            while not pieces.parked.answered:
+            while not pieces.parked.done:
                 run_inline(self.jobs.popleft())
             pieces = pieces.pieces(pieces.parked.reply)
         self.broker.settle(self.time)

@@ -1,0 +1,203 @@
+"""Where the metadata comes from, and who decides about it.
+
+Rule: append, apply, deliver, one change after the other. Nothing changes the image but records that are in the log, and
+what follows from them is the business of whoever is delivered to. A delivery may bring further changes; they are in the
+image at once and are delivered next.
+
+`MetadataSource` is the port. `LocalMetadata` is the node that leads `__cluster_metadata-0` itself and so is its own
+controller (a quorum of one voter, KIP-500).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import NOTHING, After, Waiter, resting
+from pykafka_broker.clock import Clock
+from pykafka_broker.cluster import bootstrap
+from pykafka_broker.cluster.controller import Controller, Decision, ProducerIds
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.metadata_log import MetadataLog
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.protocol.errors import ErrorCode
+
+Deliver = Callable[[MetadataDelta], None]
+Decide = Callable[[Controller, RequestContext, Any], Decision[Any]]
+
+
+class MetadataSource(Protocol):
+    """The metadata as this node knows it. Changes are delivered in their order; whoever takes them must not raise."""
+
+    image: MetadataImage
+
+    @property
+    def applied_offset(self) -> int:
+        """The offset of the newest record in the image."""
+
+    def submit(self, context: RequestContext, request: Any, decide: Decide) -> Any:
+        """What only a controller decides: the answer, or a wait for it. Raises what is wrong with the whole request."""
+
+    def after(self) -> After:
+        """What an answer rests on that tells of the newest change."""
+
+
+class LocalMetadata:
+    """Owns the image, the metadata log and the controller of this node."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        fs: FileSystem,
+        logs: LogManager,
+        *,
+        new_uuid: Callable[[], bytes],
+        submit: Submit,
+    ) -> None:
+        self.image = MetadataImage()
+        self.controller = Controller(self.image, config, config.node, new_uuid)
+        self.producer_ids = ProducerIds(self.controller, self.commit)
+        self.log: MetadataLog
+        self.snapshots: SnapshotKeeper
+        self._config = config
+        self._clock = clock
+        self._fs = fs
+        self._logs = logs
+        self._new_uuid = new_uuid
+        self._submit = submit
+        self._deliver: Deliver
+        self._undelivered: deque[MetadataDelta] = deque()
+        self._later: deque[Callable[[], None]] = deque()
+        self._appending = self._delivering = False
+
+    # -- life
+
+    def load(self, deliver: Deliver) -> MetadataDelta:
+        """Read what is on disk, begin to lead, and make the first records of a new cluster. `deliver` hears of every
+        change from now on; returns what has been read.
+        """
+        self._deliver = deliver
+        logs, clock = self._logs, self._clock
+        log = logs.metadata_log(clock.now)
+        directory = logs.directory_of((CLUSTER_METADATA, 0))
+        assert directory is not None
+        self.log = MetadataLog(log, self._fs, self._config.node, directory.id)
+        self.snapshots = SnapshotKeeper(
+            self.log,
+            self._fs,
+            self._config,
+            submit=self._submit,
+            flush=lambda now, waiter: logs.flush(log, now, waiter),
+            records=self._image_records,
+            now=clock.now,
+        )
+        loaded = self.log.load(self.image)
+        self.log.lead(clock.wall)
+        if not self.image.features:
+            records = bootstrap.bootstrap_records(self._fs, directory.path, clock.wall)
+            self.commit(bootstrap.first_records(self.controller, records))
+        return loaded
+
+    def register(self, endpoints: Sequence[tuple[str, str, int, str]]) -> None:
+        """Tell the cluster of this broker: (listener, host, port, security protocol) each."""
+        online = [directory.id for directory in self._logs.partition_directories if directory.online]
+        registration = bootstrap.registration(
+            self.controller,
+            epoch=self.log.last_offset + 1,
+            incarnation_id=self._new_uuid(),
+            endpoints=endpoints,
+            log_dirs=online,
+        )
+        self.commit([registration])
+
+    def _image_records(self) -> Iterable[ApiMessageAndVersion]:
+        from pykafka_broker.cluster.image_records import image_records
+
+        controller = self.controller
+        return image_records(self.image, controller.partition_record_version(), controller.broker_record_version())
+
+    # -- changes
+
+    @property
+    def applied_offset(self) -> int:
+        return self.log.last_offset
+
+    def submit(self, context: RequestContext, request: Any, decide: Decide) -> Any:
+        decision = decide(self.controller, context, request)
+        self.commit(decision.records)
+        return resting(decision.reply, self.after())
+
+    def commit(self, records: Sequence[ApiMessageAndVersion]) -> None:
+        """Append `records` as one batch, apply them and deliver what they changed; they are synced beside the event
+        loop. If the disk refuses them nothing has changed and the error is raised.
+        """
+        if not records:
+            return
+        delta = MetadataDelta()
+        self._appending = True
+        try:
+            self.log.append(records, self._clock.wall)
+            self._logs.flush(self.log.log, self._clock.now)
+            self.log.apply([record.message for record in records], self.image, delta)
+            self._undelivered.append(delta)
+        finally:
+            self._appending = False
+            self._deliver_all()
+        self.snapshots.on_commit(self._clock.now)
+
+    def _deliver_all(self) -> None:
+        if self._delivering:
+            return  # whoever delivers goes on with it
+        self._delivering = True
+        try:
+            while self._undelivered or self._later:
+                if self._undelivered:
+                    self._deliver(self._undelivered.popleft())
+                else:
+                    self._later.popleft()()
+        finally:
+            self._delivering = False
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Do this when no change is under way: now, or right after the one that is. For what may be noticed in the
+        middle of one, as a disk that fails.
+        """
+        self._later.append(action)
+        if not self._appending:
+            self._deliver_all()
+
+    # -- what is committed
+
+    def after(self) -> After:
+        log = self.log.log
+        return ((self, log.log_end_offset),) if log.recovery_point < log.log_end_offset else NOTHING
+
+    def is_committed(self, offset: int) -> bool:
+        return self.log.log.recovery_point >= offset
+
+    def when_committed(self, offset: int, waiter: Waiter) -> None:
+        """The one voter has it when it is synced."""
+
+        def synced(error: OSError | None) -> None:
+            waiter(None if error is None else ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror))
+
+        self._logs.flush(self.log.log, self._clock.now, synced)
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        return 0 if self._later and not self._delivering else self.snapshots.next_deadline()
+
+    def on_deadline(self, now: int) -> None:
+        self._deliver_all()
+        self.snapshots.on_deadline(now)

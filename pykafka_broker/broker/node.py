@@ -1,0 +1,79 @@
+"""What one broker stands on: its settings, its time, its logs, the metadata and the partitions it has.
+
+Rule: nothing of this knows coordinators or requests. Coordinators' hosts are handed a `Node`, handlers the `Services`
+made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.purgatory import Purgatory
+from pykafka_broker.broker.replicas import Replicas
+from pykafka_broker.clock import Clock
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.config import BrokerConfig, TopicConfig
+from pykafka_broker.config.topic import readable_overrides
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.manager import LogManager
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+Subscriber = Callable[[MetadataDelta], None]
+
+
+class Node:
+    """One node. `config` is what holds now: dynamic settings lie over `static_config`."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        fs: FileSystem,
+        *,
+        new_uuid: Callable[[], bytes],
+        submit: Submit,
+        thread_pool: Callable[[int], Executor] | None,
+    ) -> None:
+        self.id: int = config.node
+        self.config = self.static_config = config
+        self.clock = clock
+        self.new_uuid = new_uuid
+        self.purgatory = Purgatory()
+        self.logs = LogManager(
+            fs, config, new_uuid=new_uuid, topic_config=self.topic_config, submit=submit, thread_pool=thread_pool
+        )
+        self.metadata = LocalMetadata(config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit)
+        self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch)
+        self.subscribers: list[Subscriber] = []
+
+    @property
+    def image(self) -> MetadataImage:
+        """The metadata as this node knows it now."""
+        return self.metadata.image
+
+    @property
+    def cluster_id(self) -> str:
+        return self.logs.cluster_id
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """`subscriber` hears of every change of the metadata from now on, after logs and configs have followed it."""
+        self.subscribers.append(subscriber)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Other settings hold from now on."""
+        self.config = self.metadata.controller.config = self.logs.config = config
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """The topic's settings over the broker's defaults."""
+        return TopicConfig.resolve(self.config, self.topic_overrides(topic))
+
+    def topic_overrides(self, topic: str) -> Mapping[str, str]:
+        """The topic's own settings, without what another release of Kafka knew or took and we don't: a broker that
+        refuses to start on it would help nobody.
+        """
+        return readable_overrides(self.image.topic_config(topic))

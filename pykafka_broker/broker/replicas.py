@@ -1,0 +1,229 @@
+"""The partitions of which this node has a replica.
+
+Rule: what exists and who leads it follows from the metadata alone, through `follow`, which never raises: what is
+committed is a fact, and what can't be done about it now is logged and tried again. A `Partition` is made when it is
+first asked for, so that ten thousand idle ones cost nothing; nobody is served from a log that is not the topic's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
+
+from pykafka_broker.broker.partition import NO_EPOCH, NotLeader, Partition
+from pykafka_broker.clock import Clock
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.loading import ZERO_ID
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+
+
+class ImageHolder(Protocol):
+    """Whoever has the metadata image of the moment."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+class Replicas:
+    """`touch` wakes the requests that watch a partition; `on_made` hears of logs that were made when they were first
+    asked for, so that the metadata can be told their directory.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        metadata: ImageHolder,
+        logs: LogManager,
+        clock: Clock,
+        touch: Callable[[Partition], None],
+    ) -> None:
+        self._node_id = node_id
+        self._metadata = metadata
+        self._logs = logs
+        self._clock = clock
+        self._touch = touch
+        self._hosted: dict[Key, Partition] = {}
+        self.on_made: Callable[[Key], None] | None = None
+        logs.on_synced = self._synced
+        logs.on_lost = self._lost
+
+    # -- what is here
+
+    def leader(self, topic: str, number: int, epoch: int = NO_EPOCH) -> Partition:
+        """The partition, which this node leads, and in that epoch if one is named (KIP-320). Raises
+        UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER or, if its log
+        can't be had, KAFKA_STORAGE_ERROR.
+        """
+        found = self._hosted.get((topic, number))
+        if found is None or not found.is_leader:
+            found = self._led(topic, number, epoch)
+        if epoch != NO_EPOCH:
+            found.check_epoch(epoch)
+        return found
+
+    def _led(self, topic: str, number: int, epoch: int) -> Partition:
+        partition = self.replica(topic, number)
+        partition.check_epoch(epoch)
+        if not partition.is_leader:
+            raise NotLeader(partition.state.leader, partition.leader_epoch)
+        return partition
+
+    def replica(self, topic: str, number: int) -> Partition:
+        """The partition, whoever leads it. Raises as `leader` does."""
+        found = self._hosted.get((topic, number))
+        return self._open(topic, number) if found is None else found
+
+    def _open(self, topic: str, number: int) -> Partition:
+        image = self._metadata.image
+        described = image.topics.get(topic)
+        state = None if described is None else described.partitions.get(number)
+        if described is None or state is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if self._node_id not in state.replicas:
+            raise NotLeader(state.leader, state.leader_epoch)
+        log = self._log_of(described, state)
+        partition = Partition(log, state, self._node_id, self._touch, self._clock.now)
+        self._hosted[topic, number] = partition
+        return partition
+
+    def _log_of(self, topic: TopicImage, state: PartitionImage) -> PartitionLog:
+        """Its log; made now if there was no room for it when the topic was made. One with another topic id is what a
+        topic of that name has left that was deleted while its directory was away.
+        """
+        logs, number = self._logs, state.partition
+        if logs.exists(topic.name, number):
+            log = logs.get(topic.name, number)
+            if log.topic_id == topic.id:
+                return log
+        assigned = state.directory_of(self._node_id)
+        log = logs.create(topic.name, number, topic.id, self._clock.now, directory_id=assigned, new=False)
+        if self.on_made is not None:
+            self.on_made((topic.name, number))
+        return log
+
+    # -- start
+
+    def start(self, loaded: MetadataDelta, new_uuid: Callable[[], bytes]) -> None:
+        """Bring the logs in line with the metadata. `loaded` is what the metadata log has told. A crash may fall
+        between a record and what follows from it: logs that are missing are made, those of deleted topics taken away.
+        """
+        logs, topics = self._logs, self._metadata.image.topics
+        logs.placement.settle(new_uuid, self._assigned, self._metadata.image.topic_id)
+        deleted = {topic.name for topic in loaded.deleted}
+        away = [
+            f"{topic.name}-{number}"
+            for topic in topics.values()
+            for number, state in topic.partitions.items()
+            if (topic.name in deleted or not logs.exists(topic.name, number))
+            and self._node_id in state.replicas
+            and not self._make_again(topic, state, had_another=topic.name in deleted)
+        ]
+        logs.name_folders()
+        if away:
+            logger.error("Out of service, since there is no log of them in reach: %s", ", ".join(sorted(away)))
+        self._take_away(deleted)
+
+    def _make_again(self, topic: TopicImage, state: PartitionImage, *, had_another: bool) -> bool:
+        """Whether there is a log now. `had_another`: there was an earlier topic of that name."""
+        assigned, number = state.directory_of(self._node_id), state.partition
+        logs, now = self._logs, self._clock.now
+        try:
+            if had_another and logs.exists(topic.name, number):
+                log = logs.get(topic.name, number)
+                if log.topic_id == ZERO_ID and not log.recovery_point:
+                    # A synced record has a synced id beside it. This may be what a power cut left of the earlier topic.
+                    logs.delete(topic.name, number, now)
+            logs.make(topic.name, number, topic.id, now, directory_id=assigned, new=False)
+        except ApiError as error:
+            logger.debug("%s-%d: %s", topic.name, number, error)
+            return False
+        return True
+
+    def _take_away(self, deleted: Collection[str]) -> None:
+        topics, strays = self._metadata.image.topics, []
+        for name, number in list(self._logs.partitions()):
+            known = name in topics and number in topics[name].partitions
+            if known or name == CLUSTER_METADATA:
+                continue
+            if name in deleted:
+                self._logs.delete(name, number, self._clock.now)
+            else:
+                strays.append(f"{name}-{number}")
+        if strays:
+            logger.warning("Not in the metadata and left alone: %s", ", ".join(sorted(strays)))
+
+    def _assigned(self, key: Key) -> bytes | None:
+        """The directory that the metadata names, None for a partition that it does not know."""
+        state = self._metadata.image.partition(*key)
+        return None if state is None or self._node_id not in state.replicas else state.directory_of(self._node_id)
+
+    # -- the metadata has changed
+
+    def follow(self, delta: MetadataDelta) -> None:
+        """Do what these changes ask for. Never raises."""
+        for topic in delta.deleted:
+            for number in topic.partitions:
+                self._close((topic.name, number), ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                self._logs.delete(topic.name, number, self._clock.now)
+        if delta.new_partitions:
+            self._make_logs(delta.new_partitions)
+        for topic, state in delta.changed_partitions:
+            partition = self._hosted.get((topic.name, state.partition))
+            if partition is not None and partition.log.topic_id == topic.id:
+                self._update(partition, state)
+
+    def _update(self, partition: Partition, state: PartitionImage) -> None:
+        if self._node_id in state.replicas:
+            partition.update(state, self._clock.now)
+            self._touch(partition)
+        else:
+            self._close((partition.topic, partition.number), NotLeader(state.leader, state.leader_epoch))
+
+    def _make_logs(self, made: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
+        logs, node_id, known = self._logs, self._node_id, self._metadata.image.topics_by_id
+        for topic, state in made:
+            if topic.id not in known or node_id not in state.replicas:
+                continue
+            assigned = state.directory_of(node_id)
+            try:
+                logs.make(topic.name, state.partition, topic.id, self._clock.now, directory_id=assigned)
+            except ApiError as error:  # whoever asks for the log has it tried again
+                logger.warning("%s-%d has no log yet: %s", topic.name, state.partition, error)
+        logs.name_folders()
+
+    # -- the disk has news
+
+    def offline(self, lost: Iterable[Key]) -> None:
+        """These logs are in a directory that has failed."""
+        for key in lost:
+            self._close(key, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key[0]}-{key[1]} is offline"))
+
+    def _close(self, key: Key, error: ApiError) -> None:
+        partition = self._hosted.pop(key, None)
+        if partition is not None:
+            partition.close(error)
+
+    def _of(self, log: PartitionLog) -> Partition | None:
+        partition = self._hosted.get((log.topic, log.partition))
+        return partition if partition is not None and partition.log is log else None
+
+    def _synced(self, log: PartitionLog) -> None:
+        partition = self._of(log)
+        if partition is not None:
+            partition.advance()
+
+    def _lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
+        partition = self._of(log)
+        if partition is not None:
+            reason = error.strerror or errno.errorcode.get(error.errno or 0, "failed")
+            partition.lost(offset, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason))

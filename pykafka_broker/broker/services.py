@@ -1,0 +1,185 @@
+"""What handlers may reach.
+
+Rule: a handler resolves and authorises what it was asked about, calls one of these, and answers. It never sees a
+socket, another request, or the parts behind these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.coordinator_log import partition_for
+from pykafka_broker.broker.encoded_reply import ReplyCache
+from pykafka_broker.broker.fetch_session import FetchSessionCache
+from pykafka_broker.broker.node import Node
+from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.cluster.topic_names import (
+    CONSUMER_OFFSETS,
+    INTERNAL_TOPICS,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
+from pykafka_broker.config import BrokerConfig, TopicConfig
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.group_host import GroupHost
+    from pykafka_broker.broker.share_host import ShareHost
+    from pykafka_broker.broker.transaction_host import TransactionHost
+
+_SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
+NodeAddress = tuple[int, str, int, str | None]  # id, host, port, rack
+
+
+class Endpoint(Protocol):
+    """A listener that is bound."""
+
+    name: str
+    host: str
+    port: int
+    advertised: tuple[str, int] | None
+
+
+class Timed(Protocol):
+    """Whatever has deadlines, in milliseconds of `Clock.now`."""
+
+    def next_deadline(self) -> int | None: ...
+
+    def on_deadline(self, now: int) -> None: ...
+
+
+_Host = TypeVar("_Host", bound=Timed)
+
+
+class Services:
+    """Typed doors to one node. A coordinator's host is made at its first use, so that a broker without groups does not
+    pay for them; `on_made` takes each, to drive its deadlines.
+    """
+
+    def __init__(self, node: Node, new_session_id: Callable[[], int], on_made: Callable[[Timed], None]) -> None:
+        self.node = node
+        self.node_id = node.id
+        self.clock = node.clock
+        self.logs = node.logs
+        self.metadata = node.metadata
+        self.replicas = node.replicas
+        self.purgatory = node.purgatory
+        self.replies = ReplyCache()
+        self.fetch_sessions = FetchSessionCache(
+            node.config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, new_session_id
+        )
+        self.listeners: Mapping[str, Endpoint] = {}  # by name
+        self._on_made = on_made
+
+    def _made(self, host: _Host) -> _Host:
+        self._on_made(host)
+        return host
+
+    # -- coordinators
+
+    @cached_property
+    def groups(self) -> GroupHost:
+        """Groups and their offsets."""
+        from pykafka_broker.broker.group_host import GroupHost
+
+        return self._made(GroupHost(self.node))
+
+    @cached_property
+    def transactions(self) -> TransactionHost:
+        """Transactional ids."""
+        from pykafka_broker.broker.transaction_host import TransactionHost
+
+        return self._made(TransactionHost(self.node, self.offsets_decided))
+
+    def offsets_decided(self, partition: int, producer_id: int, commit: bool) -> None:
+        """A marker stands in that partition of `__consumer_offsets`."""
+        self.groups.end_transaction(partition, producer_id, commit)
+
+    @cached_property
+    def shares(self) -> ShareHost:
+        """The state of share groups, and the share partitions of this node."""
+        from pykafka_broker.broker.share_host import ShareHost
+
+        return self._made(ShareHost(self.node, lambda group_id: self.groups.settings(group_id)))
+
+    def start_coordinators(self) -> None:
+        """Begin to read what their logs hold; those without a topic wait for their first use."""
+        hosts: dict[str, Callable[[], object]] = {
+            TRANSACTION_STATE: lambda: self.transactions,
+            CONSUMER_OFFSETS: lambda: self.groups,
+            SHARE_GROUP_STATE: lambda: self.shares,
+        }
+        for topic, host in hosts.items():
+            if topic in self.image.topics:
+                host()
+
+    # -- the cluster
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings that hold now."""
+        return self.node.config
+
+    @property
+    def image(self) -> MetadataImage:
+        """The metadata as this node knows it now."""
+        return self.node.metadata.image
+
+    @property
+    def cluster_id(self) -> str:
+        return self.node.cluster_id
+
+    def topic_name(self, topic_id: bytes) -> str:
+        """Raises UNKNOWN_TOPIC_ID."""
+        topic = self.image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return topic.name
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """The topic's settings over the broker's defaults."""
+        return self.node.topic_config(topic)
+
+    def is_internal(self, topic: str) -> bool:
+        """Whether clients leave it alone."""
+        return topic in INTERNAL_TOPICS
+
+    def create_missing_topics(self, names: Any) -> None:
+        """Create what a client or a coordinator needs; names that can't be topics stay missing."""
+        from pykafka_broker.broker.topic_creation import create_missing_topics
+
+        create_missing_topics(self.node, names)
+
+    def offsets_partition(self, group_id: str) -> tuple[str, int]:
+        """The partition of `__consumer_offsets` that holds a group, also before there is one."""
+        topic = self.image.topics.get(CONSUMER_OFFSETS)
+        count: int = len(topic.partitions) if topic is not None else self.config.offsets_topic_num_partitions
+        return CONSUMER_OFFSETS, partition_for(group_id, count)
+
+    # -- addresses
+
+    def advertised(self, context: RequestContext) -> tuple[str, int]:
+        """Where this client is told to find this node: at the address that it dialled, unless `advertised.listeners`
+        says otherwise.
+        """
+        listener = self.listeners.get(context.connection.listener)
+        if listener is not None and listener.advertised is not None:
+            host, port = listener.advertised
+            return host, port
+        return context.connection.local_host, context.connection.local_port
+
+    def nodes(self, context: RequestContext, *, fenced: bool = False) -> list[NodeAddress]:
+        """The brokers as this client is to reach them; `fenced` ones too if asked for."""
+        nodes: list[NodeAddress] = []
+        for broker in self.image.brokers.values():
+            if broker.id == self.node_id:
+                nodes.append((broker.id, *self.advertised(context), broker.rack))
+            elif fenced or not broker.fenced:
+                for name, host, port, _ in broker.endpoints:
+                    if name == context.connection.listener:
+                        nodes.append((broker.id, host, port, broker.rack))
+        return nodes

@@ -1,0 +1,297 @@
+"""Which coordinators live on this node, and how their logs become what they know.
+
+Rule: a coordinator speaks for a key only where this node leads the key's partition and has read its log to the end: a
+shard. Leadership alone begins a load and ends a shard, no question does. A load is read a slice at a time between
+requests; who asks meanwhile is told COORDINATOR_LOAD_IN_PROGRESS. A shard whose log can't be read is out of service
+alone, says why once, and tries again where time may help. A decision is appended, replayed at once, and told to nobody
+before it is committed (`after`).
+
+The same for groups, transactions and shares: the host says what a batch means.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from pykafka_broker.broker.coordinator_log import as_its_coordinator_tells, batch_of, partition_for
+from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.reply import NOTHING, After
+from pykafka_broker.cluster.image import MetadataDelta, PartitionImage
+from pykafka_broker.coordinators.effects import KeyValue
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.partition_log import AppendInfo, Origin
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.header import NO_PRODUCER_ID
+
+logger = logging.getLogger(__name__)
+
+# How much of the logs is read before the first request may come, and between requests after that.
+FIRST_SLICE_BYTES = 1 << 20
+SLICE_BYTES = 1 << 18
+_RETRY_MS = 1_000
+
+
+class ShardHost(Protocol):
+    """Whoever knows what is in the logs."""
+
+    def load(self, number: int, partition: Partition) -> Iterator[int]:
+        """Replay one batch after the other; yields the size of each."""
+
+    def loaded(self, number: int, epoch: int) -> None:
+        """The shard may be asked from now on; this node leads it in that epoch. What was never written to is not
+        loaded before.
+        """
+
+    def unload(self, number: int) -> None:
+        """Forget what belongs to this shard: another node leads it, or it is gone."""
+
+
+class Shard:
+    """One partition of a coordinator's topic that this node leads in `epoch`."""
+
+    __slots__ = ("epoch", "loading", "number", "partition", "problem", "ready")
+
+    def __init__(self, number: int, epoch: int) -> None:
+        self.number = number
+        self.epoch = epoch
+        self.partition: Partition | None = None  # looked up when it is first needed
+        self.loading: Iterator[int] | None = None
+        self.ready = False
+        self.problem: ApiError | None = None
+
+
+class CoordinatorShards:
+    """The shards of one coordinator on this node, by partition of its topic."""
+
+    def __init__(self, node: Node, topic: str, host: ShardHost) -> None:
+        self.topic = topic
+        self._node = node
+        self._host = host
+        self._shards: dict[int, Shard] = {}
+        self._loading: list[Shard] = []
+        self._retry_at: int | None = None
+        self._count = 0
+
+    # -- which
+
+    @property
+    def count(self) -> int:
+        """How many partitions the topic has; 0 if it is not there."""
+        return self._count
+
+    def number_of(self, key: str) -> int:
+        """The shard of a key; only where the topic is there."""
+        return partition_for(key, self._count)
+
+    def find(self, key: str) -> int:
+        """The shard of a key, which can be asked. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
+        error = self.refusal(key)
+        if error is not ErrorCode.NONE:
+            raise ApiError(error)
+        return partition_for(key, self._count)
+
+    def refusal(self, key: str) -> ErrorCode:
+        """Why this node can't speak for the key; NONE if it can."""
+        if not self._count:
+            return ErrorCode.NOT_COORDINATOR
+        shard = self._shards.get(partition_for(key, self._count))
+        if shard is not None and shard.ready:
+            return ErrorCode.NONE
+        if shard is None or shard.problem is not None:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def is_ready(self, number: int) -> bool:
+        """Whether this shard may be asked."""
+        shard = self._shards.get(number)
+        return shard is not None and shard.ready
+
+    @property
+    def loading(self) -> bool:
+        """Whether some shard is still being read."""
+        return bool(self._loading)
+
+    def partition(self, number: int) -> Partition:
+        """The partition behind a shard. ApiError, in the coordinator's words, if it can't be had."""
+        shard = self._shards.get(number)
+        if shard is not None and shard.partition is not None and shard.partition.is_leader:
+            return shard.partition
+        try:
+            partition = self._node.replicas.leader(self.topic, number)
+        except ApiError as error:
+            raise as_its_coordinator_tells(error) from error
+        if shard is not None:
+            shard.partition = partition
+        return partition
+
+    # -- append, and what answers rest on
+
+    def append(
+        self,
+        number: int,
+        records: Iterable[KeyValue],
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+    ) -> AppendInfo:
+        """Append a decision's records as one batch, transactional if a producer is named. A refusal is told as its
+        coordinator tells it.
+        """
+        wall = self._node.clock.wall
+        batch = batch_of(records, wall, producer_id, producer_epoch)
+        partition = self.partition(number)
+        try:
+            wanted = partition.log.config.min_insync_replicas
+            if wanted > 1:
+                partition.check_insync(wanted)
+            return partition.append(batch, wall, origin=Origin.COORDINATOR)
+        except ApiError as error:
+            raise as_its_coordinator_tells(error) from error
+
+    def after(self, *keys: str) -> After:
+        """What an answer rests on that tells of these keys."""
+        return self.after_shards({partition_for(key, self._count) for key in keys}) if self._count else NOTHING
+
+    def after_all(self) -> After:
+        """The same for an answer that tells of everything."""
+        return self.after_shards(self._shards)
+
+    def after_shards(self, numbers: Iterable[int]) -> After:
+        resting = []
+        for number in numbers:
+            shard = self._shards.get(number)
+            if shard is not None and shard.partition is not None:
+                log = shard.partition.log
+                if log.high_watermark < log.log_end_offset:
+                    resting.append((shard.partition, log.log_end_offset))
+        return tuple(resting)
+
+    # -- leadership
+
+    def start(self) -> None:
+        """Begin with what this node leads."""
+        topic = self._node.image.topics.get(self.topic)
+        if topic is None:
+            return
+        self._count = len(topic.partitions)
+        for state in topic.partitions.values():
+            self._follow(state)
+        self.read_on(FIRST_SLICE_BYTES)
+
+    def follow(self, delta: MetadataDelta) -> None:
+        """Load what this node leads now, and forget what it does not lead any more."""
+        if any(topic.name == self.topic for topic in delta.deleted):
+            for shard in list(self._shards.values()):
+                self._drop(shard)
+        topic = self._node.image.topics.get(self.topic)
+        self._count = 0 if topic is None else len(topic.partitions)
+        for of, state in (*delta.new_partitions, *delta.changed_partitions):
+            if topic is not None and of.id == topic.id:
+                self._follow(topic.partitions[state.partition])
+
+    def _is_empty(self, number: int) -> bool:
+        """Known without opening the log: fifty of them are made for the first group."""
+        key, logs = (self.topic, number), self._node.logs
+        try:
+            return logs.exists(*key) and not logs.size_of(key)
+        except ApiError:
+            return False
+
+    def _follow(self, state: PartitionImage) -> None:
+        shard = self._shards.get(state.partition)
+        leads = state.leader == self._node.id
+        if shard is not None and not (leads and shard.epoch == state.leader_epoch):
+            self._drop(shard)
+            shard = None
+        if leads and shard is None:
+            shard = self._shards[state.partition] = Shard(state.partition, state.leader_epoch)
+            if self._is_empty(state.partition):
+                self._is_loaded(shard)
+            else:
+                self._begin(shard)
+
+    def _drop(self, shard: Shard) -> None:
+        del self._shards[shard.number]
+        if shard in self._loading:
+            self._loading.remove(shard)
+        if shard.ready or shard.loading is not None:
+            self._host.unload(shard.number)
+
+    # -- load
+
+    def _begin(self, shard: Shard) -> None:
+        shard.problem = None
+        try:
+            partition = self.partition(shard.number)
+        except ApiError as error:
+            self._fail(shard, error)
+            return
+        shard.loading = self._host.load(shard.number, partition)
+        if partition.log.log_start_offset < partition.log.log_end_offset:
+            self._loading.append(shard)
+        else:
+            self._read(shard, 1)
+
+    def read_on(self, budget: int) -> None:
+        """Read another slice of what is being loaded, one shard after the other."""
+        while self._loading and budget > 0:
+            budget = self._read(self._loading[0], budget)
+
+    def read_to_end(self, number: int) -> None:
+        """Read all of one shard now, if it is being read."""
+        shard = self._shards.get(number)
+        if shard is not None and shard.loading is not None:
+            self._read(shard, 1 << 62)
+
+    def _read(self, shard: Shard, budget: int) -> int:
+        """Read on in one shard; what is left of the budget."""
+        assert shard.loading is not None
+        try:
+            for size in shard.loading:
+                budget -= size
+                if budget <= 0:
+                    return 0
+        except ApiError as error:
+            self._fail(shard, as_its_coordinator_tells(error))
+        except Exception as error:
+            # Records that make no sense, or a defect of ours: the others must not suffer for either.
+            logger.debug("while %s-%d was read", self.topic, shard.number, exc_info=True)
+            self._fail(shard, ApiError(ErrorCode.NOT_COORDINATOR, f"{type(error).__name__}: {error}"), for_good=True)
+        else:
+            self._is_loaded(shard)
+        return budget
+
+    def _is_loaded(self, shard: Shard) -> None:
+        if shard in self._loading:
+            self._loading.remove(shard)
+        shard.loading = None
+        shard.ready = True
+        self._host.loaded(shard.number, shard.epoch)
+
+    def _fail(self, shard: Shard, error: ApiError, *, for_good: bool = False) -> None:
+        logger.error("%s-%d can't be read, so its coordinator is out of service: %s", self.topic, shard.number, error)
+        if shard in self._loading:
+            self._loading.remove(shard)
+        if shard.loading is not None:
+            shard.loading = None
+            self._host.unload(shard.number)
+        shard.problem = error
+        if not for_good:
+            self._retry_at = self._node.clock.now + _RETRY_MS
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        """At once while there is something to read."""
+        return 0 if self._loading else self._retry_at
+
+    def on_deadline(self, now: int) -> None:
+        if self._retry_at is not None and self._retry_at <= now:
+            self._retry_at = None
+            for shard in list(self._shards.values()):
+                if shard.problem is not None:
+                    self._begin(shard)
+        self.read_on(SLICE_BYTES)
