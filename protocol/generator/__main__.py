@@ -12,34 +12,37 @@ import argparse
 import sys
 from pathlib import Path
 
-from protocol.generator.emit import MARK, message_module
+from protocol.generator.emit import MADE_BY, MARK, message_module
 from protocol.generator.importer import import_release
-from protocol.generator.registries import api_keys_module, errors_module, stored_keys_module
+from protocol.generator.registries import api_keys_module, config_attributes_module, errors_module, stored_keys_module
 from protocol.generator.schema import load_messages
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "protocol" / "schemas"
-PACKAGE = ROOT / "pykafka_broker" / "protocol"
+PACKAGE = ROOT / "pykafka_broker"
+PROTOCOL = PACKAGE / "protocol"
+CONFIG = PACKAGE / "config"
 
 
 def generate() -> dict[Path, str]:
     """Every generated file with its text."""
     messages = load_messages(SCHEMAS)
-    files = {PACKAGE / message.folder / f"{message.module}.py": message_module(message) for message in messages}
+    files = {PROTOCOL / message.folder / f"{message.module}.py": message_module(message) for message in messages}
     for folder, doc in (
         ("messages", "What travels: requests, responses, headers"),
         ("stored", "What Kafka writes to disk"),
     ):
-        files[PACKAGE / folder / "__init__.py"] = f'{MARK}\n"""{doc}; one module per message."""\n'
-    files[PACKAGE / "errors.py"] = errors_module(SCHEMAS / "errors.json")
-    files[PACKAGE / "api_keys.py"] = api_keys_module(messages)
-    files[PACKAGE / "stored_keys.py"] = stored_keys_module(messages)
+        files[PROTOCOL / folder / "__init__.py"] = f'{MARK}\n"""{doc}; one module per message."""\n'
+    files[PROTOCOL / "errors.py"] = errors_module(SCHEMAS / "errors.json")
+    files[PROTOCOL / "api_keys.py"] = api_keys_module(messages)
+    files[PROTOCOL / "stored_keys.py"] = stored_keys_module(messages)
+    files[CONFIG / "attributes.py"] = config_attributes_module(CONFIG / "data.json")
     return files
 
 
 def generated_files() -> set[Path]:
     """The files in the package that carry the mark."""
-    return {path for path in PACKAGE.rglob("*.py") if path.read_text().startswith(MARK)}
+    return {path for path in PACKAGE.rglob("*.py") if path.read_text().startswith(MADE_BY)}
 
 
 def check(files: dict[Path, str]) -> list[str]:

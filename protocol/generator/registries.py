@@ -1,13 +1,15 @@
-"""Registries: error codes, API keys, stored records by type. Rule: they import no message; classes load on use."""
+"""Registries: error codes, API keys, stored records by type, config keys. Rule: they import no message; classes load on
+use."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from protocol.generator.emit import MARK
+from protocol.generator.emit import MADE_BY, MARK
 from protocol.generator.schema import Message, snake
 
+CONFIG_TYPES = {"BOOLEAN": "bool", "DOUBLE": "float", "LIST": "list[str]", "INT": "int", "SHORT": "int", "LONG": "int"}
 STORED_AREAS = {"group-coordinator": "GROUP", "transaction-coordinator": "TRANSACTION", "share-coordinator": "SHARE"}
 
 
@@ -121,4 +123,20 @@ def _values(messages: list[Message], area: str) -> list[str]:
     return [f'    {m.api_key}: ValueSpec({m.api_key}, "{m.name}"),' for m in chosen]
 
 
-__all__ = ["api_keys_module", "errors_module", "stored_keys_module"]
+def config_attributes_module(path: Path) -> str:
+    """The broker's config keys as typed attributes, so that mypy knows `config.log_retention_ms`."""
+    keys = json.loads(path.read_text())["broker"]
+    lines = [
+        f"{MADE_BY}; changes belong into data.json.",
+        '"""The broker\'s keys as typed attributes; `None` is a key that Kafka leaves unset."""',
+        "",
+        "",
+        "class BrokerAttributes:",
+    ]
+    for name, fact in sorted(keys.items()):
+        optional = " | None" if fact["default"] is None else ""
+        lines.append(f"    {name.replace('.', '_')}: {CONFIG_TYPES.get(fact['type'], 'str')}{optional}")
+    return "\n".join(lines) + "\n"
+
+
+__all__ = ["api_keys_module", "config_attributes_module", "errors_module", "stored_keys_module"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from protocol.generator.__main__ import PACKAGE, SCHEMAS, check, generate
+from protocol.generator.__main__ import PROTOCOL, SCHEMAS, check, generate
 from protocol.generator.code import ModuleCode
 from protocol.generator.importer import FIELD_FACTS, MESSAGE_FACTS, dump
 from protocol.generator.layout import layouts_of
@@ -18,10 +18,10 @@ def test_generated_code_is_up_to_date() -> None:
 
 def test_the_check_names_what_differs() -> None:
     files = generate()
-    path = PACKAGE / "messages" / "fetch_request.py"
+    path = PROTOCOL / "messages" / "fetch_request.py"
     files[path] += "# another line\n"
-    del files[PACKAGE / "messages" / "fetch_response.py"]
-    files[PACKAGE / "messages" / "new_request.py"] = ""
+    del files[PROTOCOL / "messages" / "fetch_response.py"]
+    files[PROTOCOL / "messages" / "new_request.py"] = ""
     assert check(files) == [
         "left over: pykafka_broker/protocol/messages/fetch_response.py",
         "differs: pykafka_broker/protocol/messages/fetch_request.py",
