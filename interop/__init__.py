@@ -1,1 +1,11 @@
-"""Real clients, tools and connectors against a running broker: ours, or the Apache Kafka that says what is right."""
+"""Real clients, tools and connectors against a running broker: ours, or the Apache Kafka that says what is right.
+
+Rule: what finds and fetches jars is the pipeline's own (`pipeline.jars`), so its folder is made known here.
+"""
+
+import sys
+from pathlib import Path
+
+SPARK = str(Path(__file__).resolve().parents[1] / "spark")
+if SPARK not in sys.path:
+    sys.path.append(SPARK)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from interop.jars import client_jars, java_home
+from interop.jars import client_jars
+from pipeline.java import java_home
 
 SOURCES = Path(__file__).with_name("languages")
 BUILT = Path(__file__).resolve().parents[1] / ".cache" / "languages"

@@ -5,15 +5,15 @@ pyspark that is installed, and kept, so that the next run needs no network.
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from pyspark import __version__ as PYSPARK_VERSION
 
 from pipeline.errors import SettingsError
+from pipeline.jars import spark_connector_jars
+from pipeline.java import CHECKOUT, JavaError
 
 JARS_VARIABLE = "SPARK_KAFKA_JARS"  # a folder; `make` sets it
-CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def missing(reason: str) -> SettingsError:
@@ -48,14 +48,10 @@ def _connector_major(jar: str) -> str | None:
 
 
 def _fetched() -> Path:
-    """What the checkout's own helper has cached or can fetch."""
-    if not (CHECKOUT / "interop" / "jars.py").exists():
+    """What the checkout has kept or can fetch."""
+    if not (CHECKOUT / "spark" / "pipeline").exists():  # copied elsewhere, or in the archive of a spark-submit
         raise missing(f"{JARS_VARIABLE} is not set")
-    if str(CHECKOUT) not in sys.path:
-        sys.path.append(str(CHECKOUT))
-    from interop import jars
-
     try:
-        return Path(jars.spark_connector_jars(PYSPARK_VERSION))
-    except jars.JarsError as error:
+        return spark_connector_jars(PYSPARK_VERSION)
+    except JavaError as error:
         raise missing(str(error)) from error

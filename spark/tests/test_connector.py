@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark import __version__
 
-from interop import jars
-from pipeline import connector
+from pipeline import connector, jars
 from pipeline.errors import SettingsError
 
 

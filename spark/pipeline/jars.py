@@ -1,0 +1,141 @@
+"""Jars from Maven's repositories, each set fetched once and kept in `.cache/jars` of the checkout (or
+PYKAFKA_BROKER_JARS).
+
+Rule: a folder that is there is complete. Jars are fetched by name into a folder beside it, through Maven where it is
+installed, otherwise through the Ivy that PySpark carries; what can't be had is an error with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from pipeline.java import JavaError, cache_dir, java_home
+from pipeline.truststore import java_options
+
+SPARK_VERSION = "4.0.0"  # unless another one is installed
+COMPLETE = ".complete"
+
+
+class JarsError(JavaError):
+    """Jars could not be had."""
+
+
+def _connector(scala: str, connector: str, token_provider: str, clients: str, pool: str) -> list[str]:
+    """Spark's Kafka connector and the three jars that it needs beyond PySpark's own."""
+    return [
+        f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{connector}",
+        f"org.apache.spark:spark-token-provider-kafka-0-10_{scala}:{token_provider}",
+        f"org.apache.kafka:kafka-clients:{clients}",
+        f"org.apache.commons:commons-pool2:{pool}",
+    ]
+
+
+# By version of PySpark, and only what has run whole; 4.1's streams fail for a reason of their own (SPARK-55271).
+SPARK_CONNECTORS = {
+    "3.5.7": _connector("2.12", "3.5.7", "3.5.7", "3.4.1", "2.11.1"),
+    "4.0.0": _connector("2.13", "4.0.0", "4.0.0", "3.9.0", "2.12.0"),
+    # The repositories have no token provider of these versions; that of 4.0.0 serves.
+    "4.2.0": _connector("2.13", "4.2.0", "4.0.0", "3.9.2", "2.13.1"),
+    "4.3.0": _connector("2.13", "4.2.0", "4.0.0", "3.9.2", "2.13.1"),
+}
+
+
+def spark_connector_jars(pyspark: str = "") -> Path:
+    """The folder with the four jars of Spark's Kafka connector, for this version of PySpark or the installed one."""
+    version = pyspark or _installed_pyspark()
+    if version not in SPARK_CONNECTORS:
+        raise JarsError(
+            f"pyspark {version} is none of {', '.join(SPARK_CONNECTORS)}, whose connectors are known to work"
+        )
+    return fetched(f"spark-kafka-{version}", SPARK_CONNECTORS[version], transitive=False)
+
+
+def _installed_pyspark() -> str:
+    try:
+        return metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return SPARK_VERSION
+
+
+def fetched(name: str, coordinates: list[str], *, transitive: bool) -> Path:
+    """The folder `name` with these jars, and all that they depend on where `transitive` says so."""
+    folder = cache_dir() / name
+    if (folder / COMPLETE).exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=folder.parent))
+    try:
+        fetch = _fetch_with_maven if shutil.which("mvn") else _fetch_with_ivy
+        fetch(coordinates, unfinished, transitive)
+        _check(unfinished, coordinates)
+        (unfinished / COMPLETE).write_text("\n".join(coordinates) + "\n")
+        shutil.rmtree(folder, ignore_errors=True)
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
+
+
+def _check(folder: Path, coordinates: list[str]) -> None:
+    present = {path.name for path in folder.glob("*.jar")}
+    wanted = {"{1}-{2}.jar".format(*coordinate.split(":")) for coordinate in coordinates}
+    if wanted - present:
+        raise JarsError(f"not among the jars that were fetched: {', '.join(sorted(wanted - present))}")
+
+
+def _run(command: list[str], cwd: Path | None = None) -> None:
+    print(f"fetching jars: {Path(command[0]).name}", file=sys.stderr)
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        raise JarsError(f"{command[0]} ended with exit code {done.returncode}:\n{done.stdout[-4000:]}")
+
+
+def _fetch_with_maven(coordinates: list[str], folder: Path, transitive: bool) -> None:
+    # What is excluded is not even looked up, so a mix that no repository has as a whole can be had jar by jar.
+    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+    dependencies = "".join(
+        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>".format(
+            *coordinate.split(":"), "" if transitive else alone
+        )
+        for coordinate in coordinates
+    )
+    with tempfile.TemporaryDirectory() as project:
+        (Path(project) / "pom.xml").write_text(
+            "<project><modelVersion>4.0.0</modelVersion><groupId>jars</groupId><artifactId>jars</artifactId>"
+            f"<version>1</version><dependencies>{dependencies}</dependencies></project>"
+        )
+        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+        _run([*command, "-DincludeScope=runtime"], Path(project))
+
+
+def _fetch_with_ivy(coordinates: list[str], folder: Path, transitive: bool) -> None:
+    spec = find_spec("pyspark")
+    locations = spec.submodule_search_locations if spec is not None else None
+    ivies = sorted(Path(locations[0], "jars").glob("ivy-*.jar")) if locations else []
+    if not ivies:
+        raise JarsError("neither mvn nor the package pyspark is installed, and one of them has to fetch the jars")
+    module = "".join(
+        '<dependency org="{}" name="{}" rev="{}" transitive="{}" conf="default->runtime,master"/>'.format(
+            *coordinate.split(":"), str(transitive).lower()
+        )
+        for coordinate in coordinates
+    )
+    with tempfile.TemporaryDirectory() as project:
+        ivy_file = Path(project) / "ivy.xml"
+        ivy_file.write_text(
+            '<ivy-module version="2.0"><info organisation="jars" module="jars"/>'
+            f'<configurations><conf name="default"/></configurations><dependencies>{module}</dependencies></ivy-module>'
+        )
+        command = [str(java_home() / "bin" / "java"), *java_options(Path(project))]
+        command += ["-cp", str(ivies[-1]), "org.apache.ivy.Main"]
+        command += ["-warn", "-ivy", str(ivy_file), "-cache", str(cache_dir() / "ivy"), "-types", "jar", "bundle"]
+        if settings := os.environ.get("PYKAFKA_BROKER_IVY_SETTINGS"):
+            command += ["-settings", settings]
+        _run([*command, "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"])
