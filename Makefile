@@ -8,6 +8,8 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q
 # A plain path instead of setuptools' import hook, which costs every start of Python 20 ms.
 EDITABLE := -C editable_mode=compat -e
 ARGS ?=
+# Tests run several at once, as most of them wait: for brokers, clients, JVMs. Four share two cores and 9 GB of memory.
+WORKERS ?= 4
 # Beside the default, which is in pyproject.toml.
 OTHER_SPARKS := 3.5.7 4.3.0
 
@@ -17,7 +19,7 @@ run: $(VENV)/.run
 	$(BIN)/pykafka-broker $(ARGS)
 
 test: $(VENV)/.dev
-	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; $(BIN)/python -m pytest $(ARGS)
+	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -34,11 +36,11 @@ bench: $(VENV)/.dev
 
 matrix: $(VENV)/.dev $(OTHER_SPARKS:%=.cache/pyspark-%)
 	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; \
-	$(BIN)/python -m pytest interop spark/tests $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) interop spark/tests $(ARGS)
 	set -eo pipefail; for version in $(OTHER_SPARKS); do \
 	export PYTHONPATH="$(CURDIR)/.cache/pyspark-$$version"; \
 	where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; \
-	$(BIN)/python -m pytest interop/spark spark/tests $(ARGS); done
+	$(BIN)/python -m pytest -n $(WORKERS) interop/spark spark/tests $(ARGS); done
 
 # The whole pipeline on a broker of its own; it checks its results against plain Python.
 spark-demo: $(VENV)/.dev

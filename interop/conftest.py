@@ -3,22 +3,15 @@ has to pass there first, since what Kafka does is the measure.
 """
 
 import re
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from itertools import count
-from pathlib import Path
 
 import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
 
-ROOT = str(Path(__file__).resolve().parent.parent)
-if ROOT not in sys.path:  # the helpers are imported as `interop.…`, whatever directory pytest was started in
-    sys.path.insert(0, ROOT)
-
-from kafka import KafkaAdminClient  # noqa: E402
-from kafka.admin import NewTopic  # noqa: E402
-
-from interop.targets import Target, start  # noqa: E402
+from interop.targets import Target, start
 
 NewBroker = Callable[..., Target]
 MakeTopic = Callable[..., str]
@@ -27,8 +20,6 @@ NUMBER = count()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--target", default="pykafka", help="pykafka (default), kafka, or HOST:PORT of a running broker")
-    with suppress(ValueError):  # the pipeline's tests have it too
-        parser.addoption("--slow", action="store_true", help="the long forms of tests that soak")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -36,26 +27,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    reasons = {}
     if config.getoption("--target") != "pykafka":
-        reasons["ours_only"] = "only for our own broker"
-    if not config.getoption("--slow"):
-        reasons["slow"] = "only with --slow"
-    for item in items:
-        for marker, reason in reasons.items():
-            if item.get_closest_marker(marker):
-                item.add_marker(pytest.mark.skip(reason=reason))
+        for item in items:
+            if item.get_closest_marker("ours_only"):
+                item.add_marker(pytest.mark.skip(reason="only for our own broker"))
 
 
 @pytest.fixture(scope="session")
 def target_name(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--target"))
-
-
-@pytest.fixture(scope="session")
-def slow(request: pytest.FixtureRequest) -> bool:
-    """Whether a test that soaks has all the time that it wants."""
-    return bool(request.config.getoption("--slow"))
 
 
 @pytest.fixture(scope="session")

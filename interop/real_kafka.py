@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from itertools import count, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,11 +35,20 @@ SINGLE_NODE = {
 }
 
 
+# Ports that the kernel gives to nobody by itself (those begin at 32768), some for each worker of a run.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_FIRST_PORT, _PORTS_EACH = 10_000, 1000
+_offsets = count(os.getpid())
+
+
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
+    """A port that nobody listens on, and that is still free when what shall listen there starts, or starts again."""
+    for offset in islice(_offsets, _PORTS_EACH):
+        port = _FIRST_PORT + _WORKER % 20 * _PORTS_EACH + offset % _PORTS_EACH
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
+    raise OSError(f"none of {_PORTS_EACH} ports is free")
 
 
 def answers_api_versions(port: int, timeout_s: float = 1.0) -> bool:

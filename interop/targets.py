@@ -7,7 +7,7 @@ from typing import Protocol, Self
 
 import pytest
 
-from interop.real_kafka import RealKafka
+from interop.real_kafka import RealKafka, free_port
 
 
 class Target(Protocol):
@@ -68,7 +68,7 @@ def start(name: str, config: Mapping[str, str] | None = None) -> Target:
     if name == "pykafka":
         from pykafka_broker.testing import KafkaBroker
 
-        return KafkaBroker(config=dict(config or {}))
+        return KafkaBroker(config=dict(config or {}), port=free_port())  # one that a restart finds free
     if config:
         pytest.skip("needs a broker with settings of its own")
     return Running(name)

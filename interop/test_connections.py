@@ -64,12 +64,12 @@ def test_a_parked_fetch_makes_way_on_its_own_connection(bootstrap: str, topic: s
     """A Fetch may always return less; Kafka lets what comes behind it wait, and Spark with it."""
     with RawClient(bootstrap) as client:
         begun = time.monotonic()
-        client.send(fetch([fetch_topic(topic)], max_wait_ms=5000, min_bytes=1), BY_NAME)
+        client.send(fetch([fetch_topic(topic)], max_wait_ms=20_000, min_bytes=1), BY_NAME)
         client.send(MetadataRequest([]), 12)
         [partition] = client.receive().responses[0].partitions
         assert (partition.error_code, partition.records) in ((0, None), (0, b""))
         assert client.receive().brokers
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 10
 
 
 def test_clients_are_told_the_address_that_they_dialled(bootstrap: str) -> None:

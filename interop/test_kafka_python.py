@@ -214,4 +214,4 @@ def test_a_waiting_consumer_is_woken_by_an_append(topic: str, bootstrap: str, pr
         produce(topic, [b"wake"])
         started = time.monotonic()
         assert read(waiting, 1)[0].value == b"wake"
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 10

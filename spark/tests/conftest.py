@@ -9,9 +9,7 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -24,38 +22,23 @@ from typing import Any
 
 import psycopg
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).resolve().parents[2]
-for folder in (str(ROOT / "spark"), str(ROOT)):
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-
-from confluent_kafka import Producer  # noqa: E402
-from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402
-from pyspark.sql import SparkSession  # noqa: E402
-
-from interop.java import java_command, kafka_classpath  # noqa: E402
-from interop.targets import Target, start  # noqa: E402
-from pipeline.context import Context  # noqa: E402
-from pipeline.kafka import Kafka  # noqa: E402
-from pipeline.session import QUICK, build_session  # noqa: E402
-from pipeline.settings import Settings  # noqa: E402
+from interop.java import java_command, kafka_classpath
+from interop.real_kafka import free_port
+from interop.targets import Target, start
+from pipeline.context import Context
+from pipeline.kafka import Kafka
+from pipeline.session import QUICK, build_session
+from pipeline.settings import Settings
 
 NUMBER = count()
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 MakeSettings = Callable[..., Settings]
 MakeContext = Callable[[Settings], Context]
 Put = Callable[[str, list[Any]], None]
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    with suppress(ValueError):  # the interop suite has it too
-        parser.addoption("--slow", action="store_true", help="the long forms of tests that soak")
-
-
-@pytest.fixture(scope="session")
-def slow(request: pytest.FixtureRequest) -> bool:
-    return bool(request.config.getoption("--slow"))
 
 
 @pytest.fixture(scope="session")
@@ -189,9 +172,7 @@ def postgresql() -> Iterator[int]:
     home = Path(tempfile.mkdtemp(prefix="pipeline-postgresql-"))
     if user:
         shutil.chown(home, "nobody")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    port = free_port()
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/", **user}
     subprocess.run([programs / "initdb", "-D", home / "data", "-U", "test", "-A", "trust", "-N"], check=True, **quiet)
     options = ["-c", f"port={port}", "-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={home}"]

@@ -1,0 +1,89 @@
+"""What holds for all suites, and how they share the workers when several run at once (`make test`, pytest-xdist).
+
+Rule: the tests of a file stay together, in their order, in one worker, so a fixture of a file or a session is made as
+seldom as can be; files that share a Spark session are one group. Long groups start first: short ones fill up the end.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no defect: generated examples have no deadline of their own, pytest's time-out ends what hangs.
+settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("everywhere")
+
+SPARK_SESSIONS = {  # each some 700 MB and ten seconds of two cores: two of them, of about the same length
+    "spark/tests/test_million.py": "a Spark session",
+    "spark/tests/test_submit.py": "a Spark session",
+    "interop/spark/": "a Spark session",
+    "spark/tests/test_crash.py": "spark/tests/test_crash.py",  # its jobs are processes with sessions of their own
+    "spark/tests/": "another Spark session",
+}
+# Half a minute and more, the longest first.
+LONG = (
+    "another Spark session",
+    "a Spark session",
+    "spark/tests/test_crash.py",
+    "interop/test_log_exchange.py",
+    "interop/test_log_kill.py",
+    "interop/test_groups_churn.py",
+    "interop/test_differential.py",
+    "interop/test_share_groups.py",
+    "interop/test_streams_groups.py",
+    "interop/test_groups_exchange.py",
+    "interop/test_fuzz.py",
+    "interop/test_groups_tools.py",
+    "interop/test_groups_restart.py",
+    "tests/log/crash/test_crash.py",
+    "tests/protocol/test_golden.py",
+    "tests/protocol/test_damaged.py",
+    "tests/log/test_moving.py",
+    "tests/log/crash/test_crash_compaction.py",
+)
+
+
+def group_of(nodeid: str) -> str:
+    """What is run by one worker, by the id of one of its tests."""
+    file = nodeid.partition("::")[0]
+    return next((group for start, group in SPARK_SESSIONS.items() if file.startswith(start)), file)
+
+
+def place_of(item: pytest.Item) -> int:
+    group = group_of(item.nodeid)
+    return LONG.index(group) if group in LONG else len(LONG)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="the long forms of tests that soak")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--slow"):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="only with --slow"))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=place_of)
+
+
+@pytest.hookimpl(optionalhook=True)  # without xdist nobody asks
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """xdist's own `loadgroup` writes groups into the ids of tests, which pytest 9.2 no longer takes."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class InGroups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False  # it would put the groups with the most tests first, and those are quick
+    return InGroups(config, log)
+
+
+@pytest.fixture(scope="session")
+def slow(request: pytest.FixtureRequest) -> bool:
+    """Whether a test that soaks has all the time that it wants."""
+    return bool(request.config.getoption("--slow"))
