@@ -43,9 +43,14 @@ def test_reads_in_the_middle_of_a_buffer(name: str) -> None:
 def test_refuses_every_proper_prefix(name: str) -> None:
     decode = message_class(messages()[name]).decode
     for case in golden()[name]:
-        for end in range(len(case.bytes)):
-            with pytest.raises(DecodeError):
+        taken = []
+        for end in range(len(case.bytes)):  # a million in all, of which `pytest.raises` would be a third
+            try:
                 decode(case.bytes[:end], case.version)
+            except DecodeError:
+                continue
+            taken.append(end)
+        assert not taken, case
 
 
 @pytest.mark.parametrize("name", golden_names())
