@@ -21,11 +21,20 @@ run: $(VENV)/.run
 test: $(VENV)/.dev
 	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
+# Types take the most time: they begin first, and the rest runs beside them.
+CHECKS := types format lint layers generated
 check: $(VENV)/.dev
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory -j2 -O $(CHECKS:%=.check-%)
+
+.check-types:
 	$(BIN)/mypy
+.check-format:
+	$(BIN)/ruff format --check .
+.check-lint:
+	$(BIN)/ruff check .
+.check-layers:
 	$(BIN)/lint-imports
+.check-generated:
 	$(BIN)/python -m protocol.generator --check
 
 generate: $(VENV)/.dev
