@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -217,7 +217,7 @@ def _fetch(client: RawClient, topic: str, offset: int) -> None:
 def compaction(run: Running, records: int, idle_records: int) -> Figures:
     """Keys that occur twice each. Another topic's producer has one record in flight before, during and after it."""
     create(run, "beside")
-    config = {
+    config: dict[str, Any] = {
         "cleanup_policy": "compact",
         "min_cleanable_dirty_ratio": "0.01",
         "segment_bytes": COMPACTED_SEGMENT_BYTES,

@@ -5,6 +5,7 @@ their epochs stay and nobody has to rebalance. Both sides must compute the same 
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,5 +131,5 @@ def test_epochs_stay(tmp_path: Path, hands: tuple[Broker, ...]) -> None:
     for hand in hands[1:]:
         with hand(tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
             await_coordinators(client)
-            eventually(lambda client=client: told(client, beating(epochs)), epochs, 30)
+            eventually(partial(told, client, beating(epochs)), epochs, 30)
             assert told(client, beating(epochs)) == epochs

@@ -2,8 +2,9 @@
 # mypy: disable-error-code="attr-defined"
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,12 @@ def crew(request: pytest.FixtureRequest, broker: Target, tmp_path: Path) -> Iter
         yield working
 
 
+def has_gone_on(crew: Crew, before: Mapping[int, int]) -> bool:
+    """Whether more of every partition is committed."""
+    committed = crew.committed()
+    return all(committed.get(partition, -1) > offset for partition, offset in before.items())
+
+
 def test_a_group_goes_on(crew: Crew, broker: Target) -> None:
     members = crew.described()
     for end in ENDS.values():
@@ -60,7 +67,7 @@ def test_a_group_goes_on(crew: Crew, broker: Target) -> None:
         # It is the group of before: the same members with the same partitions, and none had to join again.
         crew.await_shares()
         assert crew.described() == members
-        eventually(lambda old=before: all(crew.committed().get(p, -1) > old[p] for p in old), True, 30)
+        eventually(partial(has_gone_on, crew, before), True, 30)
     crew.finish()
 
 

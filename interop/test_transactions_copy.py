@@ -59,9 +59,9 @@ def read(bootstrap: str, isolation_level: str, enough: Callable[[Counter[bytes]]
     consumer.assign([TopicPartition("output", partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
     seen: Counter[bytes] = Counter()
     while not enough(seen):
-        seen.update(m.value() for m in consumer.consume(5_000, timeout=0.2) if not m.error())
+        seen.update(m.value() or b"" for m in consumer.consume(5_000, timeout=0.2) if not m.error())
     for _ in range(5):
-        seen.update(m.value() for m in consumer.consume(5_000, timeout=0.2) if not m.error())
+        seen.update(m.value() or b"" for m in consumer.consume(5_000, timeout=0.2) if not m.error())
     consumer.close()
     return seen
 

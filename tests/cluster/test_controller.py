@@ -238,7 +238,7 @@ def test_eligible_leaders_need_a_metadata_version() -> None:
     request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("eligible.leader.replicas.version", 1)])
     reply = update_features(cluster.controller, request, 1).reply
     assert reply.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert "depends on metadata.version level 23" in reply.error_message
+    assert "depends on metadata.version level 23" in (reply.error_message or "")
 
 
 def test_the_static_voter_stays_static() -> None:

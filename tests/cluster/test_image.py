@@ -182,7 +182,7 @@ def test_tokens_come_and_go() -> None:
 
 def test_eligible_leaders_are_cleared_for_one_topic_or_for_all() -> None:
     other = b"j" * 16
-    partition = {"isr": [], "leader": -1, "eligible_leader_replicas": [1], "last_known_elr": [1]}
+    partition: dict[str, Any] = {"isr": [], "leader": -1, "eligible_leader_replicas": [1], "last_known_elr": [1]}
     image = image_of(
         TopicRecord("t", ID),
         PartitionRecord(0, ID, [1], **partition),

@@ -299,7 +299,7 @@ def test_a_crash_after_every_operation() -> None:
         check(fs.after_crash(keep=True), synced, node.image.features.get("f", 0) + 1)
 
     fs.on_operation = crash
-    settings = {"log_max_record_bytes_between_snapshots": "1000", "max_retention_bytes": "1500"}
+    settings: dict[str, Any] = {"log_max_record_bytes_between_snapshots": "1000", "max_retention_bytes": "1500"}
     node = Node(fs, "/data/logs", **settings)
     for _ in range(3):
         node.change(30)

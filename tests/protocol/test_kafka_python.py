@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from kafka.protocol.api_message import ApiMessage  # type: ignore[import-untyped]
+from kafka.protocol.api_message import ApiMessage
 
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 from tests.protocol.golden import golden

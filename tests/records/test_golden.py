@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,7 +108,7 @@ def test_log_append_time_is_patched_in_as_kafka_writes_it() -> None:
 
 
 def test_fields_of_idempotent_and_transactional_batches() -> None:
-    fields = {"producer_id": 4000, "producer_epoch": 3, "partition_leader_epoch": 7}
+    fields: dict[str, Any] = {"producer_id": 4000, "producer_epoch": 3, "partition_leader_epoch": 7}
     idempotent = build_batch(sample(), base_sequence=2_147_483_646, **fields)
     assert idempotent == golden("idempotent")
     assert read_header(idempotent).last_sequence == 4
@@ -250,7 +251,7 @@ def test_down_conversion(name: str, kind: str, magic: int) -> None:
 def test_recompression_leaves_all_else_as_it_was(source: str, target: str) -> None:
     records = [Record(100 + i, TIME - i, b"k", pattern(i)) for i in range(300)]
     codec = CODEC_NAMES.index(target)
-    fields = {"producer_id": 4000, "producer_epoch": 3, "base_sequence": 5, "transactional": True}
+    fields: dict[str, Any] = {"producer_id": 4000, "producer_epoch": 3, "base_sequence": 5, "transactional": True}
     batch = build_batch(records, codec=CODEC_NAMES.index(source), **fields)
     assert recompress(batch, codec) == build_batch(records, codec=codec, **fields)
     stamped = recompress(memoryview(batch), codec, log_append_time=APPEND_TIME)

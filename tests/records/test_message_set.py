@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -148,6 +149,6 @@ def test_noise_under_a_right_crc(noise: bytes, magic: int, attributes: int) -> N
         wrapper(message(bytes([magic, 0]) + noise), magic=magic),
     ):
         try:
-            outcome(lambda raw=raw: iter_messages(raw, max_bytes=1 << 16))
+            outcome(partial(iter_messages, raw, max_bytes=1 << 16))
         except UnsupportedCompression:
             assert attributes == ZSTD

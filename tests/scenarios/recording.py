@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,9 +29,7 @@ def record(scripts: Scripts[S], stage: type[S], answers: Path, address: str, nam
         print(f"{name}: {len(lines)} lines")
 
 
-def check(
-    scripts: Scripts[S], stage: type[S], answers: Path, name: str, log_dir: Path, config: Mapping[str, str]
-) -> None:
+def check(scripts: Scripts[S], stage: type[S], answers: Path, name: str, log_dir: Path, config: dict[str, str]) -> None:
     """Our broker, with its data in `log_dir`, says what was written down."""
     suffix = "000000"  # as long as at the recording
     lines = _play(scripts, name, stage(LocalWorld(log_dir, f"{name}-{suffix}", config)))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,4 +127,5 @@ def described(jars: str, bootstrap: str, properties: str) -> None:
 
 
 if __name__ == "__main__":
-    {"definitions": definitions, "described": described}[sys.argv[1]](*sys.argv[2:])
+    commands: dict[str, Callable[..., None]] = {"definitions": definitions, "described": described}
+    commands[sys.argv[1]](*sys.argv[2:])

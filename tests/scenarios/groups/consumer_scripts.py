@@ -230,7 +230,7 @@ def consumer_assignors(s: Stage) -> None:
     one.join(topic, other, server_assignor="range")
     two.join(topic, other, server_assignor="range")
     shrunk = one.beat()
-    left = {topic: [], other: []}
+    left: dict[str, list[int]] = {topic: [], other: []}
     for part in shrunk.assignment.topic_partitions:
         left[topic if bytes(part.topic_id) == s.topic_id(topic) else other] = sorted(part.partitions)
     one.beat(owned=left)

@@ -21,6 +21,7 @@ SCENARIOS = scenario = Scripts[Stage]()
 @scenario
 def streams_topologies_that_make_no_sense(s: Stage) -> None:
     topic = s.topic("t", 2)
+    number = 0
 
     def bring(topology: Topology) -> None:
         nonlocal number
@@ -30,7 +31,6 @@ def streams_topologies_that_make_no_sense(s: Stage) -> None:
         one.describe_streams()
         number += 1
 
-    number = 0
     bring(Topology(0, [Subtopology("0", [topic], ["t.*"])]))
     bring(one_step(topic, changelogs=[inner(s, "log", 3)]))
     bring(Topology(0, [Subtopology("0", [topic], copartition_groups=[CopartitionGroup([7])])]))

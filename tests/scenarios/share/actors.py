@@ -210,7 +210,9 @@ class ShareMember(ShareAdmin):
 
     _final = False
 
-    def fetch(self, topic: str | None = None, partitions: tuple[int, ...] = (0,), **fields: Any) -> Any:
+    def fetch(  # type: ignore[override]  # ShareFetch: those of other groups fetch offsets
+        self, topic: str | None = None, partitions: tuple[int, ...] = (0,), **fields: Any
+    ) -> Any:
         self._final = fields.get("epoch") == -1
         if fields.get("epoch") == 0:
             self.session_epoch = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ class Play:
     def acks(self, *batches: tuple[int, int, list[int]]) -> Acks:
         return {(self.topic, 0): list(batches)}
 
-    def read(self, member: ShareMember, **fields: int) -> list[tuple[int, int, int]]:
+    def read(self, member: ShareMember, **fields: Any) -> list[tuple[int, int, int]]:
         answer = member.fetch(self.topic, epoch=0, **fields)
         return [
             (run.first_offset, run.last_offset, run.delivery_count)

@@ -111,9 +111,6 @@ class Talk:
     def wait(self, milliseconds: int) -> None:
         self._wire.wait(milliseconds)
 
-    def age(self, name: str, epoch: int) -> None:
-        self.quietly(lambda: self._wire.age(self.name(name), epoch, lambda: self.init(name)))
-
     def _who(self, producer: tuple[int, int]) -> str:
         return f"{self.pid(producer[0])}/{producer[1]}"
 
