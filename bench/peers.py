@@ -55,13 +55,20 @@ def build_kfake() -> Path:
 
 def build_load() -> Path:
     """The load generator, linked against the librdkafka inside confluent-kafka's wheel."""
-    binary, source = BUILT / "load", HERE / "load.c"
+    library = librdkafka()
+    return _compiled("load", str(library), f"-Wl,-rpath,{library.parent}")
+
+
+def build_requests() -> Path:
+    """The generator of small requests."""
+    return _compiled("requests")
+
+
+def _compiled(name: str, *libraries: str) -> Path:
+    binary, source = BUILT / name, HERE / f"{name}.c"
     if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
         BUILT.mkdir(parents=True, exist_ok=True)
-        library = librdkafka()
-        subprocess.run(
-            ["cc", "-O2", "-o", str(binary), str(source), str(library), f"-Wl,-rpath,{library.parent}"], check=True
-        )
+        subprocess.run(["cc", "-O2", "-o", str(binary), str(source), *libraries], check=True)
     return binary
 
 

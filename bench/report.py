@@ -38,6 +38,19 @@ THROUGHPUT = {
     "produce": [least(1.7, "kafka"), least(1.1, "kfake")],
     "consume": [least(1.0, "kafka"), least(1.2, "kfake")],
 }
+SMALL_REQUESTS = {
+    "api_versions": "ApiVersions",
+    "metadata": "Metadata of 3 topics",
+    "produce": "Produce of one record",
+    "fetch": "Fetch of one record",
+    "list_offsets": "ListOffsets of 8 partitions",
+    "offset_commit": "OffsetCommit",
+}
+SMALL_METRICS = {
+    f"small_{name}_{connections}_per_s": (f"{title} a second, {connections} connections", [least(goal, "kafka")])
+    for connections, goal in ((8, 1.0), (100, 0.8))
+    for name, title in SMALL_REQUESTS.items()
+} | {f"small_{name}_100_cpu_us": (f"CPU of {title}, 100 connections, us", []) for name, title in SMALL_REQUESTS.items()}
 METRICS: dict[str, tuple[str, list[Goal]]] = {
     "start_s": ("start to first answer, s", [most(0.25)]),
     "idle_mb": ("idle memory, MB", [most(45)]),
@@ -55,13 +68,16 @@ METRICS: dict[str, tuple[str, list[Goal]]] = {
     "consume_100b_cpu_s_gb": ("CPU out, 100 B, s/GB", [most(1.0, "kafka")]),
     "consume_1k_cpu_s_gb": ("CPU out, 1 KiB, s/GB", [most(1.0, "kafka")]),
     "loaded_mb": ("memory after the load, MB", []),
-    "list_offsets_per_s": ("ListOffsets a second", []),
+    **SMALL_METRICS,
+    "list_offsets_per_s": ("ListOffsets a second, 100 in flight", []),
     "list_offsets_cpu_us": ("CPU of a ListOffsets, us", []),
-    "metadata_per_s": ("Metadata a second", []),
+    "metadata_per_s": ("Metadata a second, 100 in flight", []),
     "metadata_cpu_us": ("CPU of a Metadata, us", []),
-    "api_versions_per_s": ("ApiVersions a second", []),
+    "api_versions_per_s": ("ApiVersions a second, 100 in flight", []),
     "api_versions_cpu_us": ("CPU of an ApiVersions, us", []),
     "partitions_create_s": ("create 10,000 partitions, s", []),
+    "create_partitions_s": ("create 10,000 partitions in two requests, s", [most(1.0, "kafka")]),
+    "first_records_s": ("a first record into each, s after the answer", [most(1.0, "kafka")]),
     "partitions_start_s": ("start with 10,000 partitions, s", [most(3)]),
     "partitions_mb": ("memory with 10,000 partitions, MB", [most(200)]),
     "heartbeats_core_pct": ("1,000 members in 100 groups, % of a core", [most(10)]),

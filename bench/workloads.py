@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench import groups, log
+from bench import creation, groups, log, requests
 from bench.peers import build_load
 from bench.running import Running
 from interop.answers.requests import LATEST, list_offsets
@@ -27,7 +27,9 @@ class Sizes:
     records_100: int = 2_000_000
     records_1k: int = 500_000
     round_trips: int = 3000
-    small_requests: int = 20_000
+    pipelined_requests: int = 20_000
+    warm_ms: int = 2000
+    measured_ms: int = 2500
     connections: int = 1000
     topics: int = 10
     partitions_each: int = 1000
@@ -87,11 +89,16 @@ def latency(run: Running, sizes: Sizes) -> Figures:
 
 
 def small_requests(run: Running, sizes: Sizes) -> Figures:
+    """Eight and a hundred connections with one request in flight each."""
+    return requests.small_requests(run, sizes.warm_ms, sizes.measured_ms)
+
+
+def pipelined_requests(run: Running, sizes: Sizes) -> Figures:
     """What an idle Spark or consumer asks all day, a hundred in flight on one connection."""
-    create(run, "small", partitions=4)
+    create(run, "pipelined", partitions=4)
     asked: dict[str, tuple[Message, int]] = {
-        "list_offsets": (list_offsets("small", LATEST), 7),
-        "metadata": (MetadataRequest([MetadataRequestTopic(name="small")], False), 9),
+        "list_offsets": (list_offsets("pipelined", LATEST), 7),
+        "metadata": (MetadataRequest([MetadataRequestTopic(name="pipelined")], False), 9),
         "api_versions": (ApiVersionsRequest("bench", "1"), 3),
     }
     figures: Figures = {}
@@ -99,12 +106,12 @@ def small_requests(run: Running, sizes: Sizes) -> Figures:
         window = framed(request_bytes(request, version)) * 100
         with RawClient(run.bootstrap) as client:
             cpu, begun = run.cpu_s(), time.perf_counter()
-            for _ in range(sizes.small_requests // 100):
+            for _ in range(sizes.pipelined_requests // 100):
                 client.send_bytes(window)
                 for _ in range(100):
                     client.receive_frame()
-            figures[f"{name}_per_s"] = sizes.small_requests / (time.perf_counter() - begun)
-            figures[f"{name}_cpu_us"] = (run.cpu_s() - cpu) / sizes.small_requests * 1e6
+            figures[f"{name}_per_s"] = sizes.pipelined_requests / (time.perf_counter() - begun)
+            figures[f"{name}_cpu_us"] = (run.cpu_s() - cpu) / sizes.pipelined_requests * 1e6
     return figures
 
 
@@ -137,6 +144,11 @@ def partitions(run: Running, sizes: Sizes) -> Figures:
     assert sum(len(t.partitions) for t in topics) == sizes.topics * sizes.partitions_each
     time.sleep(1)
     return {"partitions_create_s": created, "partitions_start_s": run.start_s, "partitions_mb": run.memory_mb()}
+
+
+def create_partitions(run: Running, sizes: Sizes) -> Figures:
+    """Ten thousand partitions in two requests, and a first record into each of them."""
+    return creation.create_partitions(run, sizes.topics, sizes.partitions_each)
 
 
 def heartbeats(run: Running, sizes: Sizes) -> Figures:
@@ -203,8 +215,10 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
         idle,
         latency,
         small_requests,
+        pipelined_requests,
         throughput,
         partitions,
+        create_partitions,
         heartbeats,
         consumer_heartbeats,
         first_message,
@@ -219,5 +233,6 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
 }
 # Of the peers; the others keep what they have with the defaults.
 SETTINGS: dict[str, dict[str, str]] = {"compaction": log.COMPACTION_SETTINGS}
-# kfake is for tests: it holds its logs in memory, compacts nothing and syncs nothing.
-NOT_FOR: dict[str, set[str]] = {"kfake": {"recovery", "position", "compaction", "group_commit"}}
+# kfake is for tests: it holds its logs in memory, compacts nothing and syncs nothing; and it keeps more files open for
+# each partition than a process may have.
+NOT_FOR: dict[str, set[str]] = {"kfake": {"recovery", "position", "compaction", "group_commit", "create_partitions"}}
