@@ -38,7 +38,8 @@ from pykafka_broker.protocol.runtime import Message
 
 CONNECTIONS = (8, 100)
 PARTITIONS = 8
-TOPICS = ("small", "small-2", "small-3")  # the first one is written to and read
+WRITTEN, READ = "small-written", "small-read"  # nothing but the record that is fetched is in the second one
+TOPICS = (WRITTEN, READ, "small")
 GROUP = "small"
 WRITE_VERSION = 9  # of Produce: the last one in which every peer finds the topic by its name
 COORDINATOR_WITHIN_S = 60
@@ -79,19 +80,17 @@ def asked() -> dict[str, Asked]:
     return {
         "api_versions": Asked(ApiVersionsRequest("bench", "1"), 3, lambda answer: answer.error_code),
         "metadata": Asked(MetadataRequest(topics, False), 9, _error_of("topics", "partitions")),
-        "produce": Asked(
-            produce(TOPICS[0], _one_record()), WRITE_VERSION, _error_of("responses", "partition_responses")
-        ),
+        "produce": Asked(produce(WRITTEN, _one_record()), WRITE_VERSION, _error_of("responses", "partition_responses")),
         "fetch": Asked(
-            fetch([fetch_topic(TOPICS[0], 0, partition_max_bytes=1)], max_wait_ms=500, min_bytes=1),
+            fetch([fetch_topic(READ)], max_wait_ms=500, min_bytes=1),
             BY_NAME,
             _error_of_fetch,
         ),
         "list_offsets": Asked(
-            ListOffsetsRequest(-1, 0, [ListOffsetsTopic(TOPICS[0], ends)]), 7, _error_of("topics", "partitions")
+            ListOffsetsRequest(-1, 0, [ListOffsetsTopic(WRITTEN, ends)]), 7, _error_of("topics", "partitions")
         ),
         "offset_commit": Asked(
-            OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic(TOPICS[0], partitions=[commit])]),
+            OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic(WRITTEN, partitions=[commit])]),
             8,
             _error_of("topics", "partitions"),
         ),
@@ -109,9 +108,9 @@ def small_requests(run: Running, warm_ms: int, measured_ms: int) -> dict[str, fl
     _with_coordinator(run)
     kinds = asked()
     with RawClient(run.bootstrap) as client:
-        client.call(kinds["produce"].request, WRITE_VERSION)  # which is what is fetched
+        client.call(produce(READ, _one_record()), WRITE_VERSION)
     figures: dict[str, float] = {}
-    produced = 1
+    produced = 0
     rounds = [(CONNECTIONS[-1], warm_ms), *((connections, measured_ms) for connections in CONNECTIONS)]
     for connections, for_ms in rounds:
         for name, each in kinds.items():
@@ -120,8 +119,8 @@ def small_requests(run: Running, warm_ms: int, measured_ms: int) -> dict[str, fl
             figures[f"small_{name}_{connections}_per_s"] = found["per_s"]  # the last time counts
             figures[f"small_{name}_{connections}_cpu_us"] = (run.cpu_s() - cpu) / found["answers"] * 1e6
             produced += found["answers"] if name == "produce" else 0
-    if end_offsets(run, TOPICS[0], 1) != [produced]:
-        raise RuntimeError(f"{produced} records were acknowledged, the log has {end_offsets(run, TOPICS[0], 1)}")
+    if end_offsets(run, WRITTEN, 1) != [produced]:
+        raise RuntimeError(f"{produced} records were acknowledged, the log has {end_offsets(run, WRITTEN, 1)}")
     return figures
 
 
