@@ -14,7 +14,7 @@ def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: 
     """Serve until a signal asks for the end, or all log directories have failed; returns the exit code. `on_ready` is
     told host and port of the first listener.
     """
-    from pykafka_broker.server.process import run_process
+    from pykafka_broker.server.serving import run_process
 
     return run_process(config, on_ready, signals)
 

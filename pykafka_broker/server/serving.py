@@ -19,7 +19,7 @@ from pykafka_broker import __version__
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.server.jobs import JobRunner
+from pykafka_broker.server.job_runner import JobRunner
 from pykafka_broker.server.listeners import listeners_of
 from pykafka_broker.server.server import Server, now_ms
 from pykafka_broker.server.signals import StopSignals

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pykafka_broker.server.jobs import JobRunner
+from pykafka_broker.server.job_runner import JobRunner
 
 
 class Recorded:
