@@ -45,9 +45,9 @@ class BufferPool:
 class FrameReader:
     """The incoming half of one connection.
 
-    `target()` names where the next bytes go; `received(n, deliver)` hands every frame that is complete to `deliver`,
-    which returns False to stop (the connection waits for an answer, or was closed). What stays behind is kept until
-    `resume`.
+    `target()` names where the next bytes go; `received(n, deliver, most)` hands the frames that are complete, at most
+    so many, to `deliver`, which returns False to stop (the connection waits for an answer, or was closed). What stays
+    behind is kept until `resume`.
     """
 
     __slots__ = ("_filled", "_max_bytes", "_partial", "_paused", "_pool", "_scratch", "_size", "_waiting")
@@ -59,7 +59,7 @@ class FrameReader:
         self._partial: bytearray | None = None  # the frame that is coming in, without its length prefix
         self._size = 0  # of that frame
         self._filled = 0
-        self._paused = False
+        self._paused = False  # what waits has a whole frame in it, or may have
         self._waiting = b""  # received, not served yet: from a length prefix on
 
     @property
@@ -80,28 +80,26 @@ class FrameReader:
             partial = self._partial = _larger(partial, min(2 * len(partial), self._size))
         return memoryview(partial)[self._filled : self._size]
 
-    def received(self, count: int, deliver: Callable[[memoryview], bool]) -> bool:
-        """`count` bytes were written to `target()`. False: they are part of a large frame that needs more."""
+    def received(self, count: int, deliver: Callable[[memoryview], bool], most: int) -> bool:
+        """`count` bytes were written to `target()`. True: not everything was served that could be."""
         if self._partial is not None:
             self._filled += count
-            if self._filled < self._size:
-                return False
-            self._deliver_partial(deliver)
-        elif self._waiting:
-            self._waiting += bytes(self._scratch[:count])
-            if not self._paused:
-                self.resume(deliver)  # it waited for the rest of a length prefix
-        else:
-            self._serve(self._scratch[:count], deliver)
-        return True
-
-    def resume(self, deliver: Callable[[memoryview], bool]) -> None:
-        """Serve what waited."""
-        self._paused = False
+            if self._filled == self._size:
+                self._deliver_partial(deliver)
+            return False
         if self._waiting:
-            # A copy of its own: `deliver` may write into it, as into the shared buffer.
-            waiting, self._waiting = memoryview(bytearray(self._waiting)), b""
-            self._serve(waiting, deliver)
+            self._waiting += bytes(self._scratch[:count])
+            # It waited for the rest of a length prefix, or is served later.
+            return True if self._paused else self.resume(deliver, most)
+        return self._serve(self._scratch[:count], deliver, most)
+
+    def resume(self, deliver: Callable[[memoryview], bool], most: int) -> bool:
+        """Serve what waited; returns as `received` does."""
+        if not self._waiting:
+            return False
+        # A copy of its own: `deliver` may write into it, as into the shared buffer.
+        waiting, self._waiting = memoryview(bytearray(self._waiting)), b""
+        return self._serve(waiting, deliver, most)
 
     def close(self) -> None:
         self._partial = None
@@ -114,7 +112,8 @@ class FrameReader:
         deliver(memoryview(buffer)[: self._size])
         self._pool.give(buffer)
 
-    def _serve(self, data: memoryview, deliver: Callable[[memoryview], bool]) -> None:
+    def _serve(self, data: memoryview, deliver: Callable[[memoryview], bool], most: int) -> bool:
+        self._paused = False
         position, end = 0, len(data)
         while end - position >= 4:
             (size,) = _LENGTH.unpack_from(data, position)
@@ -123,13 +122,16 @@ class FrameReader:
             stop = position + 4 + size
             if stop > end:
                 self._begin_partial(size, data[position + 4 :])
-                return
+                return self._paused
             more = deliver(data[position + 4 : stop])
             position = stop
-            if not more:
-                self._paused = True
+            most -= 1
+            if not (more and most):
+                self._paused = position < end
                 break
-        self._waiting = bytes(data[position:]) if position < end else b""
+        if position < end:
+            self._waiting = bytes(data[position:])
+        return self._paused
 
     def _begin_partial(self, size: int, start: memoryview) -> None:
         buffer = self._pool.take(size)

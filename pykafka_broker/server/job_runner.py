@@ -20,11 +20,13 @@ log = logging.getLogger(__name__)
 
 
 class JobRunner:
-    """Runs jobs beside the event loop; `after` is called on the loop once outcomes were applied."""
+    """Runs jobs beside the event loop; outcomes are applied in what is handed to `in_turn`."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int, after: Callable[[], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, threads: int, in_turn: Callable[[Callable[[], None]], None]
+    ) -> None:
         self._loop = loop
-        self._after = after
+        self._in_turn = in_turn
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="disk")
         self._resting = threads  # those that don't look for jobs
         self._rested: deque[None] = deque()  # one for each that has just found none
@@ -73,6 +75,9 @@ class JobRunner:
 
     def _finish(self) -> None:
         self._called = False  # before the first look: whatever ends from now on calls again, or is seen here
+        self._in_turn(self._apply)
+
+    def _apply(self) -> None:
         while self._done:
             job, error = self._done.popleft()
             self._left -= 1
@@ -82,7 +87,6 @@ class JobRunner:
                 log.exception("a defect in %s", type(job).__name__)
         if not self._left:
             self._none_left.set()
-        self._after()
 
     async def drain(self) -> None:
         """Wait until every job was applied."""

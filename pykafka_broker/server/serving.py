@@ -17,12 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.broker import Broker
-from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.job_runner import JobRunner
 from pykafka_broker.server.listeners import listeners_of
-from pykafka_broker.server.server import Server, now_ms
+from pykafka_broker.server.server import Server
 from pykafka_broker.server.signals import StopSignals
+from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -48,16 +49,17 @@ async def _serve(
 ) -> bool:
     """Until the end; whether that came since there is no log directory left."""
     listeners = listeners_of(config)
-    jobs = JobRunner(loop, config.background_threads, lambda: server.settle(now_ms()))
+    turns = Turns(loop, SystemClock())
+    jobs = JobRunner(loop, config.background_threads, turns.run)
     broker = Broker(
         config,
-        Clock(now_ms()),
+        clock=turns.clock,
         new_uuid=new_uuid,
         new_session_id=lambda: random.randint(1, 0x7FFFFFFF),
         submit=jobs.submit,
         thread_pool=ThreadPoolExecutor,
     )
-    server = Server(broker, loop)
+    server = Server(broker, turns)
     server.listen(listeners)
     stopped, useless = asyncio.Event(), False
 
@@ -70,6 +72,7 @@ async def _serve(
     broker.on_useless = give_up
     signals.hand_to(lambda: loop.call_soon_threadsafe(stopped.set))
     try:
+        turns.clock.tick()
         broker.start({listener.name: listener for listener in listeners})
         gc.freeze()  # what a start leaves behind lives as long as the process: no collection needs to look at it again
         log.info(
@@ -87,8 +90,9 @@ async def _serve(
         await server.stop()
         broker.stop_jobs()
         await jobs.drain()
-        broker.clock.set(now_ms())
+        turns.clock.tick()
         broker.stop()
+        turns.close()
     return useless
 
 

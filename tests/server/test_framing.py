@@ -22,6 +22,7 @@ class Harness:
         self.reader = FrameReader(memoryview(bytearray(scratch)), self.pool, max_bytes)
         self.frames: list[bytes] = []
         self.stop_after: int | None = None
+        self.most = 1 << 20
 
     def deliver(self, frame: memoryview) -> bool:
         self.frames.append(bytes(frame))
@@ -33,7 +34,7 @@ class Harness:
             target = self.reader.target()
             taken = data[: len(target)]
             target[: len(taken)] = taken
-            self.reader.received(len(taken), self.deliver)
+            self.reader.received(len(taken), self.deliver, self.most)
             data = data[len(taken) :]
 
 
@@ -106,7 +107,7 @@ def test_what_waits_is_served_on_resume_and_may_be_written_into() -> None:
     assert harness.frames == [b"one"]
     assert harness.reader.has_waiting
     harness.stop_after = None
-    harness.reader.resume(harness.deliver)
+    harness.reader.resume(harness.deliver, harness.most)
     assert harness.frames == [b"one", b"two", b"three"]
     assert harness.reader.in_the_middle
     harness.feed(b"ur")

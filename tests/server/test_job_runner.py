@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -34,11 +35,21 @@ class Recorded:
         self._note("failed")
 
 
+def then(after: Callable[[], object]) -> Callable[[Callable[[], None]], None]:
+    """A turn that ends with a call of `after`."""
+
+    def in_turn(step: Callable[[], None]) -> None:
+        step()
+        after()
+
+    return in_turn
+
+
 def outcome_of(job: Recorded) -> list[str]:
     after: list[str] = []
 
     async def scenario() -> None:
-        runner = JobRunner(asyncio.get_running_loop(), 1, lambda: after.append("after"))
+        runner = JobRunner(asyncio.get_running_loop(), 1, then(lambda: after.append("after")))
         runner.submit(job)
         await runner.drain()
 
@@ -77,7 +88,7 @@ def test_a_defect_in_applying_one_does_not_keep_the_others(caplog: pytest.LogCap
     after: list[str] = []
 
     async def scenario() -> None:
-        runner = JobRunner(asyncio.get_running_loop(), 1, lambda: after.append("after"))
+        runner = JobRunner(asyncio.get_running_loop(), 1, then(lambda: after.append("after")))
         for job in jobs:
             runner.submit(job)
         await runner.drain()
@@ -101,7 +112,7 @@ def test_what_ends_while_the_loop_is_busy_is_applied_in_one_go() -> None:
 
     async def scenario() -> None:
         runner = JobRunner(
-            asyncio.get_running_loop(), 2, lambda: after.append(sum(len(job.calls) == 2 for job in jobs))
+            asyncio.get_running_loop(), 2, then(lambda: after.append(sum(len(job.calls) == 2 for job in jobs)))
         )
         for job in jobs:
             runner.submit(job)
@@ -125,7 +136,7 @@ def test_one_thread_takes_several_jobs_and_all_threads_work_at_once() -> None:
             threads.append(threading.get_ident())
 
     async def scenario() -> None:
-        runner = JobRunner(asyncio.get_running_loop(), 2, lambda: None)
+        runner = JobRunner(asyncio.get_running_loop(), 2, then(lambda: None))
         for _ in range(6):
             runner.submit(Meeting())
         await runner.drain()
@@ -140,7 +151,7 @@ def test_jobs_that_arise_from_others_never_lie_about() -> None:
     left = 3000
 
     async def scenario() -> None:
-        runner = JobRunner(asyncio.get_running_loop(), 2, lambda: None)
+        runner = JobRunner(asyncio.get_running_loop(), 2, then(lambda: None))
 
         class Chain(Recorded):
             def apply(self) -> None:

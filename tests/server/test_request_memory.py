@@ -42,7 +42,7 @@ class Sender:
 
     def go_on(self) -> None:
         self.reading = True
-        self.reader.resume(self.deliver)
+        self.reader.resume(self.deliver, 1 << 20)
 
     def deliver(self, frame: memoryview) -> bool:
         if frame[:3] == b"bug":
@@ -56,7 +56,7 @@ class Sender:
             count = min(len(self.data), len(target), most)
             target[:count] = self.data[:count]
             self.data, most = self.data[count:], most - count
-            self.reader.received(count, self.deliver)
+            self.reader.received(count, self.deliver, 1 << 20)
 
 
 def framed(*bodies: bytes) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import struct
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,7 +19,10 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import FrameError
 from pykafka_broker.server.listeners import Listener
-from pykafka_broker.server.server import Server, now_ms
+from pykafka_broker.server.server import Server
+from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.turns import Turns
+from tests.server.support import until
 
 
 class FakeBroker:
@@ -26,7 +30,7 @@ class FakeBroker:
 
     def __init__(self, config: dict[str, str]) -> None:
         self.config = BrokerConfig(config)
-        self.clock = Clock()
+        self.clock: Clock = Clock()
         self.services = self
         self.purgatory = Purgatory()
 
@@ -106,6 +110,10 @@ class FakeRouter:
         return [framed(argument)]
 
 
+def now_ms() -> int:
+    return int(time.monotonic() * 1000)
+
+
 def framed(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
@@ -134,7 +142,9 @@ async def serving(tmp_path: Any, **config: str) -> AsyncIterator[tuple[Server, C
     path.write_bytes(bytes(range(256)) * 40_000)
     fd = os.open(path, os.O_RDONLY)
     broker = FakeBroker({key.replace("_", "."): value for key, value in config.items()})
-    server = Server(broker, asyncio.get_running_loop())  # type: ignore[arg-type]
+    turns = Turns(asyncio.get_running_loop(), SystemClock())
+    broker.clock = turns.clock
+    server = Server(broker, turns)  # type: ignore[arg-type]
     router = server.router = FakeRouter(broker, fd)  # type: ignore[assignment]
     listener = Listener("PLAINTEXT", "127.0.0.1", 0)
     server.listen([listener])
@@ -147,13 +157,22 @@ async def serving(tmp_path: Any, **config: str) -> AsyncIterator[tuple[Server, C
         yield server, connect, router
     finally:
         await server.stop()
+        turns.close()
         os.close(fd)
+
+
+@pytest.fixture(params=["epoll", "the loop's readers"])
+def readiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what the platform has to tell that sockets are ready."""
+    if request.param != "epoll":
+        monkeypatch.delattr("select.epoll")
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(scenario(), 30))  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("readiness")
 def test_requests_sent_in_one_go_are_answered_in_order(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as (_, connect, _):
@@ -164,6 +183,55 @@ def test_requests_sent_in_one_go_are_answered_in_order(tmp_path: Any) -> None:
     run(scenario)
 
 
+@pytest.mark.usefixtures("readiness")
+def test_who_sends_thousands_of_requests_does_not_keep_others_waiting(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (_, connect, router):
+            greedy, modest = await connect(), await connect()
+            for client in (greedy, modest):
+                client.send(b"echo:x")
+                await client.answer()
+            router.served.clear()
+            greedy.send(*[b"echo:greedy"] * 20_000)
+            modest.send(b"modest:x")
+            assert await modest.answer() == b"x"
+            assert router.served.index(b"modest") < 8_000
+            assert [await greedy.answer() for _ in range(20_000)] == [b"greedy"] * 20_000
+
+    run(scenario)
+
+
+def test_a_request_that_comes_byte_by_byte_after_one_that_waited_is_served(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (_, connect, _):
+            client = await connect()
+            client.send(b"park:1")
+            assert await client.answer() == b"expired"
+            for byte in framed(b"echo:slow"):
+                client.writer.write(bytes((byte,)))
+                await client.writer.drain()
+                await asyncio.sleep(0.002)
+            assert await client.answer() == b"slow"
+
+    run(scenario)
+
+
+def test_a_client_that_breaks_off_while_its_input_waits_is_forgotten(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (server, connect, router):
+            client = await connect()
+            client.send(b"park:60000", *[b"echo:never"] * 50_000)
+            await until(lambda: b"park" in router.served)
+            sock = client.writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.writer.transport.abort()
+            await until(lambda: not server._connections)
+            assert not len(server.broker.purgatory)
+
+    run(scenario)
+
+
+@pytest.mark.usefixtures("readiness")
 def test_a_parked_request_holds_up_its_own_connection_only(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as (_, connect, router):
@@ -191,6 +259,22 @@ def test_a_parked_request_is_answered_at_its_deadline(tmp_path: Any) -> None:
     run(scenario)
 
 
+def test_deadlines_hold_when_the_wall_clock_is_set_back(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, connections_max_idle_ms="300") as (server, connect, _):
+            idle, waiting = await connect(), await connect()
+            waiting.send(b"park:500")
+            await until(lambda: len(server.broker.purgatory))
+            begun, wall = now_ms(), server.turns.clock.wall
+            monkeypatch.setattr("time.time", lambda: wall / 1000 - 1200)
+            assert await idle.closed()
+            assert await waiting.answer() == b"expired"
+            assert 400 <= now_ms() - begun <= 2000
+            assert server.turns.clock.wall == wall - 1_200_000
+
+    run(scenario)
+
+
 def test_one_that_yields_is_answered_when_the_next_request_arrives(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as (_, connect, _):
@@ -202,6 +286,7 @@ def test_one_that_yields_is_answered_when_the_next_request_arrives(tmp_path: Any
     run(scenario)
 
 
+@pytest.mark.usefixtures("readiness")
 def test_a_client_that_leaves_while_parked_is_forgotten(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as (server, connect, _):
@@ -233,6 +318,7 @@ def test_files_arrive_whole_small_and_large(tmp_path: Any, size: int) -> None:
     run(scenario)
 
 
+@pytest.mark.usefixtures("readiness")
 def test_a_client_that_does_not_read_gets_nothing_more_served(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as (_, connect, router):
@@ -303,7 +389,7 @@ def test_a_defect_at_a_deadline_stops_no_timer(
 def test_an_address_that_can_not_be_bound_is_named(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as (server, _, _):
-            taken = server._listening[0][1].port
+            taken = server._listening[0].listener.port
             with pytest.raises(OSError, match=rf"127\.0\.0\.1:{taken}: Address already in use"):
                 server.listen([Listener("PLAINTEXT", "127.0.0.1", taken)])
 
@@ -402,7 +488,7 @@ def test_a_host_that_has_vanished_is_noticed_by_the_system(tmp_path: Any) -> Non
             client.send(b"echo:x")
             await client.answer()
             (connection,) = server._connections.values()
-            assert connection._sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert connection._transport._sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
     run(scenario)
 
@@ -435,6 +521,7 @@ def test_who_takes_nothing_of_an_answer_is_idle_too(tmp_path: Any) -> None:
     run(scenario)
 
 
+@pytest.mark.usefixtures("readiness")
 def test_stopping_lets_an_answer_out(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as (server, connect, router):

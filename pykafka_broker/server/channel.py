@@ -1,0 +1,260 @@
+"""Both directions of one stream of frames.
+
+Rule: a channel reads only while what it has read can be served, so a peer that does not take its answers, or whose
+request waits, is held up by TCP and costs no memory. A turn serves one channel no more than its share. Whatever goes
+wrong, the channel is closed and no other one notices: `except Exception` stands here and in the router.
+
+Why not a transport of asyncio: on the bare socket an answer leaves by `send` and `sendfile` in the same call that
+served the request, and an idle channel owns no buffer. What a socket is watched for is changed only when it tells of
+something that is not wanted now, which saves system calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Any
+
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.runtime import Pieces
+from pykafka_broker.server import sockets
+from pykafka_broker.server.framing import FrameReader
+from pykafka_broker.server.transport import READ, WRITE, FilePiece, Transport
+from pykafka_broker.server.turns import Turns
+
+log = logging.getLogger(__name__)
+
+_MOST_PIECES = 512  # of an answer, joined for one system call
+
+
+class Channel:
+    """A transport, what is coming in, and what waits to go out.
+
+    holds: whoever serves it wants no frame now; `go_on` is called when that has changed.
+    """
+
+    __slots__ = (
+        "_fd",
+        "_out",
+        "_reader",
+        "_transport",
+        "_turns",
+        "_wanted",
+        "_will_go_on",
+        "closed",
+        "holds",
+        "last_active",
+    )
+
+    def __init__(self, turns: Turns, transport: Transport, reader: FrameReader) -> None:
+        self._turns = turns
+        self._transport = transport
+        self._fd = transport.fileno()
+        self._reader = reader
+        self._out: deque[Any] = deque()
+        self._will_go_on = self.closed = self.holds = False
+        self.last_active = turns.clock.now
+        self._wanted = transport.read_on
+        turns.watch(self, self._fd, self._wanted)
+
+    # -- for whoever serves it
+
+    def _deliver(self, frame: memoryview) -> bool:
+        """Serve one frame, which is gone when this returns; False means that no further one may be served now."""
+        raise NotImplementedError
+
+    def _lost(self, why: str) -> None:
+        """The channel has just been closed. `why` is for people."""
+        raise NotImplementedError
+
+    @property
+    def peer(self) -> str:
+        """Its name in the log."""
+        raise NotImplementedError
+
+    # -- incoming
+
+    def on_ready(self, events: int) -> None:
+        try:
+            if events != READ or self._out or self.holds or self._will_go_on:
+                self._on_more_than_input(events)
+            else:
+                self._receive()
+        except Exception as error:
+            self._failed(error)
+
+    def _receive(self) -> None:
+        reader = self._reader
+        count = self._transport.recv_into(reader.target())
+        if not count:
+            self._end_of_input()
+            return
+        self.last_active = self._turns.clock.now
+        if reader.received(count, self._deliver, self._turns.share) or self._transport.has_buffered:
+            self._go_on_soon()
+
+    def _on_more_than_input(self, events: int) -> None:
+        transport = self._transport
+        if self._out and events & transport.write_on:
+            events &= ~transport.write_on
+            self._go_on_sending()
+        if self.closed or not events:
+            return
+        if not (self._out or self.holds or self._will_go_on):
+            self._receive()
+            self._want_input()
+        elif events & ~(READ | WRITE):
+            self.close("the connection is broken")  # it would be told again and again
+        elif not self._will_go_on:
+            # Look away. Most peers wait for their answer before they ask again, so this is done only now.
+            self._want(transport.write_on if self._out else 0)
+
+    def go_on(self) -> None:
+        """Serve what arrived in the meantime, then listen again."""
+        if self.closed or self._out or self.holds or self._will_go_on:
+            return
+        try:
+            if self._reader.has_waiting:
+                self.last_active = self._turns.clock.now
+                if self._reader.resume(self._deliver, self._turns.share):
+                    self._go_on_soon()
+            elif self._transport.has_buffered:
+                self._receive()
+            self._want_input()
+        except Exception as error:
+            self._failed(error)
+
+    def _go_on_if_needed(self) -> None:
+        """A frame has been answered that others may have waited for."""
+        transport = self._transport
+        if self._reader.has_waiting or self._wanted != transport.read_on or transport.has_buffered:
+            self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        """In the next turn, after others had theirs; whoever holds the channel calls `go_on` instead."""
+        if not (self.closed or self._out or self.holds or self._will_go_on):
+            self._will_go_on = True
+            self._turns.soon(self._go_on_now)
+
+    def _go_on_now(self) -> None:
+        self._will_go_on = False
+        self.go_on()
+
+    def _end_of_input(self) -> None:
+        if self._reader.in_the_middle:
+            log.info("%s went away in the middle of a frame", self.peer)
+        self.close("the peer has closed the connection")
+
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, (BlockingIOError, InterruptedError)):
+            self._want_input()  # under TLS something may have to be written before more can be read
+        elif isinstance(error, OSError):
+            self.close(error.strerror or str(error))
+        elif isinstance(error, FrameError):
+            self.refuse(error)
+        else:
+            log.error("a defect while serving %s", self.peer, exc_info=error)
+            self.close("a defect")
+
+    def refuse(self, error: FrameError) -> None:
+        """What the peer sends makes no sense, or there is no answer to it."""
+        log.warning("closing %s: %s", self.peer, error)
+        self.close(str(error))
+
+    def _want_input(self) -> None:
+        if not (self.closed or self._out or self.holds):
+            self._want(self._transport.read_on)
+
+    def _want(self, events: int) -> None:
+        """Be told of these from now on."""
+        if events != self._wanted:
+            self._wanted = events
+            self._turns.change(self._fd, events)
+
+    # -- outgoing
+
+    @property
+    def sending(self) -> bool:
+        """Something waits for the socket."""
+        return bool(self._out)
+
+    def send(self, pieces: Pieces) -> None:
+        """Send a frame, now as far as the socket takes it, the rest when it is writable again."""
+        if self.closed:
+            return
+        if self._out:
+            self._out.extend(pieces)
+            return
+        try:
+            try:
+                frame = b"".join(pieces)
+            except TypeError:  # there are slices of files among them
+                self._out.extend(pieces)
+                self._flush()
+            else:
+                self._send_bytes(frame, 0)
+        except OSError as error:
+            self.close(error.strerror or str(error))
+            return
+        if self._out:
+            self._want(self._wanted | self._transport.write_on)
+
+    def _go_on_sending(self) -> None:
+        self.last_active = self._turns.clock.now
+        self._flush()
+        if self._out:
+            self._want(self._transport.write_on)
+        else:
+            self._want(self._transport.read_on)
+            self.go_on()
+
+    def _flush(self) -> None:
+        while self._out and self._send_some():
+            pass
+
+    def _send_some(self) -> bool:
+        """One system call's worth; False when the socket has taken less than it was given."""
+        out = self._out
+        if hasattr(out[0], "fileno"):
+            return self._send_file(out[0])
+        gathered: list[Any] = []
+        while out and len(gathered) < _MOST_PIECES and not hasattr(out[0], "fileno"):
+            gathered.append(out.popleft())
+        flags = sockets.MORE if out else 0
+        return self._send_bytes(gathered[0] if len(gathered) == 1 else b"".join(gathered), flags)
+
+    def _send_bytes(self, data: Any, flags: int) -> bool:
+        try:
+            sent = self._transport.send(data, flags)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        if sent == len(data):
+            return True
+        self._out.appendleft(memoryview(data)[sent:])
+        return False
+
+    def _send_file(self, piece: FilePiece) -> bool:
+        size = len(piece)
+        try:
+            sent = self._transport.send_file(piece) if size else 0
+        except (BlockingIOError, InterruptedError):
+            return False
+        if sent == size:
+            self._out.popleft()
+            return True
+        if sent == 0:
+            raise OSError(f"a segment ended {size} bytes before its slice")
+        self._out[0] = piece.advance(sent)
+        return False
+
+    # -- the end
+
+    def close(self, why: str) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._turns.forget(self._fd)
+        self._transport.close()
+        self._out.clear()
+        self._reader.close()
+        self._lost(why)

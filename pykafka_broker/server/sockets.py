@@ -1,0 +1,45 @@
+"""Sockets, and what not every platform has of them.
+
+Rule: a call or a flag that some platform lacks is asked for here and nowhere else; without it the same bytes go out by
+a plainer way.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+
+MORE: int = getattr(socket, "MSG_MORE", 0)  # the answer goes on: a file follows its header in the same packet
+SEND_FILE: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", None)
+
+
+def listening(host: str, port: int, backlog: int, receive_buffer_bytes: int) -> socket.socket:
+    """A socket that listens; port 0 takes a free one, a buffer size of -1 is the system's.
+
+    `OSError` names the address.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6 and host == "::":
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        sock.bind((host, port))
+        sock.listen(backlog)
+        sock.setblocking(False)
+        if receive_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+    except OSError as error:
+        sock.close()
+        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from error
+    return sock
+
+
+def prepare(sock: socket.socket, send_buffer_bytes: int = -1) -> None:
+    """What a stream of requests or answers needs; a buffer size of -1 is the system's."""
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a request may wait for long: is anybody there?
+    if send_buffer_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)

@@ -1,0 +1,108 @@
+"""Bytes in and out of a socket.
+
+Rule: a transport never waits and never keeps what it is given: `BlockingIOError` says "not now", any other `OSError`
+that the stream is over. Which readiness of the socket a call has to wait for is the transport's to say: under TLS a
+read may have to wait until something can be written.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+from pykafka_broker.protocol.runtime import Buffer
+from pykafka_broker.server import sockets
+
+READ = 1  # the bits of epoll
+WRITE = 4
+
+
+class FilePiece(Protocol):
+    """A part of a file, as the log hands them out."""
+
+    position: int
+
+    def __len__(self) -> int: ...
+    def fileno(self) -> int: ...
+    def advance(self, count: int) -> FilePiece: ...
+
+
+class Transport(Protocol):
+    """One stream of bytes over one socket that does not block."""
+
+    @property
+    def read_on(self) -> int:
+        """What to wait for after `recv_into` has said "not now": READ or WRITE."""
+
+    @property
+    def write_on(self) -> int:
+        """What to wait for after `send` or `send_file` has said "not now", or has taken a part."""
+
+    @property
+    def has_buffered(self) -> bool:
+        """There are bytes to be had that the socket does not tell of any more."""
+
+    @property
+    def recv_into(self) -> Callable[[memoryview], int]:
+        """Called with where the bytes go; returns how many came, 0 at the end of the stream."""
+
+    @property
+    def send(self) -> Callable[[Buffer, int], int]:
+        """Called with the bytes and `sockets.MORE` or 0; returns how many were taken."""
+
+    def send_file(self, piece: FilePiece) -> int:
+        """Returns how many bytes of it were taken; less than all of them if the socket takes no more now."""
+
+    def fileno(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class PlainTransport:
+    """The socket itself: its own methods are the transport's, so that nothing stands between them and a request."""
+
+    __slots__ = ("_fd", "_sock", "recv_into", "send")
+
+    read_on = READ
+    write_on = WRITE
+    has_buffered = False
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._fd = sock.fileno()
+        self.recv_into: Callable[[memoryview], int] = sock.recv_into
+        self.send: Callable[[Buffer, int], int] = sock.send
+
+    def send_file(self, piece: FilePiece) -> int:
+        """Without a copy, where the platform can."""
+        if sockets.SEND_FILE is not None:
+            return sockets.SEND_FILE(self._fd, piece.fileno(), piece.position, len(piece))
+        return copy_file(self.send, piece)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+_COPIED_BYTES = 256 << 10
+
+
+def copy_file(send: Callable[[Buffer, int], int], piece: FilePiece) -> int:
+    """`send_file` by way of memory."""
+    done, size = 0, len(piece)
+    while done < size:
+        data = os.pread(piece.fileno(), min(size - done, _COPIED_BYTES), piece.position + done)
+        try:
+            sent = send(data, 0)
+        except BlockingIOError:
+            if not done:
+                raise
+            break
+        done += sent
+        if not data or sent < len(data):
+            break
+    return done
