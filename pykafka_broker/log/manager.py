@@ -20,9 +20,10 @@ from pykafka_broker.log.checkpoint_writer import CheckpointWriter
 from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID, RECOVERY_POINTS
 from pykafka_broker.log.closing import close_directory
 from pykafka_broker.log.compaction.cleaner import Cleaner
+from pykafka_broker.log.deletion import Deletions
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import PASSING, FileSystem
-from pykafka_broker.log.flush import DirectorySyncJob, Flushers, Waiter
+from pykafka_broker.log.flush import Flushers, Waiter
 from pykafka_broker.log.fresh_folders import FreshFolders, name_log
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.loading import ZERO_ID, create_log, load_log
@@ -30,7 +31,6 @@ from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
     LogDirectory,
     TopicPartition,
-    deleted_name,
 )
 from pykafka_broker.log.metadata_topic import metadata_topic_config
 from pykafka_broker.log.moving import Moves
@@ -89,8 +89,10 @@ class LogManager:
         self._flushers = Flushers(lambda job: self.submit(job))
         self._fresh = FreshFolders(fs, lambda job: self.submit(job), self.path_failed)
         self._remover = Remover(fs, submit, self._removal_failed)
+        self._deletions = Deletions(self, self._fresh, self._remover)
         self._upkeep = Upkeep(self)
         self.cleaner = Cleaner(self)
+        self._timed = self._flushers, self._upkeep, self._deletions, self._remover, self.cleaner
         self.moves = Moves(self)
         self.now = 0
 
@@ -125,6 +127,7 @@ class LogManager:
     def shutdown(self, now: int) -> None:
         """Sync and close every log, write the checkpoints and, last of all, the marker."""
         self.on_offline = None  # nobody is there any more to make the best of it
+        self._deletions.retry(now)
         try:
             self._fresh.name_all()
         except OSError as error:
@@ -215,6 +218,7 @@ class LogManager:
                 self._name(log, topic_id)
                 return log
             self.delete(topic, partition, now)  # what an earlier topic of that name left behind
+        self._deletions.finish(key, now)
         directory = self.placement.choose(key, directory_id, new=new)
         try:
             self._upkeep.disown(directory, key)
@@ -234,6 +238,7 @@ class LogManager:
         if key in self._where or self._config_of(topic).preallocate:
             self.create(topic, partition, topic_id, now, directory_id=directory_id, new=new)
             return
+        self._deletions.finish(key, now)
         directory = self.placement.choose(key, directory_id, new=new)
         lost = 0 if new else directory.recovery_points.get(key, 0)
         if lost:
@@ -272,30 +277,18 @@ class LogManager:
                 log.config = config
 
     def delete(self, topic: str, partition: int, now: int) -> None:
-        """Take the partition away: its folder gets another name now and is removed after `file.delete.delay.ms`."""
+        """Take the partition away. Its folder gets another name, at once or as soon as the disk allows it, and is
+        removed after `file.delete.delay.ms`. Never raises: whatever the disk says, the partition is gone."""
         key = topic, partition
         self.moves.cancel(key)
-        directory = self.placement.take(key)
+        holder = self.placement.take(key)
+        holders = [*self.placement.withheld.pop(key, ()), *([holder] if holder is not None else ())]
         log = self.loaded.pop(key, None)
         self._flushers.forget(key)
-        for holder in self.placement.withheld.pop(key, ()):
-            self.placement.put(key, holder)
-            self.delete(topic, partition, now)
-        if directory is None or not directory.online:
-            return
-        directory.forget(key)
-        try:
-            self._rename_away(key, directory, log, now)
-        except OSError as error:
-            raise self.directory_failed(directory, error) from error
-        self.submit(DirectorySyncJob(self.fs, directory.path, self.path_failed))
-
-    def _rename_away(self, key: TopicPartition, directory: LogDirectory, log: PartitionLog | None, now: int) -> None:
-        config = log.config if log is not None else self._config_of(key[0])
-        target = directory.file(deleted_name(key, self.new_uuid()))
-        self._fresh.forget(directory.partition_path(key))
-        self.fs.rename(directory.partition_path(key), target)
-        self._remover.log_later(now + config.file_delete_delay_ms, target, log)
+        config = log.config if log is not None else self._config_of(topic)
+        for directory in holders:
+            if directory.online:
+                self._deletions.delete(key, directory, log, config.file_delete_delay_ms, now)
 
     def expect(self, key: TopicPartition, directory: LogDirectory) -> None:
         """The partition is about to be in this directory: its checkpoints say nothing of an earlier one any more."""
@@ -384,13 +377,10 @@ class LogManager:
     # -- time
 
     def next_deadline(self) -> int | None:
-        cleaner, flushers = self.cleaner.next_deadline(), self._flushers.next_deadline()
-        deadlines = (self._upkeep.next_deadline(), self._remover.next_deadline(), cleaner, flushers)
+        deadlines = [each.next_deadline() for each in self._timed]
         return min([due for due in deadlines if due is not None], default=None)
 
     def on_deadline(self, now: int) -> None:
         self.now = now
-        self._flushers.on_deadline(now)
-        self._upkeep.on_deadline(now)
-        self._remover.on_deadline(now)
-        self.cleaner.on_deadline(now)
+        for each in self._timed:
+            each.on_deadline(now)

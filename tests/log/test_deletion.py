@@ -1,0 +1,119 @@
+"""Deleted partitions whose folders the disk won't rename: gone all the same, and never taken for a later topic's."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.protocol.errors import ErrorCode
+from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager
+
+OTHER_ID = b"o" * 16
+MINUTE = 60_000
+
+
+@pytest.fixture
+def fs() -> FailingFileSystem:
+    return FailingFileSystem()
+
+
+@pytest.fixture
+def logs(tmp_path: Path, fs: FailingFileSystem) -> LogManager:
+    """With one record in t-0, whose deletion finds no room on the disk."""
+    made = manager(tmp_path, fs)
+    made.start(NOW)
+    made.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)
+    fs.failures = {"rename t-0": errno.ENOSPC}
+    return made
+
+
+def test_it_is_gone_at_once_and_its_folder_is_renamed_when_there_is_room(
+    logs: LogManager, fs: FailingFileSystem, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs.delete("t", 0, NOW)
+    assert "t-0 is deleted, its folder is renamed later" in caplog.text
+    assert logs.directories[0].online
+    assert not logs.exists("t", 0)
+    assert list(logs.partitions()) == []
+    with pytest.raises(ApiError) as caught:
+        logs.get("t", 0)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert logs.next_deadline() == NOW + 1000
+    logs.on_deadline(NOW + 1000)
+    assert logs.next_deadline() == NOW + 2000
+    assert (tmp_path / "logs/t-0").exists()
+    fs.failures = {}
+    logs.on_deadline(NOW + 2000)
+    (folder,) = tmp_path.glob("logs/t-0*")
+    assert folder.name.endswith("-delete")
+    logs.on_deadline(NOW + 2000 + MINUTE)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("way", ["create", "make"])
+def test_no_log_of_that_name_is_made_while_the_old_folder_stands(
+    logs: LogManager, fs: FailingFileSystem, tmp_path: Path, way: str
+) -> None:
+    logs.delete("t", 0, NOW)
+    for _ in range(2):
+        with pytest.raises(ApiError) as caught:
+            getattr(logs, way)("t", 0, OTHER_ID, NOW)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert not logs.exists("t", 0)
+    logs.create("t", 1, OTHER_ID, NOW)
+    fs.failures = {}
+    getattr(logs, way)("t", 0, OTHER_ID, NOW)
+    log = logs.get("t", 0)
+    assert (log.topic_id, log.log_end_offset) == (OTHER_ID, 0)
+    logs.on_deadline(NOW + 1000)  # nothing is left to be tried again
+    assert len(list(tmp_path.glob("logs/t-0.*-delete"))) == 1
+    assert logs.get("t", 0) is log
+
+
+def test_an_earlier_topic_that_can_not_be_put_away_is_not_served(logs: LogManager) -> None:
+    with pytest.raises(ApiError) as caught:
+        logs.create("t", 0, OTHER_ID, NOW)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not logs.exists("t", 0)
+
+
+def test_other_deletions_go_on(logs: LogManager, tmp_path: Path) -> None:
+    logs.create("u", 0, OTHER_ID, NOW)
+    logs.delete("t", 0, NOW)
+    logs.delete("u", 0, NOW)
+    assert not logs.exists("u", 0)
+    assert [each.name for each in tmp_path.glob("logs/[tu]-0")] == ["t-0"]
+
+
+def test_a_disk_that_fails_for_good_takes_its_directory_offline(
+    tmp_path: Path, fs: FailingFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    logs = manager(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
+    logs.start(NOW)
+    logs.create("t", 0, TOPIC_ID, NOW)
+    fs.failures = {"rename /a/t-0": errno.EIO}
+    logs.delete("t", 0, NOW)
+    assert [each.online for each in logs.directories] == [False, True]
+    assert not logs.exists("t", 0)
+    assert logs.create("t", 0, OTHER_ID, NOW).directory == f"{tmp_path}/b/t-0"
+
+
+def test_a_directory_that_fails_later_is_not_tried_again(logs: LogManager, fs: FailingFileSystem) -> None:
+    logs.delete("t", 0, NOW)
+    logs.take_offline(logs.directories[0], OSError("gone"))
+    fs.calls.clear()
+    logs.on_deadline(NOW + 1000)
+    assert not [call for call in fs.calls if call.startswith("rename")]
+
+
+def test_the_end_of_the_broker_is_the_last_try(logs: LogManager, fs: FailingFileSystem, tmp_path: Path) -> None:
+    logs.delete("t", 0, NOW)
+    fs.failures = {}
+    logs.shutdown(NOW)
+    assert [each.name.endswith("-delete") for each in tmp_path.glob("logs/t-0*")] == [True]
