@@ -21,7 +21,7 @@ PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, err
 
 class FileStat(NamedTuple):
     size: int
-    modified_ms: int
+    modified_ms: int  # asked for once, when a segment is loaded whose records may have no timestamps
 
 
 class DiskUsage(NamedTuple):

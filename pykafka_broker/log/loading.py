@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pykafka_broker.clock import Clock
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from pykafka_broker.log.files import FileCache
@@ -48,7 +49,7 @@ def create_log(
     partition: int,
     topic_id: bytes,
     config: TopicConfig,
-    now: int,
+    clock: Clock,
     listener: LogListener,
 ) -> PartitionLog:
     """A new, empty log in a folder of its own; the files that would be empty come with the first batch."""
@@ -56,7 +57,7 @@ def create_log(
     fs.make_directory(directory)
     if topic_id != ZERO_ID:
         write_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}", topic_id)
-    segment = LogSegment(files, directory, 0, size=0, now=now, fresh=True)
+    segment = LogSegment(files, directory, 0, size=0, created_ms=clock.wall, fresh=True)
     if config.preallocate:
         segment.preallocate(config.segment_bytes)
     return PartitionLog(
@@ -72,7 +73,7 @@ def create_log(
         log_start_offset=0,
         log_end_offset=0,
         recovery_point=0,
-        now=now,
+        now=clock.now,
         listener=listener,
     )
 
@@ -84,13 +85,13 @@ def load_log(
     partition: int,
     config: TopicConfig,
     offsets: Offsets,
-    now: int,
+    clock: Clock,
     listener: LogListener,
 ) -> PartitionLog:
     """A log that was closed cleanly."""
     fs = files.fs
-    names = remove_leftovers(files, directory, now)
-    segments = open_segments(files, directory, names, offsets.log_start_offset, now)
+    names = remove_leftovers(files, directory, clock.wall)
+    segments = open_segments(files, directory, names, offsets.log_start_offset, clock.wall)
     _complete_indexes(segments, set(names))
     log_end_offset = segments.active.end_offset()
     log_start_offset = _log_start(offsets.log_start_offset, segments, log_end_offset)
@@ -111,7 +112,7 @@ def load_log(
         log_start_offset=log_start_offset,
         log_end_offset=log_end_offset,
         recovery_point=min(offsets.recovery_point, log_end_offset),
-        now=now,
+        now=clock.now,
         listener=listener,
     )
 
@@ -125,17 +126,19 @@ def _log_start(checkpointed: int, segments: Segments, log_end_offset: int) -> in
     return max(checkpointed, start)
 
 
-def open_segments(files: FileCache, directory: str, names: list[str], log_start_offset: int, now: int) -> Segments:
+def open_segments(files: FileCache, directory: str, names: list[str], log_start_offset: int, wall: int) -> Segments:
     """Every segment in the folder; a new one if there is none."""
     bases = sorted(int(name[:20]) for name in names if _SEGMENT.fullmatch(name))
     if not bases:
-        segment = LogSegment(files, directory, log_start_offset, size=0, now=now, fresh=True)
+        segment = LogSegment(files, directory, log_start_offset, size=0, created_ms=wall, fresh=True)
         segment.log.create()
         return Segments([segment])
     segments = []
     for base in bases:
         status = files.fs.stat(f"{directory}/{base:020d}{_LOG_SUFFIX}")
-        segments.append(LogSegment(files, directory, base, size=status.size, now=status.modified_ms, fresh=False))
+        segments.append(
+            LogSegment(files, directory, base, size=status.size, created_ms=status.modified_ms, fresh=False)
+        )
     return Segments(segments)
 
 
@@ -147,7 +150,7 @@ def _complete_indexes(segments: Segments, names: set[str]) -> None:
             segment.rebuild_indexes()
 
 
-def remove_leftovers(files: FileCache, directory: str, now: int) -> list[str]:
+def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
     """Finish what an interrupted deletion, cleaning or checkpoint left; the names that are there then."""
     names = []
     for name in files.fs.list_directory(directory):
@@ -158,7 +161,7 @@ def remove_leftovers(files: FileCache, directory: str, now: int) -> list[str]:
     if any(name.endswith(SWAP) for name in names):
         from pykafka_broker.log.compaction.swap import finish_swaps
 
-        return finish_swaps(files, directory, names, now)
+        return finish_swaps(files, directory, names, wall)
     return names
 
 

@@ -13,6 +13,7 @@ import os
 import resource
 from collections.abc import Callable, Iterable
 
+from pykafka_broker.clock import Clock
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
@@ -63,13 +64,17 @@ class LogManager:
         config: BrokerConfig,
         *,
         new_uuid: Callable[[], bytes],
+        clock: Clock | None = None,
         topic_config: Callable[[str], TopicConfig] | None = None,
         submit: Submit = run_inline,
         thread_pool: ThreadPool | None = None,
     ) -> None:
+        """`clock`: the broker's. Without one there is a clock of its own, which shows the time of the last call."""
         self.fs = fs
         self.config = config
         self.new_uuid = new_uuid
+        self.clock = Clock() if clock is None else clock
+        self._owns_clock = clock is None
         self.topic_config = topic_config or (lambda topic: config.topic_defaults)
         self.submit = submit
         self.thread_pool = thread_pool
@@ -94,7 +99,6 @@ class LogManager:
         self.cleaner = Cleaner(self)
         self._timed = self._flushers, self._upkeep, self._deletions, self._remover, self.cleaner
         self.moves = Moves(self)
-        self.now = 0
 
     # -- life
 
@@ -102,7 +106,7 @@ class LogManager:
         """Take the directories and put what is in them in order; `LogDirectoryError` if none of them can be used, or
         `with_metadata` if a log of the metadata must be there and is not.
         """
-        self.now = now
+        self._tick(now)
         open_directories(self, with_metadata)
         self._upkeep.start(now)
         self.cleaner.start(now)
@@ -117,7 +121,7 @@ class LogManager:
             self.take_offline(directory, error)
 
     def remove_folder_later(self, path: str) -> None:
-        self._remover.folder_later(self.now + self.config.topic_defaults.file_delete_delay_ms, path)
+        self._remover.folder_later(self.clock.now + self.config.topic_defaults.file_delete_delay_ms, path)
 
     def stop_jobs(self) -> None:
         """Before the jobs are waited for: end those that would take long and are worth nothing half done."""
@@ -168,7 +172,7 @@ class LogManager:
         path, offsets = directory.partition_path(key), directory.offsets(key)
         try:
             self._fresh.name(path)
-            log = load_log(self.files, path, topic, partition, self._config_of(topic), offsets, self.now, self)
+            log = load_log(self.files, path, topic, partition, self._config_of(topic), offsets, self.clock, self)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
         except DamagedLog as damage:
@@ -223,7 +227,7 @@ class LogManager:
         try:
             self._upkeep.disown(directory, key)
             path = directory.partition_path(key)
-            log = create_log(self.files, path, topic, partition, topic_id, self._config_of(topic), now, self)
+            log = create_log(self.files, path, topic, partition, topic_id, self._config_of(topic), self.clock, self)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
         self.placement.put(key, directory)
@@ -297,7 +301,7 @@ class LogManager:
     def moved(self, key: TopicPartition, old_folder: str, target: LogDirectory) -> PartitionLog:
         """The partition is in `target` now; what was its folder waits to be removed."""
         log = self.loaded[key]
-        self._remover.log_later(self.now + log.config.file_delete_delay_ms, old_folder, log)
+        self._remover.log_later(self.clock.now + log.config.file_delete_delay_ms, old_folder, log)
         self._where[key].forget(key)
         self.placement.put(key, target)
         return log
@@ -312,13 +316,13 @@ class LogManager:
             return  # moved meanwhile
         self.directory_failed(self._where[key], error)
         if error.errno in PASSING:
-            self._flushers.retry(self.now)
+            self._flushers.retry(self.clock.now)
 
     def rolled(self, log: PartitionLog) -> None:
-        self.flush(log, self.now)
+        self.flush(log, self.clock.now)
 
     def must_sync(self, log: PartitionLog) -> None:
-        self._flushers.of(log).catch_up(self.now)
+        self._flushers.of(log).catch_up(self.clock.now)
 
     def synced(self, log: PartitionLog) -> None:
         if self.on_synced is not None:
@@ -337,7 +341,7 @@ class LogManager:
             self.checkpoints.now(directory.file(RECOVERY_POINTS), self._upkeep.recovery_points(directory))
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
-        due = self.now + log.config.file_delete_delay_ms
+        due = self.clock.now + log.config.file_delete_delay_ms
         for segment in segments:
             self._remover.later(due, segment.remove)
 
@@ -381,6 +385,10 @@ class LogManager:
         return min([due for due in deadlines if due is not None], default=None)
 
     def on_deadline(self, now: int) -> None:
-        self.now = now
+        self._tick(now)
         for each in self._timed:
             each.on_deadline(now)
+
+    def _tick(self, now: int) -> None:
+        if self._owns_clock:
+            self.clock.set(now)

@@ -305,7 +305,7 @@ class Moves:
         aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)
         self._swap(move, source, aside, final)
         self.forget(move)
-        relocation.go_on_in(manager.moved(key, aside, target), final, manager.now)
+        relocation.go_on_in(manager.moved(key, aside, target), final, manager.clock.now)
         if cleaned_to is not None:
             target.cleaner_offsets[key] = cleaned_to
         manager.submit(_SettleJob(manager, target, final))

@@ -87,7 +87,7 @@ def _recover(manager: LogManager, directory: LogDirectory) -> None:
     def recover(partition: TopicPartition) -> None:
         topic, number = partition
         path, offsets = directory.partition_path(partition), directory.offsets(partition)
-        FolderRecovery(manager.files, path, f"{topic}-{number}", config, offsets, manager.now).run()
+        FolderRecovery(manager.files, path, f"{topic}-{number}", config, offsets, manager.clock.wall).run()
 
     if not directory.clean:
         partitions = manager.placement.in_directory(directory)

@@ -164,7 +164,7 @@ class PartitionLog:
         transaction_version: int = 0,
     ) -> AppendInfo:
         """Append one v2 batch whose size, CRC and timestamps the caller has checked; base offset and leader epoch are
-        written into it.
+        written into it. `now` is what the wall clock shows: new segments are begun by it.
 
         `verified` False: the transaction coordinator was not asked whether this partition is part of the producer's
         transaction, so the batch is only taken if one is open here (KIP-890). `transaction_version` concerns markers
@@ -234,6 +234,7 @@ class PartitionLog:
                 segment.append(batch, last_offset, timestamp, self.config)
             else:
                 self._append_marker(segment, batch, marker)
+            segment.written_ms = now
         except OSError as error:
             raise self.storage_error(error) from error
         if marker is not None:
@@ -261,7 +262,7 @@ class PartitionLog:
 
     def roll(self, now: int, next_offset: int = 0) -> LogSegment:
         """Start a new segment at the log's end, or at `next_offset` if that lies beyond; an empty one is used as it
-        is.
+        is. `now` is what the wall clock shows.
         """
         active = self.segments.active
         base_offset = max(self.log_end_offset, next_offset)
@@ -269,7 +270,7 @@ class PartitionLog:
             return active
         active.seal()
         take_snapshot(self, base_offset)
-        segment = LogSegment(self.files, self.directory, base_offset, size=0, now=now, fresh=True)
+        segment = LogSegment(self.files, self.directory, base_offset, size=0, created_ms=now, fresh=True)
         segment.log.create()  # from here on nothing may fail: an append that fits would go to the old segment after all
         if self.config.preallocate:
             with contextlib.suppress(OSError):
@@ -299,7 +300,7 @@ class PartitionLog:
         self.producers.on_high_watermark(offset)
 
     def synced_to(self, offset: int, now: int) -> None:
-        """What lies below outlives a power cut from now on, so it may be read."""
+        """What lies below outlives a power cut from now on, so it may be read. `now` is the steady time."""
         self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
         self.last_flush_ms = now
         if self.sole_replica and self.durable_end > self.high_watermark:
@@ -383,7 +384,8 @@ class PartitionLog:
         trimming.raise_log_start(self, offset)
 
     def retain(self, now: int) -> None:
-        """Delete the segments that retention by time, size or log start offset lets go."""
+        """Delete the segments that retention by time, size or log start offset lets go. `now` is what the wall clock
+        shows."""
         trimming.retain(self, now)
 
     def truncate_to(self, offset: int) -> None:

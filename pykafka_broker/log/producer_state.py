@@ -226,13 +226,14 @@ class ProducerState:
         opened = [(entry.txn_first_offset, entry.producer_id) for entry in entries if entry.txn_first_offset >= 0]
         self._open = {producer_id: first_offset for first_offset, producer_id in sorted(opened)}
 
-    def expire(self, now: int, expiration_ms: int) -> None:
-        """Forget producers that wrote nothing for long and have no transaction open (KIP-854), and who never did."""
+    def expire(self, wall: int, expiration_ms: int) -> None:
+        """Forget producers that wrote nothing for long and have no transaction open (KIP-854), and who never did. How
+        long is told by the timestamps of their records, and so by the wall clock."""
         self._tried.clear()
         gone = [
             entry.producer_id
             for entry in self.entries.values()
-            if entry.txn_first_offset == NO_OFFSET and now - entry.last_timestamp >= expiration_ms
+            if entry.txn_first_offset == NO_OFFSET and wall - entry.last_timestamp >= expiration_ms
         ]
         for producer_id in gone:
             del self.entries[producer_id]

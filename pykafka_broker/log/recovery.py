@@ -38,13 +38,13 @@ class FolderRecovery:
     """The recovery of one partition's folder."""
 
     def __init__(
-        self, files: FileCache, directory: str, name: str, config: TopicConfig, offsets: Offsets, now: int
+        self, files: FileCache, directory: str, name: str, config: TopicConfig, offsets: Offsets, wall: int
     ) -> None:
         self._files = files
         self._directory = directory
         self._config = config
         self._offsets = offsets
-        self._now = now
+        self._wall = wall
         self._producers = ProducerState(name)
         self._epochs = LeaderEpochs.load(files.fs, f"{directory}/{EPOCHS_FILE}")
         self._epochs_on_disk = list(self._epochs.entries)
@@ -53,8 +53,8 @@ class FolderRecovery:
     def run(self) -> Recovered:
         """`DamagedLog` if what was synced is not whole."""
         fs = self._files.fs
-        names = remove_leftovers(self._files, self._directory, self._now)
-        segments = open_segments(self._files, self._directory, names, self._offsets.log_start_offset, self._now)
+        names = remove_leftovers(self._files, self._directory, self._wall)
+        segments = open_segments(self._files, self._directory, names, self._offsets.log_start_offset, self._wall)
         unflushed = segments.starting_from(self._offsets.recovery_point)
         start = unflushed[0].base_offset
         if start == self._offsets.recovery_point > segments.first.base_offset:
@@ -177,7 +177,7 @@ class FolderRecovery:
         if end >= start:
             return end
         logger.warning("%s ends at %d, and goes on at its start, %d", self._directory, end, start)
-        segment = LogSegment(self._files, self._directory, start, size=0, now=self._now, fresh=True)
+        segment = LogSegment(self._files, self._directory, start, size=0, created_ms=self._wall, fresh=True)
         segment.log.create()
         segments.add(segment)
         self._take_snapshot(start)

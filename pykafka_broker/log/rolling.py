@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pykafka_broker.log.partition_log import PartitionLog
 
 
-def must_roll(log: PartitionLog, segment: LogSegment, size: int, timestamp: int, last_offset: int, now: int) -> bool:
+def must_roll(log: PartitionLog, segment: LogSegment, size: int, timestamp: int, last_offset: int, wall: int) -> bool:
     """Whether a batch of that size, greatest timestamp and last offset needs a new segment."""
     config = log.config
     if segment.size > config.segment_bytes - size:
@@ -35,7 +35,7 @@ def must_roll(log: PartitionLog, segment: LogSegment, size: int, timestamp: int,
         return False
     first = segment.first_timestamp
     # KIP-33: age is counted in record time where there is one
-    age_ms = timestamp - first if first >= 0 else now - segment.created_ms
+    age_ms = timestamp - first if first >= 0 else wall - segment.created_ms
     limit_ms = config.segment_ms
     if config.max_compaction_lag_ms < limit_ms and "compact" in config.cleanup_policy:
         # KIP-354: or the cleaner would never get to see the records

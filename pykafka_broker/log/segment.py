@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 _INDEX_INTERVAL_BYTES = 4096
 _REMEMBERED = 16
 _LOOK_AHEAD = 16  # batches
+_NOT_WRITTEN = -1
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 
 
@@ -41,14 +42,25 @@ class LogSegment(SegmentFiles):
         "created_ms",
         "index_full",
         "size",
+        "written_ms",
     )
 
     def __init__(
-        self, cache: FileCache, directory: str, base_offset: int, *, size: int, now: int, fresh: bool, suffix: str = ""
+        self,
+        cache: FileCache,
+        directory: str,
+        base_offset: int,
+        *,
+        size: int,
+        created_ms: int,
+        fresh: bool,
+        suffix: str = "",
     ) -> None:
+        """`created_ms`: when it was begun, by the wall clock; of one that is loaded, when its file was last changed."""
         super().__init__(cache, directory, base_offset, fresh, suffix)
         self.size = size
-        self.created_ms = now
+        self.created_ms = created_ms
+        self.written_ms = created_ms if fresh else _NOT_WRITTEN  # when the last batch was appended, by the wall clock
         self.index_full = False  # then the next append needs a new segment
         self._ragged = False
         self._sealed = not fresh  # the index files are complete
@@ -71,8 +83,16 @@ class LogSegment(SegmentFiles):
 
     @property
     def largest_timestamp(self) -> int:
-        """The greatest timestamp, or if the records have none, when the file was made or, at load, last changed."""
-        return self.max_timestamp if self.max_timestamp >= 0 else self.created_ms
+        """The greatest timestamp; where the records have none, when the segment was last written to."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self._last_write_ms()
+
+    def _last_write_ms(self) -> int:
+        return self.created_ms if self.written_ms == _NOT_WRITTEN else self.written_ms
+
+    @property
+    def modified_ms(self) -> int:
+        """When it was last written to. What was written before it was loaded tells that by its greatest timestamp."""
+        return self.largest_timestamp if self.written_ms == _NOT_WRITTEN else self.written_ms
 
     @property
     def max_timestamp_offset(self) -> int:

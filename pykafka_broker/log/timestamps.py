@@ -49,8 +49,8 @@ def _records(segment: LogSegment, place: BatchPlace) -> Iterator[Record]:
 
 
 def segment_starts(log: PartitionLog) -> list[tuple[int, int]]:
-    """Base offset of each segment, and when it was last written to as far as its records tell."""
-    return [(segment.base_offset, max(segment.max_timestamp, segment.created_ms)) for segment in log.segments]
+    """Base offset of each segment, and when it was last written to."""
+    return [(segment.base_offset, segment.modified_ms) for segment in log.segments]
 
 
 def offset_of_max_timestamp(log: PartitionLog) -> TimestampOffset | None:

@@ -29,14 +29,14 @@ def raise_log_start(log: PartitionLog, offset: int) -> bool:
     return True
 
 
-def retain(log: PartitionLog, now: int) -> list[LogSegment]:
+def retain(log: PartitionLog, wall: int) -> list[LogSegment]:
     """Delete what retention lets go, oldest first; the deleted segments."""
-    deletable = list(_deletable(log, now))
+    deletable = list(_deletable(log, wall))
     older = [segment for segment in deletable if segment is not log.segments.active]
     if older:
         _delete_first(log, older)
     if len(older) < len(deletable):
-        log.roll(now)  # which a full disk may refuse: the others are gone by then
+        log.roll(wall)  # which a full disk may refuse: the others are gone by then
         _delete_first(log, deletable[-1:])
     return deletable
 
@@ -46,8 +46,8 @@ def _delete_first(log: PartitionLog, segments: list[LogSegment]) -> None:
     raise_log_start(log, log.segments.first.base_offset)
 
 
-def _deletable(log: PartitionLog, now: int) -> Iterator[LogSegment]:
-    expired = _expired(log, now)
+def _deletable(log: PartitionLog, wall: int) -> Iterator[LogSegment]:
+    expired = _expired(log, wall)
     for number, segment in enumerate(log.segments):
         upper = log.segments.upper_offset(number, log.log_end_offset)
         is_last = number == len(log.segments) - 1
@@ -56,7 +56,7 @@ def _deletable(log: PartitionLog, now: int) -> Iterator[LogSegment]:
         yield segment
 
 
-def _expired(log: PartitionLog, now: int) -> Callable[[LogSegment, int, bool], bool]:
+def _expired(log: PartitionLog, wall: int) -> Callable[[LogSegment, int, bool], bool]:
     config = log.config
     by_policy = "delete" in config.cleanup_policy
     excess = log.size_bytes - config.retention_bytes if by_policy and config.retention_bytes != _UNLIMITED else -1
@@ -64,7 +64,7 @@ def _expired(log: PartitionLog, now: int) -> Callable[[LogSegment, int, bool], b
 
     def expired(segment: LogSegment, upper: int, is_last: bool) -> bool:
         nonlocal excess
-        too_old = 0 <= retention_ms < now - segment.largest_timestamp
+        too_old = 0 <= retention_ms < wall - segment.largest_timestamp
         too_much = excess >= segment.size
         excess -= segment.size  # whatever lets it go; after one that stays nothing is asked
         return too_old or too_much or (upper <= log.log_start_offset and not is_last)

@@ -88,7 +88,7 @@ class Upkeep:
             try:
                 directory = manager.directory_of(key)
                 if directory is not None and directory.online:
-                    manager.get(*key).retain(now)
+                    manager.get(*key).retain(manager.clock.wall)
             except (ApiError, DamagedLog) as error:
                 logger.warning("No retention for %s-%d: %s", *key, error)
             except OSError as error:
@@ -98,9 +98,9 @@ class Upkeep:
             self._retention.due = now + _RETENTION_PAUSE_MS
 
     def _expire_producers(self, now: int) -> None:
-        expiration_ms = self._manager.config.producer_id_expiration_ms
+        wall, expiration_ms = self._manager.clock.wall, self._manager.config.producer_id_expiration_ms
         for log in self._manager.loaded.values():
-            log.producers.expire(now, expiration_ms)
+            log.producers.expire(wall, expiration_ms)
 
     def _checkpoint_recovery_points(self, now: int) -> None:
         for directory in self._manager.directories:

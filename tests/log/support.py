@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig, TopicConfig
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import Buffer, DiskUsage, FileHandle, FileLock, FileStat, FileSystem, OsFileSystem
@@ -97,7 +98,7 @@ class Listener:
 
 def new_log(path: Path, fs: FileSystem | None = None, **overrides: object) -> PartitionLog:
     files = FileCache(fs or OsFileSystem())
-    return create_log(files, str(path / "t-0"), "t", 0, TOPIC_ID, topic_config(**overrides), NOW, Listener())
+    return create_log(files, str(path / "t-0"), "t", 0, TOPIC_ID, topic_config(**overrides), Clock(NOW), Listener())
 
 
 def reopen(log: PartitionLog) -> PartitionLog:
@@ -105,7 +106,7 @@ def reopen(log: PartitionLog) -> PartitionLog:
     offsets = Offsets(log.log_start_offset, log.log_end_offset)
     log.close()
     files = FileCache(log.files.fs)
-    return load_log(files, log.directory, log.topic, log.partition, log.config, offsets, NOW, Listener())
+    return load_log(files, log.directory, log.topic, log.partition, log.config, offsets, Clock(NOW), Listener())
 
 
 def manager(path: Path, fs: FileSystem | None = None, **keys: str) -> LogManager:

@@ -117,7 +117,7 @@ def test_a_log_that_cleaning_left_an_empty_segment_of(tmp_path: Path) -> None:
     first = log.segments.first
     for file in first.files():
         file.handle().truncate(0) if file.exists() else None
-    log.segments.replace([first], [LogSegment(log.files, log.directory, 0, size=0, now=NOW, fresh=False)])
+    log.segments.replace([first], [LogSegment(log.files, log.directory, 0, size=0, created_ms=NOW, fresh=False)])
     logs.moves.start(("t", 0), logs.directories[1])
     assert (tmp_path / f"b/t-0/{0:020d}.log").exists()
     log.segments.first.log.handle()

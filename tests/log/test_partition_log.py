@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.loading import Offsets, load_log
@@ -450,7 +451,7 @@ def test_a_transaction_that_ended_before_the_log_was_loaded_is_stable(tmp_path: 
     log.close()
     (tmp_path / "t-0" / f"{3:020d}.snapshot").unlink()
     offsets = Offsets(0, 3)
-    again = load_log(FileCache(log.files.fs), log.directory, "t", 0, log.config, offsets, NOW, Listener())
+    again = load_log(FileCache(log.files.fs), log.directory, "t", 0, log.config, offsets, Clock(NOW), Listener())
     assert again.last_stable_offset == again.high_watermark == 3
 
 

@@ -38,7 +38,7 @@ class PartitionCleaner:
         self._throttle = throttle
         self._files = FileCache(fs, _OPEN_FILES)
         self._segments = [
-            LogSegment(self._files, request.directory, base, size=size, now=request.now, fresh=False)
+            LogSegment(self._files, request.directory, base, size=size, created_ms=request.wall, fresh=False)
             for base, size in request.segments
         ]
         self._latest = LatestRecords(request.map_bytes, request.first_dirty_offset, request.upper_offset)
@@ -51,7 +51,7 @@ class PartitionCleaner:
         transactions = CleanedTransactions()
         transactions.add_aborted(self._aborted_after(-1))
         filter_ = BatchFilter(
-            self._latest, transactions, request.producers, end_offset, request.now, request.delete_retention_ms
+            self._latest, transactions, request.producers, end_offset, request.wall, request.delete_retention_ms
         )
         cleaned = []
         try:
@@ -155,7 +155,9 @@ class PartitionCleaner:
     def _cleaned(self, group: list[int]) -> LogSegment:
         """What takes the place of these segments."""
         request, base = self._request, self._segments[group[0]].base_offset
-        return LogSegment(self._files, request.directory, base, size=0, now=request.now, fresh=True, suffix=CLEANED)
+        return LogSegment(
+            self._files, request.directory, base, size=0, created_ms=request.wall, fresh=True, suffix=CLEANED
+        )
 
     def _copy(self, segment: LogSegment, cleaned: LogSegment, filter_: BatchFilter) -> None:
         writer = _Writer(cleaned, self._request.index_interval_bytes)

@@ -39,24 +39,24 @@ def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
     return checkpoint
 
 
-def upper_offset(log: PartitionLog, first_dirty: int, now: int) -> int:
+def upper_offset(log: PartitionLog, first_dirty: int, wall: int) -> int:
     """Where what may be cleaned ends; the base offset of a segment."""
     limit = min(log.segments.active.base_offset, log.last_stable_offset, log.high_watermark, log.recovery_point)
     lag_ms = log.config.min_compaction_lag_ms
     upper = log.segments.first.base_offset
     for number, segment in enumerate(log.segments):
         end = log.segments.upper_offset(number, log.log_end_offset)
-        too_young = lag_ms > 0 and end > first_dirty and segment.largest_timestamp > now - lag_ms
+        too_young = lag_ms > 0 and end > first_dirty and segment.largest_timestamp > wall - lag_ms
         if end > limit or too_young:
             break
         upper = end
     return upper
 
 
-def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, now: int) -> Candidate | None:
+def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, wall: int) -> Candidate | None:
     """This log, if it should be cleaned."""
     first_dirty = first_dirty_offset(log, checkpoint)
-    upper = upper_offset(log, first_dirty, now)
+    upper = upper_offset(log, first_dirty, wall)
     clean_bytes = dirty_bytes = 0
     overdue = False
     lag_ms = log.config.max_compaction_lag_ms
@@ -67,7 +67,7 @@ def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, no
             clean_bytes += segment.size
             continue
         dirty_bytes += segment.size
-        overdue = overdue or 0 < segment.first_timestamp < now - lag_ms
+        overdue = overdue or 0 < segment.first_timestamp < wall - lag_ms
     if not dirty_bytes:
         return None
     ratio = dirty_bytes / (clean_bytes + dirty_bytes)
@@ -76,7 +76,7 @@ def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, no
     return Candidate(ratio, key, log, first_dirty, upper)
 
 
-def make_request(found: Candidate, now: int, map_bytes: int, bytes_per_second: float) -> CleanRequest:
+def make_request(found: Candidate, wall: int, map_bytes: int, bytes_per_second: float) -> CleanRequest:
     log = found.log
     config = log.config
     return CleanRequest(
@@ -88,7 +88,7 @@ def make_request(found: Candidate, now: int, map_bytes: int, bytes_per_second: f
             entry.producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
             for entry in log.producers.entries.values()
         },
-        now=now,
+        wall=wall,
         delete_retention_ms=config.delete_retention_ms,
         segment_bytes=config.segment_bytes,
         segment_index_bytes=config.segment_index_bytes,
@@ -136,11 +136,11 @@ class Cleaner:
         self._heed_settings()
         tried: set[TopicPartition] = set()
         while len(self._running) < self._manager.config.log_cleaner_threads:
-            found = self._filthiest(now, tried)
+            found = self._filthiest(tried)
             if found is None:
                 return
             tried.add(found.key)
-            self._start(found, now)
+            self._start(found)
 
     def _heed_settings(self) -> None:
         """What goes on under settings that were changed meanwhile begins anew, as Kafka's cleaners do."""
@@ -155,7 +155,7 @@ class Cleaner:
             self._processes = None
         self._settings = settings
 
-    def _filthiest(self, now: int, tried: set[TopicPartition]) -> Candidate | None:
+    def _filthiest(self, tried: set[TopicPartition]) -> Candidate | None:
         best: Candidate | None = None
         excluded = self._running.keys() | tried
         for key, log in self._manager.loaded.items():
@@ -166,12 +166,12 @@ class Cleaner:
             directory = self._manager.directory_of(key)
             if directory is None or not directory.online:
                 continue
-            found = candidate(key, log, directory.cleaner_offsets.get(key), now)
+            found = candidate(key, log, directory.cleaner_offsets.get(key), self._manager.clock.wall)
             if found is not None and (best is None or found.dirty_ratio > best.dirty_ratio):
                 best = found
         return best
 
-    def _start(self, found: Candidate, now: int) -> None:
+    def _start(self, found: Candidate) -> None:
         from pykafka_broker.log.compaction.job import CleanJob
         from pykafka_broker.log.compaction.process import CleaningProcesses
 
@@ -181,10 +181,10 @@ class Cleaner:
         map_bytes = config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads
         rate = config.log_cleaner_io_max_bytes_per_second / config.log_cleaner_threads
         self._running[found.key] = found.log.segments
-        request = make_request(found, now, map_bytes, rate)
+        request = make_request(found, self._manager.clock.wall, map_bytes, rate)
         self._manager.submit(CleanJob(self, found, request, self._processes, self._manager.fs))
 
-    def cleaned(self, found: Candidate, now: int, result: CleanResult) -> None:
+    def cleaned(self, found: Candidate, wall: int, result: CleanResult) -> None:
         segments = self._running.pop(found.key)
         self._again = True
         manager, log = self._manager, found.log
@@ -196,7 +196,7 @@ class Cleaner:
         from pykafka_broker.log.compaction.swap import swap_in
 
         try:
-            if not swap_in(log, result, now):
+            if not swap_in(log, result, wall):
                 return
         except OSError as error:
             log.storage_error(error)

@@ -41,7 +41,7 @@ class BatchFilter:
         transactions: CleanedTransactions,
         producers: dict[int, LastRecord],
         round_end: int,
-        now: int,
+        wall: int,
         delete_retention_ms: int,
     ) -> None:
         self.dropped_keyless = 0
@@ -49,8 +49,8 @@ class BatchFilter:
         self._transactions = transactions
         self._producers = producers
         self._round_end = round_end
-        self._now = now
-        self._new_horizon = now + delete_retention_ms
+        self._wall = wall
+        self._new_horizon = wall + delete_retention_ms
 
     def keep(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         """The batch as it is to stand in the cleaned log; None if nothing of it stays."""
@@ -82,7 +82,7 @@ class BatchFilter:
     def _keep_control(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         ends_nothing = self._transactions.ends_nothing(header, batch)
         horizon = header.delete_horizon_ms
-        if not header.count or (ends_nothing and horizon is not None and horizon <= self._now):
+        if not header.count or (ends_nothing and horizon is not None and horizon <= self._wall):
             return self._emptied(header)
         if not ends_nothing or horizon is not None:
             return batch
@@ -93,7 +93,7 @@ class BatchFilter:
         """Of a batch that was not learned, or not all of it, those whose key does not come again."""
         latest = self._latest
         horizon = header.delete_horizon_ms
-        tombstones_stay = horizon is None or self._now < horizon
+        tombstones_stay = horizon is None or self._wall < horizon
         if marks is None and header.last_offset >= latest.first_offset:
             return spans  # after the end of this round
         kept = []

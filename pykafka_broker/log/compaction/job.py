@@ -34,7 +34,7 @@ class CleanJob:
 
     def apply(self) -> None:
         if self._result is not None:
-            self._cleaner.cleaned(self._found, self._request.now, self._result)
+            self._cleaner.cleaned(self._found, self._request.wall, self._result)
         else:
             self._cleaner.failed(self._found, self._request, self._problem)
 

@@ -18,7 +18,7 @@ class CleanRequest(NamedTuple):
     first_dirty_offset: int
     upper_offset: int  # where the last of them ends
     producers: dict[int, LastRecord]
-    now: int
+    wall: int  # what the wall clock shows
     delete_retention_ms: int
     segment_bytes: int
     segment_index_bytes: int

@@ -24,12 +24,12 @@ _LOG = ".log"
 _SEGMENT_FILES = (_LOG, ".index", ".timeindex", ".txnindex")
 
 
-def swap_in(log: PartitionLog, result: CleanResult, now: int) -> bool:
+def swap_in(log: PartitionLog, result: CleanResult, wall: int) -> bool:
     """False if the log has lost one of those segments meanwhile, or is in another folder than what was cleaned; then
     that is thrown away.
     """
     present = {segment.base_offset: segment for segment in log.segments}
-    made = [(_open(log, cleaned, now), cleaned.replaces) for cleaned in result.segments]
+    made = [(_open(log, cleaned, wall), cleaned.replaces) for cleaned in result.segments]
     if any(not new.log.exists() or any(base not in present for base in bases) for new, bases in made):
         for new, _ in made:
             new.discard()
@@ -39,14 +39,14 @@ def swap_in(log: PartitionLog, result: CleanResult, now: int) -> bool:
     return True
 
 
-def _open(log: PartitionLog, cleaned: CleanedSegment, now: int) -> LogSegment:
+def _open(log: PartitionLog, cleaned: CleanedSegment, wall: int) -> LogSegment:
     return LogSegment(
-        log.files, log.directory, cleaned.base_offset, size=cleaned.size, now=now, fresh=False, suffix=CLEANED
+        log.files, log.directory, cleaned.base_offset, size=cleaned.size, created_ms=wall, fresh=False, suffix=CLEANED
     )
 
 
 def _swap(log: PartitionLog, old: list[LogSegment], new: LogSegment) -> None:
-    new.created_ms = old[-1].created_ms  # retention counts on from there
+    new.created_ms, new.written_ms = old[-1].created_ms, old[-1].written_ms  # retention counts on from there
     new.change_suffix(CLEANED, SWAP)
     log.segments.replace(old, [new])
     for segment in old:
@@ -58,22 +58,22 @@ def _swap(log: PartitionLog, old: list[LogSegment], new: LogSegment) -> None:
     log.listener.segments_deleted(log, old)
 
 
-def finish_swaps(files: FileCache, directory: str, names: list[str], now: int) -> list[str]:
+def finish_swaps(files: FileCache, directory: str, names: list[str], wall: int) -> list[str]:
     """Complete what a crash interrupted; the names that are there afterwards."""
     swapping = [name for name in names if name.endswith(SWAP)]
     for name in swapping:
         if name[:20].isdecimal() and name[20:] == _LOG + SWAP:
-            _finish(files, directory, names, int(name[:20]), now)
+            _finish(files, directory, names, int(name[:20]), wall)
     for name in swapping:  # what is left of swaps that had not got to their log
         if files.fs.exists(f"{directory}/{name}"):
             files.fs.remove(f"{directory}/{name}")
     return files.fs.list_directory(directory) if swapping else names
 
 
-def _finish(files: FileCache, directory: str, names: list[str], base: int, now: int) -> None:
+def _finish(files: FileCache, directory: str, names: list[str], base: int, wall: int) -> None:
     stem = f"{directory}/{segment_name(base)}"
     size = files.fs.stat(stem + _LOG + SWAP).size
-    swap = LogSegment(files, directory, base, size=size, now=now, fresh=False, suffix=SWAP)
+    swap = LogSegment(files, directory, base, size=size, created_ms=wall, fresh=False, suffix=SWAP)
     end = max(swap.end_offset(), base + 1)
     logger.warning("Completing the swap of %s, which goes up to offset %d", swap.log.path, end)
     for name in names:

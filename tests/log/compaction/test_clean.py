@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.clock import Clock
 from pykafka_broker.log.compaction.clean import PartitionCleaner
 from pykafka_broker.log.compaction.cleaner import Candidate, candidate, make_request
 from pykafka_broker.log.compaction.request import CleanResult
@@ -85,7 +86,7 @@ def test_the_result_is_kafkas(tmp_path: Path, topic: str) -> None:
     config = topic_config(
         segment_bytes=8192, index_interval_bytes=1024, cleanup_policy=["compact"], delete_retention_ms=RETENTION_MS
     )
-    log = load_log(FileCache(FS), str(before), topic, 0, config, Offsets(0, 1 << 40), NOW, Listener())
+    log = load_log(FileCache(FS), str(before), topic, 0, config, Offsets(0, 1 << 40), Clock(NOW), Listener())
     found_candidate = candidate((topic, 0), log, None, now)
     assert found_candidate is not None
     request = make_request(found_candidate, now, 1 << 20, 1e300)
