@@ -45,7 +45,13 @@ class Node:
         self.new_uuid = new_uuid
         self.purgatory = Purgatory()
         self.logs = LogManager(
-            fs, config, new_uuid=new_uuid, topic_config=self.topic_config, submit=submit, thread_pool=thread_pool
+            fs,
+            config,
+            clock=clock,
+            new_uuid=new_uuid,
+            topic_config=self.topic_config,
+            submit=submit,
+            thread_pool=thread_pool,
         )
         self.metadata = LocalMetadata(config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit)
         self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch)

@@ -128,7 +128,6 @@ class Replicas:
             and self._node_id in state.replicas
             and not self._make_again(topic, state, had_another=topic.name in deleted)
         ]
-        logs.name_folders()
         if away:
             logger.error("Out of service, since there is no log of them in reach: %s", ", ".join(sorted(away)))
         self._take_away(deleted)
@@ -199,7 +198,6 @@ class Replicas:
                 logs.make(topic.name, state.partition, topic.id, self._clock.now, directory_id=assigned)
             except ApiError as error:  # whoever asks for the log has it tried again
                 logger.warning("%s-%d has no log yet: %s", topic.name, state.partition, error)
-        logs.name_folders()
 
     # -- the disk has news
 

@@ -86,10 +86,12 @@ class Deletions:
         if not directory.online:
             return None
         source, target = directory.partition_path(key), directory.file(deleted_name(key, manager.new_uuid()))
-        self._fresh.forget(source)
+        missing = self._fresh.forget(source)
         try:
             manager.fs.rename(source, target)
         except OSError as error:
+            if missing and isinstance(error, FileNotFoundError):
+                return None
             manager.directory_failed(directory, error)
             if directory.online:
                 self._refused.append(folder)

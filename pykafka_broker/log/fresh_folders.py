@@ -1,81 +1,151 @@
 """Folders of partitions that were just created.
 
-Rule: a creation makes the folder and nothing else. The topic id is written beside the loop, and at the latest before
-the log is loaded, so it is there before any record is. What comes with the first record is made then.
+Rule: a creation notes the folder and touches no disk. A job makes the folders beside the loop, some at a time, each
+with the id of its topic in it. Whoever loads a log before its turn has its folder made at once, so a folder with its id
+is there before any record is. What a crash comes before is made by the next start, which misses it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log.checkpoints import PARTITION_METADATA, partition_metadata, write_partition_metadata
-from pykafka_broker.log.filesystem import PASSING, FileSystem
+from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
 
 if TYPE_CHECKING:
     from pykafka_broker.log.partition_log import PartitionLog
 
+logger = logging.getLogger(__name__)
+
+_MADE_AT_ONCE = 200
+
 
 class FreshFolders:
+    """Those that nobody has loaded a log from, by their paths."""
+
     def __init__(self, fs: FileSystem, submit: Submit, on_error: Callable[[str, OSError], object]) -> None:
         self._fs = fs
         self._submit = submit
-        self._on_error = on_error
-        self._lock = threading.Lock()  # a folder that is renamed or loaded is not being written to
-        self._unnamed: dict[str, bytes] = {}
+        self._on_error = on_error  # told the path as well, which the error of a write doesn't know
+        self._topic_ids: dict[str, bytes] = {}
+        self._job_submitted = False
+        self._turn = threading.Condition()  # guards what follows, which the job's thread looks at too
+        self._waiting: dict[str, bytes] = {}  # to be made, in this order
+        self._refused: dict[str, bytes] = {}  # there was no room for them, or no descriptor
+        self._in_hand: str | None = None  # the job is making it
 
-    def make(self, path: str, topic_id: bytes) -> None:
-        self._fs.make_directory(path)
-        self._unnamed[path] = topic_id
+    def note(self, path: str, topic_id: bytes) -> None:
+        """A partition is created: its folder is to be made. There is nothing of that name."""
+        self._topic_ids[path] = topic_id
+        with self._turn:
+            self._waiting[path] = topic_id
+        self._make_later()
 
-    def name_later(self) -> None:
-        """Write the ids of those made so far."""
-        if self._unnamed:
-            self._submit(_NameJob(self))
+    def take(self, path: str) -> bytes | None:
+        """The id of its topic if no log has been loaded from that folder; it is there then, and holds nothing else.
 
-    def name(self, path: str) -> None:
-        """Write the id of this one, if that is still to be done; or wait until it is, if it is being done."""
-        if self._unnamed or self._lock.locked():  # in this order: one is taken out only after the lock
-            with self._lock:
-                topic_id = self._unnamed.pop(path, None)
-                if topic_id is not None:
-                    self._write(path, topic_id)
-
-    def forget(self, path: str) -> None:
-        """The folder goes."""
-        if self._unnamed or self._lock.locked():
-            with self._lock:
-                self._unnamed.pop(path, None)
-
-    def name_all(self) -> None:
-        """Every one that can be written; then the last error is raised."""
-        failed: OSError | None = None
-        for path in list(self._unnamed):
-            with self._lock:
-                topic_id = self._unnamed.get(path)
-                if topic_id is None:
-                    continue
-                try:
-                    self._write(path, topic_id)
-                except OSError as error:
-                    failed = error
-                    if error.errno in PASSING:
-                        continue  # it waits for room
-                del self._unnamed[path]
-        if failed is not None:
-            raise failed
-
-    def failed(self, error: OSError) -> None:
-        """A log that has no id gets it when it is loaded."""
-        self._on_error(str(error.filename), error)
-
-    def _write(self, path: str, topic_id: bytes) -> None:
-        """Nobody reads it before it is whole, so there is nothing to replace. Kafka takes a directory offline for one
-        that is empty.
+        Raises:
+            OSError: it can't be made. It stays as it is, to be asked for again.
         """
+        topic_id = self._topic_ids.get(path)
+        if topic_id is None:
+            return None
+        if self._claim(path):
+            self._try(path, topic_id)
+        del self._topic_ids[path]
+        return topic_id
+
+    def forget(self, path: str) -> bool:
+        """The partition is deleted. Whether its folder may not be there: it was not made yet, or not wholly."""
+        return self._topic_ids.pop(path, None) is not None and self._claim(path)
+
+    def abandon(self, directory: str) -> None:
+        """Nothing is made in that directory any more."""
+        for path in [path for path in self._topic_ids if os.path.dirname(path) == directory]:
+            del self._topic_ids[path]
+            with self._turn:
+                self._waiting.pop(path, None)
+                self._refused.pop(path, None)
+
+    def finish(self) -> None:
+        """Make all that can be made, now."""
+        failed = []
+        for path, topic_id in self._topic_ids.items():
+            if self._claim(path):
+                try:
+                    self._try(path, topic_id)
+                except OSError as error:
+                    failed.append((path, error))
+        self._tell(failed)
+
+    def _claim(self, path: str) -> bool:
+        """Whether this folder is still to be made, which the job won't do from now on. One that it is just making is
+        waited for.
+        """
+        with self._turn:
+            self._turn.wait_for(lambda: self._in_hand != path)
+            waiting, refused = self._waiting.pop(path, None), self._refused.pop(path, None)
+            return waiting is not None or refused is not None
+
+    def _make_later(self) -> None:
+        if not self._job_submitted:
+            self._job_submitted = True
+            self._submit(MakeFoldersJob(self))
+
+    def make_some(self, most: int = _MADE_AT_ONCE) -> list[tuple[str, OSError]]:
+        """The job's part beside the loop. What could not be made, and why."""
+        failed = []
+        for _ in range(most):
+            with self._turn:
+                path = next(iter(self._waiting), None)
+                if path is None:
+                    break
+                topic_id, self._in_hand = self._waiting.pop(path), path
+            try:
+                self._try(path, topic_id)
+            except OSError as error:
+                failed.append((path, error))
+            finally:
+                with self._turn:
+                    self._in_hand = None
+                    self._turn.notify_all()
+        return failed
+
+    def made(self, failed: list[tuple[str, OSError]]) -> None:
+        """The job's part on the loop."""
+        self._job_submitted = False
+        if self._waiting:
+            self._make_later()
+        self._tell(failed)
+
+    def _tell(self, failed: list[tuple[str, OSError]]) -> None:
+        if failed:
+            path, error = failed[0]
+            logger.warning(
+                "%s, of a new partition, is not made yet, nor are %d others: %s", path, len(failed) - 1, error
+            )
+        for path, error in failed:
+            self._on_error(path, error)
+
+    def _try(self, path: str, topic_id: bytes) -> None:
+        """What can't be made is tried again when its log is asked for, or when the broker stops."""
+        try:
+            self._make(path, topic_id)
+        except OSError:
+            self._refused[path] = topic_id
+            raise
+
+    def _make(self, path: str, topic_id: bytes) -> None:
+        """Nobody reads the file before it is whole, so there is nothing to replace. Kafka takes a directory offline for
+        one that is empty.
+        """
+        self._fs.make_directory(path)
         file = f"{path}/{PARTITION_METADATA}"
         try:
             self._fs.open(file, create=True).write_at(partition_metadata(topic_id), 0)
@@ -92,15 +162,17 @@ def name_log(log: PartitionLog, topic_id: bytes) -> None:
     log.directory_dirty = True  # a sync that is under way may be past that file
 
 
-class _NameJob:
+class MakeFoldersJob:
     def __init__(self, folders: FreshFolders) -> None:
         self._folders = folders
+        self._failed: list[tuple[str, OSError]] = []
 
     def run(self) -> None:
-        self._folders.name_all()
+        self._failed = self._folders.make_some()
 
     def apply(self) -> None:
-        """Nothing waits for it."""
+        self._folders.made(self._failed)
 
     def failed(self, error: OSError) -> None:
-        self._folders.failed(error)
+        """Not by the disk, whose errors are noted where they arise."""
+        self._folders.made(self._failed)

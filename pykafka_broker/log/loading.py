@@ -52,14 +52,30 @@ def create_log(
     clock: Clock,
     listener: LogListener,
 ) -> PartitionLog:
-    """A new, empty log in a folder of its own; the files that would be empty come with the first batch."""
+    """A new, empty log in a folder of its own, which is made."""
     fs = files.fs
     fs.make_directory(directory)
     if topic_id != ZERO_ID:
         write_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}", topic_id)
-    segment = LogSegment(files, directory, 0, size=0, created_ms=clock.wall, fresh=True)
+    log = begin_log(files, directory, topic, partition, topic_id, config, clock, listener)
     if config.preallocate:
-        segment.preallocate(config.segment_bytes)
+        log.segments.active.preallocate(config.segment_bytes)
+    return log
+
+
+def begin_log(
+    files: FileCache,
+    directory: str,
+    topic: str,
+    partition: int,
+    topic_id: bytes,
+    config: TopicConfig,
+    clock: Clock,
+    listener: LogListener,
+) -> PartitionLog:
+    """An empty log in a folder that is there, and in which there is only the topic's id; the files that would be empty
+    come with the first batch."""
+    segment = LogSegment(files, directory, 0, size=0, created_ms=clock.wall, fresh=True)
     return PartitionLog(
         topic,
         partition,
@@ -69,7 +85,7 @@ def create_log(
         files=files,
         segments=Segments([segment]),
         producers=ProducerState(f"{topic}-{partition}"),
-        epochs=LeaderEpochs(fs, f"{directory}/{EPOCHS_FILE}", []),
+        epochs=LeaderEpochs(files.fs, f"{directory}/{EPOCHS_FILE}", []),
         log_start_offset=0,
         log_end_offset=0,
         recovery_point=0,

@@ -27,7 +27,7 @@ from pykafka_broker.log.filesystem import PASSING, FileSystem
 from pykafka_broker.log.flush import Flushers, Waiter
 from pykafka_broker.log.fresh_folders import FreshFolders, name_log
 from pykafka_broker.log.jobs import Submit, run_inline
-from pykafka_broker.log.loading import ZERO_ID, create_log, load_log
+from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
 from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
     LogDirectory,
@@ -132,10 +132,7 @@ class LogManager:
         """Sync and close every log, write the checkpoints and, last of all, the marker."""
         self.on_offline = None  # nobody is there any more to make the best of it
         self._deletions.retry(now)
-        try:
-            self._fresh.name_all()
-        except OSError as error:
-            self._fresh.failed(error)
+        self._fresh.finish()
         for directory in self.online():
             if directory.ready:
                 self.attempt(directory, close_directory, self, directory, self._upkeep, now)
@@ -171,8 +168,11 @@ class LogManager:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"Offline: {directory.trouble}")
         path, offsets = directory.partition_path(key), directory.offsets(key)
         try:
-            self._fresh.name(path)
-            log = load_log(self.files, path, topic, partition, self._config_of(topic), offsets, self.clock, self)
+            topic_id, config = self._fresh.take(path), self._config_of(topic)
+            if topic_id is None:
+                log = load_log(self.files, path, topic, partition, config, offsets, self.clock, self)
+            else:
+                log = begin_log(self.files, path, topic, partition, topic_id, config, self.clock, self)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
         except DamagedLog as damage:
@@ -237,7 +237,8 @@ class LogManager:
     def make(
         self, topic: str, partition: int, topic_id: bytes, now: int, *, directory_id: bytes = ZERO_ID, new: bool = True
     ) -> None:
-        """As `create`, but the log is loaded when it is first asked for. Many may be made before `name_folders`."""
+        """As `create`, but the log is loaded when it is first asked for, and its folder made beside the loop or then.
+        A folder that can't be made for the moment is told of by whoever asks for the log."""
         key = topic, partition
         if key in self._where or self._config_of(topic).preallocate:
             self.create(topic, partition, topic_id, now, directory_id=directory_id, new=new)
@@ -249,13 +250,10 @@ class LogManager:
             logger.error("%s-%d had been synced up to %d in %s and is not there any more", *key, lost, directory.path)
         try:
             self._upkeep.disown(directory, key)
-            self._fresh.make(directory.partition_path(key), topic_id)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
         self.placement.put(key, directory)
-
-    def name_folders(self) -> None:
-        self._fresh.name_later()
+        self._fresh.note(directory.partition_path(key), topic_id)
 
     def _name(self, log: PartitionLog, topic_id: bytes) -> None:
         try:
@@ -375,6 +373,7 @@ class LogManager:
         for partition in lost:
             self.loaded.pop(partition, None)
             self._flushers.forget(partition)
+        self._fresh.abandon(directory.path)
         if self.on_offline is not None:
             self.on_offline(directory, lost)
 

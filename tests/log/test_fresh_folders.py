@@ -1,4 +1,4 @@
-"""Folders of new partitions: made at once, named beside the loop, and always before there is a record in them."""
+"""Folders of new partitions: made and named beside the loop, and always before there is a record in them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pykafka_broker.log.checkpoints import read_partition_metadata
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.protocol.errors import ErrorCode
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, topic_config
 
 OTHER_ID = b"o" * 16
@@ -40,21 +41,32 @@ def run(jobs: list[Job]) -> None:
         run_inline(jobs.pop(0))
 
 
-def test_folders_are_named_beside_the_loop(logs: LogManager, jobs: list[Job], tmp_path: Path) -> None:
+def test_folders_are_made_and_named_beside_the_loop(logs: LogManager, jobs: list[Job], tmp_path: Path) -> None:
     for number in range(3):
         logs.make("t", number, TOPIC_ID, NOW)
-    logs.name_folders()
-    assert [list(path.iterdir()) for path in sorted(tmp_path.glob("logs/t-*"))] == [[], [], []]
+    assert not list(tmp_path.glob("logs/t-*"))
+    assert list(logs.partitions()) == [("t", number) for number in range(3)]
+    assert logs.size_of(("t", 0)) == 0
     assert len(jobs) == 1
     run(jobs)
     assert [topic_id(path) for path in tmp_path.glob("logs/t-*")] == [TOPIC_ID] * 3
-    logs.name_folders()
-    assert not jobs
+    logs.make("t", 3, TOPIC_ID, NOW)
+    assert len(jobs) == 1
+
+
+def test_many_are_made_some_at_a_time(logs: LogManager, jobs: list[Job], tmp_path: Path) -> None:
+    """So that other jobs have their turn in between."""
+    made = []
+    for number in range(450):
+        logs.make("t", number, TOPIC_ID, NOW)
+    while jobs:
+        run_inline(jobs.pop())
+        made.append(len(list(tmp_path.glob("logs/t-*"))))
+    assert made == [200, 400, 450]
 
 
 def test_a_log_that_is_asked_for_is_named_first(logs: LogManager, jobs: list[Job], tmp_path: Path) -> None:
     logs.make("t", 0, TOPIC_ID, NOW)
-    logs.name_folders()
     log = logs.get("t", 0)
     assert (log.topic_id, log.log_end_offset) == (TOPIC_ID, 0)
     assert topic_id(tmp_path / "logs" / "t-0") == TOPIC_ID
@@ -63,7 +75,21 @@ def test_a_log_that_is_asked_for_is_named_first(logs: LogManager, jobs: list[Job
     assert topic_id(tmp_path / "logs" / "t-0") == TOPIC_ID
 
 
-def test_one_that_is_just_being_named_is_waited_for(tmp_path: Path) -> None:
+def test_the_first_record_needs_no_look_at_the_folder(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = manager(tmp_path, fs)
+    logs.start(NOW)
+    logs.make("t", 0, TOPIC_ID, NOW)
+    fs.calls.clear()
+    assert logs.get("t", 0).topic_id == TOPIC_ID
+    assert fs.calls == []
+
+
+def write_of_id(path: Path, number: int) -> str:
+    return f"write {path}/logs/t-{number}/partition.metadata"
+
+
+def test_one_that_is_just_being_made_is_waited_for(tmp_path: Path) -> None:
     """Else its log would be loaded, and perhaps synced, without its id."""
     asking = threading.Thread(target=lambda: logs.get("t", 0))
     waited = False
@@ -71,7 +97,7 @@ def test_one_that_is_just_being_named_is_waited_for(tmp_path: Path) -> None:
     class HeldUp(FailingFileSystem):
         def _check(self, operation: str, path: str) -> None:
             nonlocal waited
-            if f"{operation} {path}" == f"write {tmp_path}/logs/t-0/partition.metadata":
+            if f"{operation} {path}" == write_of_id(tmp_path, 0):
                 asking.start()
                 asking.join(0.05)
                 waited = asking.is_alive()
@@ -79,10 +105,35 @@ def test_one_that_is_just_being_named_is_waited_for(tmp_path: Path) -> None:
     logs = manager(tmp_path, HeldUp())
     logs.start(NOW)
     logs.make("t", 0, TOPIC_ID, NOW)
-    logs.name_folders()
     asking.join()
     assert waited
     assert logs.get("t", 0).topic_id == TOPIC_ID
+
+
+def test_nobody_waits_for_the_folder_of_another(tmp_path: Path, jobs: list[Job]) -> None:
+    ends: list[int] = []
+
+    class Asking(FailingFileSystem):
+        def _check(self, operation: str, path: str) -> None:
+            if f"{operation} {path}" == write_of_id(tmp_path, 0):
+                ends.append(logs.get("t", 1).append(batch(1), NOW).last_offset)
+
+    logs = manager(tmp_path, Asking())
+    logs.start(NOW)
+    logs.submit = jobs.append
+    for number in range(2):
+        logs.make("t", number, TOPIC_ID, NOW)
+    run(jobs)
+    assert ends == [0]
+    assert [topic_id(path) for path in tmp_path.glob("logs/t-*")] == [TOPIC_ID] * 2
+
+
+def test_one_that_is_deleted_before_its_turn_is_not_made(logs: LogManager, jobs: list[Job], tmp_path: Path) -> None:
+    logs.make("t", 0, TOPIC_ID, NOW)
+    logs.delete("t", 0, NOW)
+    run(jobs)
+    assert not list(tmp_path.glob("logs/t-*"))
+    assert logs.directories[0].online
 
 
 def test_a_name_given_later_is_synced_with_the_next_record(logs: LogManager, jobs: list[Job], tmp_path: Path) -> None:
@@ -104,7 +155,6 @@ def test_a_name_given_later_is_synced_with_the_next_record(logs: LogManager, job
 
 def test_a_topic_made_again_gets_its_own_id(logs: LogManager, jobs: list[Job], tmp_path: Path) -> None:
     logs.make("t", 0, TOPIC_ID, NOW)
-    logs.name_folders()
     logs.delete("t", 0, NOW)
     logs.make("t", 0, OTHER_ID, NOW)
     run(jobs)
@@ -142,26 +192,55 @@ def test_room_is_taken_at_once_where_that_is_wanted(logs: LogManager, tmp_path: 
     assert (tmp_path / "logs" / "t-0" / f"{0:020d}.log").stat().st_size == 5000
 
 
-def test_a_directory_that_fails_does_not_keep_others_waiting(tmp_path: Path) -> None:
-    fs, jobs = FailingFileSystem(), []
+def test_a_directory_that_fails_does_not_keep_others_waiting(tmp_path: Path, jobs: list[Job]) -> None:
+    fs = FailingFileSystem()
     logs = manager(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
     logs.start(NOW)
     logs.submit = jobs.append
     for number in range(4):
         logs.make("t", number, TOPIC_ID, NOW)
-    logs.name_folders()
     fs.failures = {"open /a/t-": errno.EIO}
     run(jobs)
     assert [directory.online for directory in logs.directories] == [False, True]
     assert [topic_id(path) for path in tmp_path.glob("b/t-*")] == [TOPIC_ID] * 2
     logs.make("u", 0, TOPIC_ID, NOW)
-    fs.failures = {"make_directory": errno.ENOSPC}
-    with pytest.raises(ApiError, match="No space left"):
-        logs.make("u", 1, TOPIC_ID, NOW)
-    assert not logs.exists("u", 1)
     fs.failures = {"write partition.metadata": errno.EIO}
     logs.shutdown(NOW)
     assert not logs.directories[1].online
+
+
+def test_nothing_more_is_made_in_a_directory_that_has_failed(tmp_path: Path, jobs: list[Job]) -> None:
+    fs = FailingFileSystem()
+    logs = manager(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
+    logs.start(NOW)
+    logs.submit = jobs.append
+    for number in range(4):
+        logs.make("t", number, TOPIC_ID, NOW)
+    logs.take_offline(logs.directories[0], OSError("gone"))
+    run(jobs)
+    logs.shutdown(NOW)
+    assert [path.parent.name for path in tmp_path.glob("?/t-*")] == ["b", "b"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize("failing", ["make_directory t-0", "write partition.metadata"])
+def test_without_room_the_log_is_refused_and_made_when_there_is_some(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, failing: str, number: int
+) -> None:
+    fs = FailingFileSystem()
+    logs = manager(tmp_path, fs)
+    logs.start(NOW)
+    fs.failures = {failing: number}
+    logs.make("t", 0, TOPIC_ID, NOW)
+    assert "/t-0, of a new partition, is not made yet, nor are 0 others: " in caplog.text
+    for _ in range(2):
+        with pytest.raises(ApiError) as caught:
+            logs.get("t", 0)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert logs.directories[0].online
+    fs.failures = {}
+    assert logs.get("t", 0).append(batch(1), NOW).base_offset == 0
+    assert topic_id(tmp_path / "logs/t-0") == TOPIC_ID
 
 
 def test_a_full_disk_leaves_no_empty_name_and_later_a_whole_one(tmp_path: Path) -> None:
@@ -170,7 +249,6 @@ def test_a_full_disk_leaves_no_empty_name_and_later_a_whole_one(tmp_path: Path) 
     logs.start(NOW)
     fs.failures = {"write partition.metadata": errno.ENOSPC}
     logs.make("t", 0, TOPIC_ID, NOW)
-    logs.name_folders()
     assert list((tmp_path / "logs/t-0").iterdir()) == []
     assert logs.directories[0].online
     fs.failures = {}
