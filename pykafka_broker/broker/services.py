@@ -15,6 +15,8 @@ from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.broker.encoded_reply import ReplyCache
 from pykafka_broker.broker.fetch_session import FetchSessionCache
 from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.partition import NO_EPOCH, Partition
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.topic_names import (
     CONSUMER_OFFSETS,
@@ -25,6 +27,7 @@ from pykafka_broker.cluster.topic_names import (
 from pykafka_broker.config import BrokerConfig, TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import ZERO_UUID
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.group_host import GroupHost
@@ -32,6 +35,14 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.transaction_host import TransactionHost
 
 _SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
+_DENIED = {
+    Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Resource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    Resource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Resource.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    Resource.USER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
 NodeAddress = tuple[int, str, int, str | None]  # id, host, port, rack
 
 
@@ -68,6 +79,7 @@ class Services:
         self.metadata = node.metadata
         self.replicas = node.replicas
         self.purgatory = node.purgatory
+        self.authorizer = node.metadata.controller.authorizer
         self.replies = ReplyCache()
         self.fetch_sessions = FetchSessionCache(
             node.config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, new_session_id
@@ -132,6 +144,41 @@ class Services:
     @property
     def cluster_id(self) -> str:
         return self.node.cluster_id
+
+    # -- resolve and authorise
+
+    def allows(self, context: RequestContext, operation: Operation, resource: Resource, name: str) -> bool:
+        """Whether whoever asks may do this."""
+        connection = context.connection
+        return self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name)
+
+    def authorise(
+        self, context: RequestContext, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
+    ) -> None:
+        """Raises TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED and so on if that is not allowed."""
+        connection = context.connection
+        if not self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
+            raise ApiError(_DENIED[resource])
+
+    def topic(self, context: RequestContext, operation: Operation, name: str, topic_id: bytes = ZERO_UUID) -> str:
+        """The name of a topic that is asked for by name, or by id where there is one, and that may be used so. Raises
+        UNKNOWN_TOPIC_ID or TOPIC_AUTHORIZATION_FAILED; whether there is a topic of that name is not asked.
+        """
+        if topic_id != ZERO_UUID:
+            name = self.topic_name(topic_id)
+        self.authorise(context, operation, Resource.TOPIC, name)
+        return name
+
+    def partition(
+        self, context: RequestContext, operation: Operation, topic: str, number: int, epoch: int = NO_EPOCH
+    ) -> Partition:
+        """A partition that this node leads and that may be used so. Raises TOPIC_AUTHORIZATION_FAILED and what
+        `Replicas.leader` raises.
+        """
+        self.authorise(context, operation, Resource.TOPIC, topic)
+        return self.replicas.leader(topic, number, epoch)
+
+    # -- topics
 
     def topic_name(self, topic_id: bytes) -> str:
         """Raises UNKNOWN_TOPIC_ID."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
+from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -42,13 +43,14 @@ class ProducerIdBlock(NamedTuple):
 class Controller:
     """What every decision reads. `config` is replaced when dynamic configs change."""
 
-    __slots__ = ("config", "image", "new_uuid", "node_id")
+    __slots__ = ("authorizer", "config", "image", "new_uuid", "node_id")
 
     def __init__(self, image: MetadataImage, config: BrokerConfig, node_id: int, new_uuid: Callable[[], bytes]) -> None:
         self.image = image
         self.config = config
         self.node_id = node_id
         self.new_uuid = new_uuid
+        self.authorizer: Authorizer = AllowAll()
 
     def usable_brokers(self) -> list[int]:
         """Brokers that can be given new replicas, in order of id."""

@@ -12,14 +12,6 @@ ALLOWED_LENGTH = 2  # a class and what makes it may know each other
 
 # To be mended; the table only shrinks. Below the package, each module imports the next one and the last the first.
 KNOWN = """
-broker.broker > broker.group_host > broker.coordinator_log
-broker.broker > broker.share_host > broker.coordinator_log
-broker.broker > broker.share_host > broker.share_partitions
-broker.broker > broker.transaction_host > broker.coordinator_log
-broker.broker > broker.transaction_host > broker.transaction_markers
-broker.broker > broker.transaction_host > broker.transaction_markers > broker.coordinator_log
-broker.broker > broker.transaction_host > broker.transaction_shards
-broker.broker > broker.transaction_host > broker.transaction_shards > broker.coordinator_log
 config.broker > config.topic > config.registry
 config.broker > config.topic > config.values > config.registry
 config.broker > config.values > config.registry
