@@ -9,12 +9,16 @@ from __future__ import annotations
 import json
 import os
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pykafka_broker.config.values import ConfigType, Value, parse_type
 
-if TYPE_CHECKING:
-    from pykafka_broker.config.broker import BrokerConfig
+
+class BrokerValues(Protocol):
+    """The values of a broker's keys, by name."""
+
+    def __getitem__(self, name: str) -> Value: ...
+
 
 CLUSTER_WIDE = "cluster-wide"
 PER_BROKER = "per-broker"
@@ -97,7 +101,7 @@ def client_metrics_keys() -> dict[str, ConfigKey]:
     return _registry()["client_metrics"]
 
 
-def inherited(key: ConfigKey, broker: BrokerConfig) -> Value:
+def inherited(key: ConfigKey, broker: BrokerValues) -> Value:
     """The broker's value for a topic or group key: the first of its synonyms that is set, in the that key's unit."""
     for name, factor in key.synonyms:
         value = broker[name]

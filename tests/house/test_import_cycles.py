@@ -12,9 +12,6 @@ ALLOWED_LENGTH = 2  # a class and what makes it may know each other
 
 # To be mended; the table only shrinks. Below the package, each module imports the next one and the last the first.
 KNOWN = """
-config.broker > config.topic > config.registry
-config.broker > config.topic > config.values > config.registry
-config.broker > config.values > config.registry
 log.closing > log.upkeep > log.manager
 log.manager > log.opening > log.moving
 log.partition_log > log.reading > log.producer_loading
