@@ -134,6 +134,7 @@ class Turns:
     def close(self) -> None:
         if self._watched_by_loop is not None:
             self.loop.remove_reader(self._watched_by_loop)
+            self._poll = _nothing_polled
         self._readiness.close()
 
 

@@ -1,0 +1,376 @@
+"""An outgoing connection: requests to another broker, with the project's own codec.
+
+Rule: every request that `send` has taken gets exactly one call of its `on_reply`, with the answer or with a
+`LinkError`, and never before `send` has returned. Answers come in the order of the requests; when one fails to come in
+time, those behind it can't come either, so the connection is given up, as Kafka's clients do it.
+
+A link connects when there is something to send. When the connection is lost, requests that had left are failed (whoever
+sent them knows whether to repeat them); those still waiting stay, within their time, for the next connection, which is
+tried after a pause that grows with each failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import socket
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.server.channel import Channel
+from pykafka_broker.server.dial import Dial
+from pykafka_broker.server.framing import FrameReader
+from pykafka_broker.server.link_codec import (
+    Greeting,
+    Versions,
+    choose_version,
+    correlation_id_of,
+    decode_response,
+    encode_request,
+)
+from pykafka_broker.server.link_errors import LinkBroken, LinkClosed, LinkError, LinkFull, LinkTimeout, NotServed
+from pykafka_broker.server.link_settings import LinkSettings
+from pykafka_broker.server.transport import PlainTransport, Transport
+from pykafka_broker.server.turns import Turns
+
+log = logging.getLogger(__name__)
+
+OnReply = Callable[[Message | LinkError], None]
+
+
+class LinkState(Enum):
+    RESTING = "without a connection"
+    DIALLING = "connecting"
+    GREETING = "asking the peer for its versions"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+_NEXT = {
+    LinkState.RESTING: {LinkState.DIALLING, LinkState.CLOSED},
+    LinkState.DIALLING: {LinkState.GREETING, LinkState.RESTING, LinkState.CLOSED},
+    LinkState.GREETING: {LinkState.READY, LinkState.RESTING, LinkState.CLOSED},
+    LinkState.READY: {LinkState.RESTING, LinkState.CLOSED},
+    LinkState.CLOSED: set(),
+}
+
+
+class _Exchange:
+    """A request and who waits for its answer."""
+
+    __slots__ = (
+        "copied",
+        "correlation_id",
+        "deadline",
+        "on_reply",
+        "request",
+        "spec",
+        "timeout_ms",
+        "version",
+        "wanted",
+    )
+
+    def __init__(
+        self, request: Message, on_reply: OnReply, now: int, timeout_ms: int, wanted: Versions | None, copied: bool
+    ) -> None:
+        self.request = request
+        self.spec = SPECS[request.API_KEY]
+        self.on_reply = on_reply
+        self.deadline = now + timeout_ms
+        self.timeout_ms = timeout_ms
+        self.wanted = wanted
+        self.copied = copied
+        self.version = self.correlation_id = -1  # until it is sent
+
+
+class _Wire(Channel):
+    """The connection of a link while it has one."""
+
+    __slots__ = ("_link",)
+
+    def __init__(self, link: Link, turns: Turns, transport: Transport, max_bytes: int) -> None:
+        self._link = link
+        super().__init__(turns, transport, FrameReader(turns.scratch, turns.buffers, max_bytes))
+
+    @property
+    def peer(self) -> str:
+        return self._link.peer
+
+    def _deliver(self, frame: memoryview) -> bool:
+        self._link.take(frame)
+        return not self.closed
+
+    def _lost(self, why: str) -> None:
+        self._link.lost(why)
+
+
+class Link:
+    """Requests to one host and port. `state` is for who watches it."""
+
+    def __init__(
+        self,
+        turns: Turns,
+        host: str,
+        port: int,
+        settings: LinkSettings | None = None,
+        *,
+        transport: Callable[[socket.socket], Transport] = PlainTransport,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.state = LinkState.RESTING
+        self._turns = turns
+        self._clock = turns.clock
+        self._host, self._port = host, port
+        self._settings = LinkSettings() if settings is None else settings
+        self._transport = transport
+        self._draw = draw
+        self._waiting: deque[_Exchange] = deque()
+        self._in_flight: deque[_Exchange] = deque()
+        self._dial: Dial | None = None
+        self._wire: _Wire | None = None
+        self._greeting = Greeting()
+        self._served: dict[int, Versions] = {}
+        self._correlation_id = 0
+        self._failures = 0  # since it was ready for the last time
+        self._trouble = ""  # the last one
+        self._not_before = 0  # the next attempt
+        self._setup_until = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_for = 0
+
+    # -- for callers
+
+    def send(
+        self,
+        request: Message,
+        on_reply: OnReply,
+        timeout_ms: int,
+        *,
+        versions: Versions | None = None,
+        copied: bool = False,
+    ) -> None:
+        """Take a request that has an answer (as a Produce with acks=0 has not); raises `LinkFull` or `LinkClosed` if it
+        is not taken.
+
+        versions: the lowest and highest that the request's fields go with; any, if it is not given.
+        copied: the answer's `records` stay; otherwise they are gone when `on_reply` returns.
+        """
+        if self.state is LinkState.CLOSED:
+            raise LinkClosed(f"the link to {self.peer} is closed")
+        if len(self._waiting) >= self._settings.max_waiting:
+            raise LinkFull(f"{len(self._waiting)} requests wait for {self.peer}")
+        exchange = _Exchange(request, on_reply, self._clock.now, timeout_ms, versions, copied)
+        self._waiting.append(exchange)
+        self._go_on()
+        self._arm(exchange.deadline)
+
+    async def ask(self, request: Message, timeout_ms: int, *, versions: Versions | None = None) -> Any:
+        """Send a request and wait for the answer, or raise a `LinkError`. For tasks of the loop, beside its turns."""
+        self._clock.tick()
+        answer: asyncio.Future[Message] = self._turns.loop.create_future()
+
+        def on_reply(reply: Message | LinkError) -> None:
+            if answer.done():
+                return  # nobody waits any more
+            if isinstance(reply, LinkError):
+                answer.set_exception(reply)
+            else:
+                answer.set_result(reply)
+
+        self.send(request, on_reply, timeout_ms, versions=versions, copied=True)
+        return await answer
+
+    def close(self) -> None:
+        """What waits for an answer is told in the next turn."""
+        if self.state is LinkState.CLOSED:
+            return
+        self._enter(LinkState.CLOSED)
+        self._drop("closed")
+        self._fail([*self._in_flight, *self._waiting], LinkClosed(f"the link to {self.peer} was closed"))
+        self._in_flight.clear()
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # -- the connection
+
+    def _go_on(self) -> None:
+        """Do what can be done now for those that wait."""
+        if self.state is LinkState.READY:
+            self._send_waiting()
+        elif self.state is LinkState.RESTING and self._waiting:
+            if self._clock.now < self._not_before:
+                self._arm(self._not_before)
+            else:
+                self._connect()
+
+    def _connect(self) -> None:
+        self._enter(LinkState.DIALLING)
+        self._setup_until = self._clock.now + self._settings.socket_connection_setup_timeout_ms
+        self._arm(self._setup_until)
+        self._dial = Dial(self._turns, self._host, self._port, self._connected, self._not_connected)
+
+    def _connected(self, sock: socket.socket) -> None:
+        self._dial = None
+        self._enter(LinkState.GREETING)
+        self._wire = _Wire(self, self._turns, self._transport(sock), self._settings.max_response_bytes)
+        self._greeting = Greeting()
+        self._greet()
+
+    def _not_connected(self, error: OSError) -> None:
+        self._dial = None
+        self._rest(error.strerror or str(error))
+
+    def _greet(self) -> None:
+        self._correlation_id = 0
+        greeting = self._greeting
+        self._put(encode_request(greeting.request(), greeting.version, 0, self._settings.client_id))
+
+    def lost(self, why: str) -> None:
+        """The wire has gone."""
+        self._wire = None
+        if self.state is LinkState.CLOSED:
+            return
+        broken = list(self._in_flight)
+        self._in_flight.clear()
+        self._fail(broken, LinkBroken(f"the connection to {self.peer} was lost: {why}"))
+        self._rest(why)
+
+    def _rest(self, why: str) -> None:
+        self._enter(LinkState.RESTING)
+        self._failures += 1
+        self._trouble = why
+        self._not_before = self._clock.now + self._settings.pause_ms(self._failures, self._draw())
+        log.log(
+            logging.INFO if self._failures == 1 and self._waiting else logging.DEBUG,
+            "no connection to %s: %s",
+            self.peer,
+            why,
+        )
+        self._go_on()
+
+    def _drop(self, why: str) -> None:
+        if self._dial is not None:
+            self._dial.cancel()
+            self._dial = None
+        if self._wire is not None:
+            self._wire.close(why)
+
+    def _enter(self, state: LinkState) -> None:
+        assert state in _NEXT[self.state], (self.state, state)
+        self.state = state
+
+    # -- requests and answers
+
+    def _send_waiting(self) -> None:
+        most = self._settings.max_in_flight_requests_per_connection
+        while self._waiting and len(self._in_flight) < most and self.state is LinkState.READY:
+            exchange = self._waiting.popleft()
+            self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+            exchange.correlation_id = self._correlation_id
+            try:
+                exchange.version = choose_version(self._served, exchange.spec, exchange.wanted)
+                pieces = encode_request(
+                    exchange.request, exchange.version, exchange.correlation_id, self._settings.client_id
+                )
+            except NotServed as error:
+                self._fail([exchange], error)
+                continue
+            self._in_flight.append(exchange)
+            self._put(pieces)
+
+    def _put(self, pieces: list[Any]) -> None:
+        assert self._wire is not None
+        self._wire.send(pieces)
+
+    def take(self, frame: memoryview) -> None:
+        """An answer has come. `FrameError` if it makes no sense."""
+        expected = self._in_flight[0].correlation_id if self._in_flight else 0
+        greeting = self.state is LinkState.GREETING
+        if not greeting and not self._in_flight:
+            raise FrameError(f"an answer of {len(frame)} bytes to no request")
+        if (correlation_id := correlation_id_of(frame)) != expected:
+            raise FrameError(f"an answer with correlation id {correlation_id} and not {expected}")
+        if greeting:
+            self._greeted(self._greeting.answered(frame))
+            return
+        exchange = self._in_flight[0]
+        kept = bytes(frame) if exchange.copied else frame
+        response = decode_response(kept, exchange.spec, exchange.version)
+        self._in_flight.popleft()
+        exchange.on_reply(response)
+        self._go_on()
+
+    def _greeted(self, served: dict[int, Versions] | None) -> None:
+        if served is None:
+            self._greet()
+            return
+        self._served = served
+        self._failures = 0
+        self._enter(LinkState.READY)
+        self._go_on()
+
+    def _fail(self, exchanges: list[_Exchange], error: LinkError) -> None:
+        """In the next turn, so that nobody is called back while he calls."""
+        for exchange in exchanges:
+            self._turns.soon(lambda exchange=exchange: exchange.on_reply(error))  # type: ignore[misc]
+
+    # -- time
+
+    def _arm(self, deadline: int) -> None:
+        if self._timer is not None:
+            if self._armed_for <= deadline:
+                return
+            self._timer.cancel()
+        self._armed_for = deadline
+        delay_s = max(1, deadline - self._clock.now) / 1000
+        self._timer = self._turns.loop.call_later(delay_s, self._turns.run, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = self._clock.now
+        self._expire_waiting(now)
+        late = [exchange for exchange in self._in_flight if exchange.deadline <= now]
+        if late:
+            self._in_flight = deque(exchange for exchange in self._in_flight if exchange.deadline > now)
+            for exchange in late:
+                self._fail([exchange], LinkTimeout(self._too_late(exchange), sent=True))
+            self._drop("an answer before this one did not come in time")
+        elif self.state in (LinkState.DIALLING, LinkState.GREETING) and now >= self._setup_until:
+            self._give_up_setup()
+        self._go_on()
+        if (deadline := self._next_deadline()) is not None and self.state is not LinkState.CLOSED:
+            self._arm(deadline)
+
+    def _expire_waiting(self, now: int) -> None:
+        late = [exchange for exchange in self._waiting if exchange.deadline <= now]
+        if late:
+            self._waiting = deque(exchange for exchange in self._waiting if exchange.deadline > now)
+            for exchange in late:
+                self._fail([exchange], LinkTimeout(self._too_late(exchange), sent=False))
+
+    def _too_late(self, exchange: _Exchange) -> str:
+        trouble = f"; {self._trouble}" if self._trouble and self.state is not LinkState.READY else ""
+        return f"{self.peer} did not answer {exchange.spec.name} within {exchange.timeout_ms} ms{trouble}"
+
+    def _give_up_setup(self) -> None:
+        why = f"not {LinkState.READY.value} within {self._settings.socket_connection_setup_timeout_ms} ms"
+        dialling = self.state is LinkState.DIALLING
+        self._drop(why)
+        if dialling:
+            self._rest(why)
+
+    def _next_deadline(self) -> int | None:
+        deadlines = [exchange.deadline for exchange in (*self._in_flight, *self._waiting)]
+        if self.state in (LinkState.DIALLING, LinkState.GREETING):
+            deadlines.append(self._setup_until)
+        elif self.state is LinkState.RESTING and self._waiting:
+            deadlines.append(self._not_before)
+        return min(deadlines, default=None)

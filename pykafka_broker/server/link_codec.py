@@ -1,0 +1,103 @@
+"""Requests as bytes and answers from bytes, as a client has them.
+
+Rule: versions are chosen here: the highest that the peer serves, this project knows, and the caller can do with.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from pykafka_broker import __version__
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.api_versions_response import ApiVersionsResponse
+from pykafka_broker.protocol.messages.request_header import RequestHeader
+from pykafka_broker.protocol.messages.response_header import ResponseHeader
+from pykafka_broker.protocol.runtime import Buffer, DecodeError, EncodeError, Message, Pieces
+from pykafka_broker.protocol.specs import ApiSpec
+from pykafka_broker.server.link_errors import NotServed
+
+Versions = tuple[int, int]
+
+_SIZE = Struct(">i")
+_CORRELATION_ID = Struct(">i")
+_ERROR_CODE = Struct(">h")
+_GREETING = SPECS[ApiKey.API_VERSIONS]
+
+
+def encode_request(request: Message, version: int, correlation_id: int, client_id: str | None) -> Pieces:
+    """Length prefix, header and body. `NotServed` if this version has no room for what the request says."""
+    spec = SPECS[request.API_KEY]
+    pieces: Pieces = [b""]
+    header = RequestHeader(spec.api_key, version, correlation_id, client_id)
+    header.write(spec.request_header_version(version), pieces.append)
+    try:
+        request.write(version, pieces.append)
+    except EncodeError as error:
+        raise NotServed(str(error)) from error
+    pieces[0] = _SIZE.pack(sum(map(len, pieces)))
+    return pieces
+
+
+def correlation_id_of(frame: Buffer) -> int:
+    """`FrameError` if the frame is too short for one."""
+    if len(frame) < 4:
+        raise FrameError(f"an answer of {len(frame)} bytes has no header")
+    (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+    return int(correlation_id)
+
+
+def decode_response(frame: Buffer, spec: ApiSpec, version: int) -> Message:
+    """The answer to a request of that API and version; `FrameError` if it is not one."""
+    try:
+        _header, body = ResponseHeader.read(frame, 0, spec.response_header_version(version))
+        response, end = spec.response_class().read(frame, body, version)
+    except DecodeError as error:
+        raise FrameError(f"an answer does not decode: {error}") from None
+    if end != len(frame):
+        raise FrameError(f"an answer to {spec.name} v{version} has {len(frame)} bytes, and not {end}")
+    return response
+
+
+class Greeting:
+    """The request that asks the peer for its versions, with which every connection begins (KIP-35, KIP-511).
+
+    A peer that does not know our version of this request answers in version 0 and, if it is newer than 2.3, says which
+    it knows; then we ask once more.
+    """
+
+    def __init__(self) -> None:
+        self.version = _GREETING.stable_max_version
+        self._asked_again = False
+
+    def request(self) -> Message:
+        return ApiVersionsRequest(client_software_name="pykafka-broker", client_software_version=__version__)
+
+    def answered(self, frame: Buffer) -> dict[int, Versions] | None:
+        """The versions that the peer serves by API key, or None: ask again. `FrameError` if it won't tell."""
+        code = _ERROR_CODE.unpack_from(frame, 4)[0] if len(frame) >= 6 else None
+        refused = code == ErrorCode.UNSUPPORTED_VERSION
+        response = decode_response(frame, _GREETING, 0 if refused else self.version)
+        assert isinstance(response, ApiVersionsResponse)
+        served = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        if refused and not self._asked_again:
+            self._asked_again = True
+            self.version = min(self.version, served.get(ApiKey.API_VERSIONS, (0, 0))[1])
+            return None
+        if code != ErrorCode.NONE:
+            raise FrameError(f"the peer does not tell its versions: error {code}")
+        return served
+
+
+def choose_version(served: dict[int, Versions], spec: ApiSpec, wanted: Versions | None) -> int:
+    """The highest version in common; `wanted` are the lowest and highest that the caller can do with."""
+    ours = (spec.min_version, spec.stable_max_version) if wanted is None else wanted
+    theirs = served.get(spec.api_key)
+    if theirs is None:
+        raise NotServed(f"the peer does not serve {spec.name}")
+    version = min(ours[1], theirs[1])
+    if version < max(ours[0], theirs[0]):
+        raise NotServed(f"{spec.name}: the peer serves versions {theirs[0]} to {theirs[1]}, not {ours[0]} to {ours[1]}")
+    return version
