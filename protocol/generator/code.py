@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 # Names that the generated functions use for themselves; a field of that name gets another local variable.
 RESERVED = {
-    "m", "w", "buffer", "at", "size", "stop", "count", "raw", "tags", "start",
+    "m", "w", "buffer", "at", "size", "stop", "count", "raw", "tags", "start", "values", "new",
     "range", "len", "list", "str", "bytes", "memoryview", "pack", "unpack_from",
 }  # fmt: skip
 

@@ -1,6 +1,8 @@
 """Readers. Rule: before anything is sliced, looped over or allocated, its length is compared with what is left.
 
-Fixed-size values and the length prefix that follows them are one `struct` call, which checks the bounds itself.
+Fixed-size values and the length prefix that follows them are one `struct` call, which checks the bounds itself. Its
+values go straight into the fields of an object that was made before without its `__init__`: a call of the class would
+cost more than all of its fields.
 """
 
 from __future__ import annotations
@@ -9,18 +11,18 @@ import struct
 
 from protocol.generator.code import FunctionCode, ModuleCode
 from protocol.generator.layout import Item, Layout
-from protocol.generator.schema import FIXED, Field, Message
+from protocol.generator.schema import FIXED, Field, Message, snake
 from protocol.generator.writers import default_name
 
 
 def read_function(name: str, message: Message, layout: Layout, module: ModuleCode) -> list[str]:
     """The source of one reader."""
     reader = _Reader(message, module)
-    result = reader.struct(layout, "")
+    reader.struct(layout, "m")
     body = reader.code.lines
     if any("size" in line for line in body):
         body.insert(0, "    size = len(buffer)")
-    return [f"def {name}(buffer: Buffer, at: int) -> tuple[{message.name}, int]:", *body, f"    return {result}, at"]
+    return [f"def {name}(buffer: Buffer, at: int) -> tuple[{message.name}, int]:", *body, "    return m, at"]
 
 
 class _Reader:
@@ -44,16 +46,18 @@ class _Reader:
         self.code.line(f"at += {struct.calcsize('>' + fmt)}")
         self.pending = []
 
-    def struct(self, layout: Layout, owner: str) -> str:
-        """Reads all fields; the expression that makes the object."""
-        values: dict[str, str] = {}
+    def struct(self, layout: Layout, var: str) -> None:
+        """Makes the object `var` and reads all of its fields."""
+        self.code.line(f"{var} = {self.module.use('new')}({layout.struct.name})")
+        read = {item.field.name for item in layout.items}
+        for field in layout.struct.fields:
+            if field.name not in read:
+                self.code.line(f"{var}.{field.python} = {self.default(field)}")
         for item in layout.items:
-            values[item.field.name] = self.item(item, owner, declared=True)
+            self.into(item, var)
         if layout.flexible:
-            self.tags(layout, owner, values)
+            self.tags(layout, var)
         self.flush()
-        arguments = [values.get(field.name) or self.default(field) for field in layout.struct.fields]
-        return f"{layout.struct.name}({', '.join(arguments)})"
 
     def default(self, field: Field) -> str:
         literal = field.default_literal
@@ -63,25 +67,18 @@ class _Reader:
             self.module.use("ZERO_UUID")
         return literal
 
-    def item(self, item: Item, owner: str, declared: bool) -> str:
-        """Reads one field into a variable and returns its name; `declared` annotates it where its type needs that."""
+    def into(self, item: Item, owner: str) -> None:
+        """Reads one field of the object `owner`."""
         field = item.field
-        var = self.code.local(field.python, owner)
-        if declared and item.nullable and field.type != "records":
-            self.code.line(f"{var}: {field.annotation}")
-        self.into(item, var, owner)
-        return var
-
-    def into(self, item: Item, var: str, owner: str) -> None:
-        field = item.field
+        target = f"{owner}.{field.python}"
         if field.array:
-            self.array(item, var, owner)
+            self.array(item, target, owner)
         elif item.child is not None:
-            self.nested(item, item.child, var, owner)
+            self.nested(item, item.child, target, owner)
         elif field.type in FIXED:
-            self.pending.append((FIXED[field.type], var))
+            self.pending.append((FIXED[field.type], target))
         else:
-            self.sized(item, var)
+            self.sized(item, target)
 
     def length(self, classic: str, compact: bool) -> None:
         """The length prefix into `count`; -1 is null."""
@@ -120,50 +117,56 @@ class _Reader:
             self.code.line(f"{var} = memoryview(buffer)[at:stop]")
         self.code.line("at = stop")
 
-    def nested(self, item: Item, child: Layout, var: str, owner: str) -> None:
+    def nested(self, item: Item, child: Layout, target: str, owner: str) -> None:
+        var = self.code.local(item.field.python, _inside(owner))
         if not item.nullable:
-            self.flush()
-            self.code.line(f"{var} = {self.struct(child, var)}")
+            self.struct(child, var)
+            self.code.line(f"{target} = {var}")
             return
-        marker = self.code.local(f"{item.field.python}_marker", owner)
+        marker = self.code.local(f"{item.field.python}_marker", _inside(owner))
         self.pending.append(("b", marker))
         self.flush()
         null = "<= 0" if item.tagged else "< 0"
         with self.code.block(f"if {marker} {null}:"):
-            self.code.line(f"{var} = None")
+            self.code.line(f"{target} = None")
         with self.code.block("else:"):
-            self.code.line(f"{var} = {self.struct(child, var)}")
+            self.struct(child, var)
+            self.code.line(f"{target} = {var}")
 
-    def array(self, item: Item, var: str, owner: str) -> None:
+    def array(self, item: Item, target: str, owner: str) -> None:
         self.length("i", item.compact)
         if item.nullable:
             with self.code.block("if count == -1:"):
-                self.code.line(f"{var} = None")
+                self.code.line(f"{target} = None")
             with self.code.block("else:"):
-                self.elements(item, var)
+                self.elements(item, target, owner)
         else:
-            self.elements(item, var)
+            self.elements(item, target, owner)
 
-    def elements(self, item: Item, var: str) -> None:
+    def elements(self, item: Item, target: str, owner: str) -> None:
         field, least = item.field, item.element_min_size
         needed = "count" if least == 1 else f"count * {least}"
         with self.code.block(f"if count < 0 or {needed} > size - at:"):
             self.code.line(f"{self.module.use('refuse_count')}({field.python!r}, count, size - at)")
         if field.type == "uuid":
             uuids = f"bytes(buffer[start : start + 16]) for start in range(at, at + {needed}, 16)"
-            self.code.line(f"{var} = [{uuids}]")
+            self.code.line(f"{target} = [{uuids}]")
             self.code.line(f"at += {needed}")
         elif field.type in FIXED:
             unpack = self.module.use_struct("unpack_from")
             numbers = f'{unpack}(f">{{count}}{FIXED[field.type]}", buffer, at)'
             if field.type == "int32":
                 numbers = f"{self.module.use('INT32_UNPACK')}[count](buffer, at) if count < 16 else {numbers}"
-            self.code.line(f"{var} = list({numbers})")
+            self.code.line(f"{target} = list({numbers})")
             self.code.line(f"at += {needed}")
-        elif item.child is not None and (fmt := self.fixed_format(item.child)) is not None:
-            self.fixed_elements(item.child, var, fmt, needed)
         else:
-            self.loop(item, var)
+            var = self.code.local(field.python, _inside(owner))
+            self.code.line(f"{var} = []")
+            if item.child is not None and (fmt := self.fixed_format(item.child)) is not None:
+                self.fixed_elements(item.child, var, fmt, needed)
+            else:
+                self.loop(item, var)
+            self.code.line(f"{target} = {var}")
 
     def fixed_format(self, child: Layout) -> str | None:
         """The format of elements that have no variable part at all."""
@@ -173,27 +176,30 @@ class _Reader:
         return "".join(FIXED[item.field.type] for item in child.items) if plain else None
 
     def fixed_elements(self, child: Layout, var: str, fmt: str, needed: str) -> None:
-        names = {item.field.name: self.code.local(item.field.python, var) for item in child.items}
-        arguments = [names.get(field.name) or self.default(field) for field in child.struct.fields]
-        targets = ", ".join(names.values()) + ("," if len(names) == 1 else "")
+        element = self.code.local(snake(child.struct.name), var)
+        read = {item.field.name for item in child.items}
         self.code.line(f"stop = at + {needed}")
-        self.code.line(f"{var} = [")
-        self.code.line(f"    {child.struct.name}({', '.join(arguments)})")
-        self.code.line(f"    for {targets} in {self.module.iterator(fmt)}(buffer[at:stop])")
-        self.code.line("]")
+        with self.code.block(f"for values in {self.module.iterator(fmt)}(buffer[at:stop]):"):
+            self.code.line(f"{element} = {self.module.use('new')}({child.struct.name})")
+            targets = ", ".join(f"{element}.{item.field.python}" for item in child.items)
+            self.code.line(f"{targets}{',' if len(child.items) == 1 else ''} = values")
+            for field in child.struct.fields:
+                if field.name not in read:
+                    self.code.line(f"{element}.{field.python} = {self.default(field)}")
+            self.code.line(f"{var}.append({element})")
         self.code.line("at = stop")
 
     def loop(self, item: Item, var: str) -> None:
-        self.code.line(f"{var} = []")
         with self.code.block("for _ in range(count):"):
             if item.child is not None:
-                self.code.line(f"{var}.append({self.struct(item.child, var)})")
+                element = self.code.local(snake(item.field.type), var)
+                self.struct(item.child, element)
             else:
                 element = self.code.local("element", var)
                 self.sized(Item(item.field, False, item.compact, None), element)
-                self.code.line(f"{var}.append({element})")
+            self.code.line(f"{var}.append({element})")
 
-    def tags(self, layout: Layout, owner: str, values: dict[str, str]) -> None:
+    def tags(self, layout: Layout, owner: str) -> None:
         """The tagged section. As in Kafka, unknown tags pass, in any order, and the last of duplicates counts."""
         self.pending.append(("B", "tags"))
         self.flush()
@@ -201,19 +207,21 @@ class _Reader:
             with self.code.block("if tags:"):
                 self.code.line(f"at = {self.module.use('skip_tags')}(buffer, at - 1)")
             return
-        for item in layout.tagged:
-            values[item.field.name] = var = self.code.local(item.field.python, owner)
-            annotation = "" if item.field.type == "records" else f": {item.field.annotation}"
-            self.code.line(f"{var}{annotation} = {self.default(item.field)}")
         with self.code.block("if tags:"):
-            end, tag = self.code.local("end", owner), self.code.local("tag_number", owner)
+            inside = _inside(owner)
+            end, tag = self.code.local("end", inside), self.code.local("tag_number", inside)
             self.code.line(f"tags, at = {self.module.use('read_uvarint')}(buffer, at - 1)")
             with self.code.block("for _ in range(tags):"):
                 self.code.line(f"{tag}, at, {end} = {self.module.use('read_tag')}(buffer, at)")
                 for number, item in enumerate(layout.tagged):
                     with self.code.block(f"{'el' if number else ''}if {tag} == {item.field.tag}:"):
-                        self.into(item, values[item.field.name], owner)
+                        self.into(item, owner)
                         self.flush()
                         with self.code.block(f"if at != {end}:"):
                             self.code.line(f"{self.module.use('refuse_tag')}({item.field.python!r}, at, {end})")
                 self.code.line(f"at = {end}")
+
+
+def _inside(owner: str) -> str:
+    """What tells the local variables of an object's fields apart, where they need it."""
+    return "" if owner == "m" else owner

@@ -19,6 +19,7 @@ TaggedPieces: TypeAlias = list[tuple[int, Pieces]]
 ZERO_UUID = bytes(16)
 NO_TAGS = b"\0"
 NULL = b"\0"  # a compact string, array, ... that is null
+new = object.__new__  # for readers, which fill in all fields themselves
 EMPTY: Any = ()  # default of arguments that get a new list or the shared default of their struct
 UVARINT = [bytes((number,)) for number in range(128)]
 INT32_PACK = [struct.Struct(f">{count}i").pack for count in range(16)]

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     string_length,
@@ -56,21 +57,22 @@ def _write_v0(m: AddOffsetsToTxnRequest, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AddOffsetsToTxnRequest, int]:  # versions 0-2
     size = len(buffer)
+    m = new(AddOffsetsToTxnRequest)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('transactional_id', count, size - at)
-    transactional_id = str(buffer[at:stop], "utf-8")
+    m.transactional_id = str(buffer[at:stop], "utf-8")
     at = stop
-    producer_id, producer_epoch, count = _UNPACK_qhh(buffer, at)
+    m.producer_id, m.producer_epoch, count = _UNPACK_qhh(buffer, at)
     at += 12
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    return AddOffsetsToTxnRequest(transactional_id, producer_id, producer_epoch, group_id), at
+    return m, at
 
 
 def _write_v3(m: AddOffsetsToTxnRequest, w: Write) -> None:  # versions 3-4, flexible
@@ -85,6 +87,7 @@ def _write_v3(m: AddOffsetsToTxnRequest, w: Write) -> None:  # versions 3-4, fle
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[AddOffsetsToTxnRequest, int]:  # versions 3-4, flexible
     size = len(buffer)
+    m = new(AddOffsetsToTxnRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -93,9 +96,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddOffsetsToTxnRequest, int]:  # 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('transactional_id', count, size - at)
-    transactional_id = str(buffer[at:stop], "utf-8")
+    m.transactional_id = str(buffer[at:stop], "utf-8")
     at = stop
-    producer_id, producer_epoch, count = _UNPACK_qhB(buffer, at)
+    m.producer_id, m.producer_epoch, count = _UNPACK_qhB(buffer, at)
     at += 11
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -103,13 +106,13 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddOffsetsToTxnRequest, int]:  # 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AddOffsetsToTxnRequest(transactional_id, producer_id, producer_epoch, group_id), at
+    return m, at
 
 
 AddOffsetsToTxnRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -41,9 +42,10 @@ def _write_v0(m: AddOffsetsToTxnResponse, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AddOffsetsToTxnResponse, int]:  # versions 0-2
-    throttle_time_ms, error_code = _UNPACK_ih(buffer, at)
+    m = new(AddOffsetsToTxnResponse)
+    m.throttle_time_ms, m.error_code = _UNPACK_ih(buffer, at)
     at += 6
-    return AddOffsetsToTxnResponse(throttle_time_ms, error_code), at
+    return m, at
 
 
 def _write_v3(m: AddOffsetsToTxnResponse, w: Write) -> None:  # versions 3-4, flexible
@@ -51,11 +53,12 @@ def _write_v3(m: AddOffsetsToTxnResponse, w: Write) -> None:  # versions 3-4, fl
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[AddOffsetsToTxnResponse, int]:  # versions 3-4, flexible
-    throttle_time_ms, error_code, tags = _UNPACK_ihB(buffer, at)
+    m = new(AddOffsetsToTxnResponse)
+    m.throttle_time_ms, m.error_code, tags = _UNPACK_ihB(buffer, at)
     at += 7
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AddOffsetsToTxnResponse(throttle_time_ms, error_code), at
+    return m, at
 
 
 AddOffsetsToTxnResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -110,34 +111,38 @@ def _write_v0(m: AddPartitionsToTxnRequest, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]:  # versions 0-2
     size = len(buffer)
+    m = new(AddPartitionsToTxnRequest)
+    m.transactions = []
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('v3_and_below_transactional_id', count, size - at)
-    v3_and_below_transactional_id = str(buffer[at:stop], "utf-8")
+    m.v3_and_below_transactional_id = str(buffer[at:stop], "utf-8")
     at = stop
-    v3_and_below_producer_id, v3_and_below_producer_epoch, count = _UNPACK_qhi(buffer, at)
+    m.v3_and_below_producer_id, m.v3_and_below_producer_epoch, count = _UNPACK_qhi(buffer, at)
     at += 14
     if count < 0 or count * 6 > size - at:
         refuse_count('v3_and_below_topics', count, size - at)
     v3_and_below_topics = []
     for _ in range(count):
+        add_partitions_to_txn_topic = new(AddPartitionsToTxnTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        add_partitions_to_txn_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        add_partitions_to_txn_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        v3_and_below_topics.append(AddPartitionsToTxnTopic(name, partitions))
-    return AddPartitionsToTxnRequest([], v3_and_below_transactional_id, v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics), at
+        v3_and_below_topics.append(add_partitions_to_txn_topic)
+    m.v3_and_below_topics = v3_and_below_topics
+    return m, at
 
 
 def _write_v3(m: AddPartitionsToTxnRequest, w: Write) -> None:  # version 3, flexible
@@ -162,6 +167,8 @@ def _write_v3(m: AddPartitionsToTxnRequest, w: Write) -> None:  # version 3, fle
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]:  # version 3, flexible
     size = len(buffer)
+    m = new(AddPartitionsToTxnRequest)
+    m.transactions = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -170,9 +177,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('v3_and_below_transactional_id', count, size - at)
-    v3_and_below_transactional_id = str(buffer[at:stop], "utf-8")
+    m.v3_and_below_transactional_id = str(buffer[at:stop], "utf-8")
     at = stop
-    v3_and_below_producer_id, v3_and_below_producer_epoch, count = _UNPACK_qhB(buffer, at)
+    m.v3_and_below_producer_id, m.v3_and_below_producer_epoch, count = _UNPACK_qhB(buffer, at)
     at += 11
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -181,6 +188,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
         refuse_count('v3_and_below_topics', count, size - at)
     v3_and_below_topics = []
     for _ in range(count):
+        add_partitions_to_txn_topic = new(AddPartitionsToTxnTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -189,7 +197,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        add_partitions_to_txn_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -198,18 +206,19 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        add_partitions_to_txn_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        v3_and_below_topics.append(AddPartitionsToTxnTopic(name, partitions))
+        v3_and_below_topics.append(add_partitions_to_txn_topic)
+    m.v3_and_below_topics = v3_and_below_topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AddPartitionsToTxnRequest([], v3_and_below_transactional_id, v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics), at
+    return m, at
 
 
 def _write_v4(m: AddPartitionsToTxnRequest, w: Write) -> None:  # versions 4-5, flexible
@@ -245,6 +254,11 @@ def _write_v4(m: AddPartitionsToTxnRequest, w: Write) -> None:  # versions 4-5, 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]:  # versions 4-5, flexible
     size = len(buffer)
+    m = new(AddPartitionsToTxnRequest)
+    m.v3_and_below_transactional_id = ''
+    m.v3_and_below_producer_id = 0
+    m.v3_and_below_producer_epoch = 0
+    m.v3_and_below_topics = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -254,6 +268,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
         refuse_count('transactions', count, size - at)
     transactions = []
     for _ in range(count):
+        add_partitions_to_txn_transaction = new(AddPartitionsToTxnTransaction)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -262,9 +277,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('transactional_id', count, size - at)
-        transactional_id = str(buffer[at:stop], "utf-8")
+        add_partitions_to_txn_transaction.transactional_id = str(buffer[at:stop], "utf-8")
         at = stop
-        producer_id, producer_epoch, verify_only, count = _UNPACK_qhoB(buffer, at)
+        add_partitions_to_txn_transaction.producer_id, add_partitions_to_txn_transaction.producer_epoch, add_partitions_to_txn_transaction.verify_only, count = _UNPACK_qhoB(buffer, at)
         at += 12
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -273,6 +288,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            add_partitions_to_txn_topic = new(AddPartitionsToTxnTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -281,7 +297,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            add_partitions_to_txn_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -290,23 +306,25 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            add_partitions_to_txn_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(AddPartitionsToTxnTopic(name, partitions))
+            topics.append(add_partitions_to_txn_topic)
+        add_partitions_to_txn_transaction.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        transactions.append(AddPartitionsToTxnTransaction(transactional_id, producer_id, producer_epoch, verify_only, topics))
+        transactions.append(add_partitions_to_txn_transaction)
+    m.transactions = transactions
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AddPartitionsToTxnRequest(transactions, '', 0, 0, []), at
+    return m, at
 
 
 AddPartitionsToTxnRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v4, 5: _write_v4}

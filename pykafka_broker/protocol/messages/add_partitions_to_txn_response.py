@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -115,31 +116,38 @@ def _write_v0(m: AddPartitionsToTxnResponse, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnResponse, int]:  # versions 0-2
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(AddPartitionsToTxnResponse)
+    m.error_code = 0
+    m.results_by_transaction = []
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('results_by_topic_v3_and_below', count, size - at)
     results_by_topic_v3_and_below = []
     for _ in range(count):
+        add_partitions_to_txn_topic_result = new(AddPartitionsToTxnTopicResult)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        add_partitions_to_txn_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 6 > size - at:
             refuse_count('results_by_partition', count, size - at)
+        results_by_partition = []
         stop = at + count * 6
-        results_by_partition = [
-            AddPartitionsToTxnPartitionResult(partition_index, partition_error_code)
-            for partition_index, partition_error_code in _ITER_ih(buffer[at:stop])
-        ]
+        for values in _ITER_ih(buffer[at:stop]):
+            add_partitions_to_txn_partition_result = new(AddPartitionsToTxnPartitionResult)
+            add_partitions_to_txn_partition_result.partition_index, add_partitions_to_txn_partition_result.partition_error_code = values
+            results_by_partition.append(add_partitions_to_txn_partition_result)
         at = stop
-        results_by_topic_v3_and_below.append(AddPartitionsToTxnTopicResult(name, results_by_partition))
-    return AddPartitionsToTxnResponse(throttle_time_ms, 0, [], results_by_topic_v3_and_below), at
+        add_partitions_to_txn_topic_result.results_by_partition = results_by_partition
+        results_by_topic_v3_and_below.append(add_partitions_to_txn_topic_result)
+    m.results_by_topic_v3_and_below = results_by_topic_v3_and_below
+    return m, at
 
 
 def _write_v3(m: AddPartitionsToTxnResponse, w: Write) -> None:  # version 3, flexible
@@ -163,7 +171,10 @@ def _write_v3(m: AddPartitionsToTxnResponse, w: Write) -> None:  # version 3, fl
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnResponse, int]:  # version 3, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(AddPartitionsToTxnResponse)
+    m.error_code = 0
+    m.results_by_transaction = []
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -172,6 +183,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
         refuse_count('results_by_topic_v3_and_below', count, size - at)
     results_by_topic_v3_and_below = []
     for _ in range(count):
+        add_partitions_to_txn_topic_result = new(AddPartitionsToTxnTopicResult)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -180,7 +192,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        add_partitions_to_txn_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -191,21 +203,24 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
             refuse_count('results_by_partition', count, size - at)
         results_by_partition = []
         for _ in range(count):
-            partition_index, partition_error_code, tags = _UNPACK_ihB(buffer, at)
+            add_partitions_to_txn_partition_result = new(AddPartitionsToTxnPartitionResult)
+            add_partitions_to_txn_partition_result.partition_index, add_partitions_to_txn_partition_result.partition_error_code, tags = _UNPACK_ihB(buffer, at)
             at += 7
             if tags:
                 at = skip_tags(buffer, at - 1)
-            results_by_partition.append(AddPartitionsToTxnPartitionResult(partition_index, partition_error_code))
+            results_by_partition.append(add_partitions_to_txn_partition_result)
+        add_partitions_to_txn_topic_result.results_by_partition = results_by_partition
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results_by_topic_v3_and_below.append(AddPartitionsToTxnTopicResult(name, results_by_partition))
+        results_by_topic_v3_and_below.append(add_partitions_to_txn_topic_result)
+    m.results_by_topic_v3_and_below = results_by_topic_v3_and_below
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AddPartitionsToTxnResponse(throttle_time_ms, 0, [], results_by_topic_v3_and_below), at
+    return m, at
 
 
 def _write_v4(m: AddPartitionsToTxnResponse, w: Write) -> None:  # versions 4-5, flexible
@@ -237,7 +252,9 @@ def _write_v4(m: AddPartitionsToTxnResponse, w: Write) -> None:  # versions 4-5,
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnResponse, int]:  # versions 4-5, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(AddPartitionsToTxnResponse)
+    m.results_by_topic_v3_and_below = []
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -246,6 +263,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
         refuse_count('results_by_transaction', count, size - at)
     results_by_transaction = []
     for _ in range(count):
+        add_partitions_to_txn_result = new(AddPartitionsToTxnResult)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -254,7 +272,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('transactional_id', count, size - at)
-        transactional_id = str(buffer[at:stop], "utf-8")
+        add_partitions_to_txn_result.transactional_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -265,6 +283,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
             refuse_count('topic_results', count, size - at)
         topic_results = []
         for _ in range(count):
+            add_partitions_to_txn_topic_result = new(AddPartitionsToTxnTopicResult)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -273,7 +292,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            add_partitions_to_txn_topic_result.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -284,26 +303,30 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
                 refuse_count('results_by_partition', count, size - at)
             results_by_partition = []
             for _ in range(count):
-                partition_index, partition_error_code, tags = _UNPACK_ihB(buffer, at)
+                add_partitions_to_txn_partition_result = new(AddPartitionsToTxnPartitionResult)
+                add_partitions_to_txn_partition_result.partition_index, add_partitions_to_txn_partition_result.partition_error_code, tags = _UNPACK_ihB(buffer, at)
                 at += 7
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                results_by_partition.append(AddPartitionsToTxnPartitionResult(partition_index, partition_error_code))
+                results_by_partition.append(add_partitions_to_txn_partition_result)
+            add_partitions_to_txn_topic_result.results_by_partition = results_by_partition
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topic_results.append(AddPartitionsToTxnTopicResult(name, results_by_partition))
+            topic_results.append(add_partitions_to_txn_topic_result)
+        add_partitions_to_txn_result.topic_results = topic_results
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results_by_transaction.append(AddPartitionsToTxnResult(transactional_id, topic_results))
+        results_by_transaction.append(add_partitions_to_txn_result)
+    m.results_by_transaction = results_by_transaction
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AddPartitionsToTxnResponse(throttle_time_ms, error_code, results_by_transaction, []), at
+    return m, at
 
 
 AddPartitionsToTxnResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v4, 5: _write_v4}

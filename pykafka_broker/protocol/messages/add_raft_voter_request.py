@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -96,21 +97,22 @@ def _write_v0(m: AddRaftVoterRequest, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # version 0, flexible
     size = len(buffer)
-    cluster_id: str | None
+    m = new(AddRaftVoterRequest)
+    m.ack_when_committed = True
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    timeout_ms, voter_id, voter_directory_id, count = _UNPACK_ii16sB(buffer, at)
+    m.timeout_ms, m.voter_id, m.voter_directory_id, count = _UNPACK_ii16sB(buffer, at)
     at += 25
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -119,6 +121,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # ver
         refuse_count('listeners', count, size - at)
     listeners = []
     for _ in range(count):
+        listener = new(Listener)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -127,7 +130,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        listener.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -137,18 +140,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        listener.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, tags = _UNPACK_HB(buffer, at)
+        listener.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        listeners.append(Listener(name, host, port))
+        listeners.append(listener)
+    m.listeners = listeners
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AddRaftVoterRequest(cluster_id, timeout_ms, voter_id, voter_directory_id, listeners, True), at
+    return m, at
 
 
 def _write_v1(m: AddRaftVoterRequest, w: Write) -> None:  # version 1, flexible
@@ -170,21 +174,21 @@ def _write_v1(m: AddRaftVoterRequest, w: Write) -> None:  # version 1, flexible
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # version 1, flexible
     size = len(buffer)
-    cluster_id: str | None
+    m = new(AddRaftVoterRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    timeout_ms, voter_id, voter_directory_id, count = _UNPACK_ii16sB(buffer, at)
+    m.timeout_ms, m.voter_id, m.voter_directory_id, count = _UNPACK_ii16sB(buffer, at)
     at += 25
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -193,6 +197,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # ver
         refuse_count('listeners', count, size - at)
     listeners = []
     for _ in range(count):
+        listener = new(Listener)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -201,7 +206,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        listener.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -211,18 +216,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        listener.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, tags = _UNPACK_HB(buffer, at)
+        listener.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        listeners.append(Listener(name, host, port))
-    ack_when_committed, tags = _UNPACK_oB(buffer, at)
+        listeners.append(listener)
+    m.listeners = listeners
+    m.ack_when_committed, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AddRaftVoterRequest(cluster_id, timeout_ms, voter_id, voter_directory_id, listeners, ack_when_committed), at
+    return m, at
 
 
 AddRaftVoterRequest._WRITERS = {0: _write_v0, 1: _write_v1}

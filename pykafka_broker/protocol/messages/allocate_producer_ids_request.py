@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -39,11 +40,12 @@ def _write_v0(m: AllocateProducerIdsRequest, w: Write) -> None:  # version 0, fl
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AllocateProducerIdsRequest, int]:  # version 0, flexible
-    broker_id, broker_epoch, tags = _UNPACK_iqB(buffer, at)
+    m = new(AllocateProducerIdsRequest)
+    m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
     at += 13
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AllocateProducerIdsRequest(broker_id, broker_epoch), at
+    return m, at
 
 
 AllocateProducerIdsRequest._WRITERS = {0: _write_v0}

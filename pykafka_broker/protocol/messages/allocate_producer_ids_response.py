@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -43,11 +44,12 @@ def _write_v0(m: AllocateProducerIdsResponse, w: Write) -> None:  # version 0, f
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AllocateProducerIdsResponse, int]:  # version 0, flexible
-    throttle_time_ms, error_code, producer_id_start, producer_id_len, tags = _UNPACK_ihqiB(buffer, at)
+    m = new(AllocateProducerIdsResponse)
+    m.throttle_time_ms, m.error_code, m.producer_id_start, m.producer_id_len, tags = _UNPACK_ihqiB(buffer, at)
     at += 19
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AllocateProducerIdsResponse(throttle_time_ms, error_code, producer_id_start, producer_id_len), at
+    return m, at
 
 
 AllocateProducerIdsResponse._WRITERS = {0: _write_v0}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -122,57 +123,63 @@ def _write_v0(m: AlterClientQuotasRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  # version 0
     size = len(buffer)
+    m = new(AlterClientQuotasRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 8 > size - at:
         refuse_count('entries', count, size - at)
     entries = []
     for _ in range(count):
+        entry_data = new(EntryData)
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('entity', count, size - at)
         entity = []
         for _ in range(count):
+            entity_data = new(EntityData)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('entity_type', count, size - at)
-            entity_type = str(buffer[at:stop], "utf-8")
+            entity_data.entity_type = str(buffer[at:stop], "utf-8")
             at = stop
-            entity_name: str | None
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             if count == -1:
-                entity_name = None
+                entity_data.entity_name = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('entity_name', count, size - at)
-                entity_name = str(buffer[at:stop], "utf-8")
+                entity_data.entity_name = str(buffer[at:stop], "utf-8")
                 at = stop
-            entity.append(EntityData(entity_type, entity_name))
+            entity.append(entity_data)
+        entry_data.entity = entity
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 11 > size - at:
             refuse_count('ops', count, size - at)
         ops = []
         for _ in range(count):
+            op_data = new(OpData)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('key', count, size - at)
-            key = str(buffer[at:stop], "utf-8")
+            op_data.key = str(buffer[at:stop], "utf-8")
             at = stop
-            value, remove = _UNPACK_do(buffer, at)
+            op_data.value, op_data.remove = _UNPACK_do(buffer, at)
             at += 9
-            ops.append(OpData(key, value, remove))
-        entries.append(EntryData(entity, ops))
-    (validate_only,) = _UNPACK_o(buffer, at)
+            ops.append(op_data)
+        entry_data.ops = ops
+        entries.append(entry_data)
+    m.entries = entries
+    (m.validate_only,) = _UNPACK_o(buffer, at)
     at += 1
-    return AlterClientQuotasRequest(entries, validate_only), at
+    return m, at
 
 
 def _write_v1(m: AlterClientQuotasRequest, w: Write) -> None:  # version 1, flexible
@@ -204,6 +211,7 @@ def _write_v1(m: AlterClientQuotasRequest, w: Write) -> None:  # version 1, flex
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  # version 1, flexible
     size = len(buffer)
+    m = new(AlterClientQuotasRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -213,6 +221,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  
         refuse_count('entries', count, size - at)
     entries = []
     for _ in range(count):
+        entry_data = new(EntryData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -222,6 +231,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  
             refuse_count('entity', count, size - at)
         entity = []
         for _ in range(count):
+            entity_data = new(EntityData)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -230,27 +240,27 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('entity_type', count, size - at)
-            entity_type = str(buffer[at:stop], "utf-8")
+            entity_data.entity_type = str(buffer[at:stop], "utf-8")
             at = stop
-            entity_name: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                entity_name = None
+                entity_data.entity_name = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('entity_name', count, size - at)
-                entity_name = str(buffer[at:stop], "utf-8")
+                entity_data.entity_name = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            entity.append(EntityData(entity_type, entity_name))
+            entity.append(entity_data)
+        entry_data.entity = entity
         count = buffer[at]
         at += 1
         if count > 127:
@@ -260,6 +270,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  
             refuse_count('ops', count, size - at)
         ops = []
         for _ in range(count):
+            op_data = new(OpData)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -268,23 +279,25 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('key', count, size - at)
-            key = str(buffer[at:stop], "utf-8")
+            op_data.key = str(buffer[at:stop], "utf-8")
             at = stop
-            value, remove, tags = _UNPACK_doB(buffer, at)
+            op_data.value, op_data.remove, tags = _UNPACK_doB(buffer, at)
             at += 10
             if tags:
                 at = skip_tags(buffer, at - 1)
-            ops.append(OpData(key, value, remove))
+            ops.append(op_data)
+        entry_data.ops = ops
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        entries.append(EntryData(entity, ops))
-    validate_only, tags = _UNPACK_oB(buffer, at)
+        entries.append(entry_data)
+    m.entries = entries
+    m.validate_only, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterClientQuotasRequest(entries, validate_only), at
+    return m, at
 
 
 AlterClientQuotasRequest._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -102,22 +103,23 @@ def _write_v0(m: AlterClientQuotasResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterClientQuotasResponse, int]:  # version 0
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(AlterClientQuotasResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 8 > size - at:
         refuse_count('entries', count, size - at)
     entries = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hh(buffer, at)
+        entry_data = new(EntryData)
+        entry_data.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         if count == -1:
-            error_message = None
+            entry_data.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            entry_data.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -125,27 +127,29 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterClientQuotasResponse, int]: 
             refuse_count('entity', count, size - at)
         entity = []
         for _ in range(count):
+            entity_data = new(EntityData)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('entity_type', count, size - at)
-            entity_type = str(buffer[at:stop], "utf-8")
+            entity_data.entity_type = str(buffer[at:stop], "utf-8")
             at = stop
-            entity_name: str | None
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             if count == -1:
-                entity_name = None
+                entity_data.entity_name = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('entity_name', count, size - at)
-                entity_name = str(buffer[at:stop], "utf-8")
+                entity_data.entity_name = str(buffer[at:stop], "utf-8")
                 at = stop
-            entity.append(EntityData(entity_type, entity_name))
-        entries.append(EntryData(error_code, error_message, entity))
-    return AlterClientQuotasResponse(throttle_time_ms, entries), at
+            entity.append(entity_data)
+        entry_data.entity = entity
+        entries.append(entry_data)
+    m.entries = entries
+    return m, at
 
 
 def _write_v1(m: AlterClientQuotasResponse, w: Write) -> None:  # version 1, flexible
@@ -171,7 +175,8 @@ def _write_v1(m: AlterClientQuotasResponse, w: Write) -> None:  # version 1, fle
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasResponse, int]:  # version 1, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(AlterClientQuotasResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -180,19 +185,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasResponse, int]: 
         refuse_count('entries', count, size - at)
     entries = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        entry_data = new(EntryData)
+        entry_data.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            entry_data.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            entry_data.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         count = buffer[at]
         at += 1
@@ -203,6 +208,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasResponse, int]: 
             refuse_count('entity', count, size - at)
         entity = []
         for _ in range(count):
+            entity_data = new(EntityData)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -211,37 +217,38 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasResponse, int]: 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('entity_type', count, size - at)
-            entity_type = str(buffer[at:stop], "utf-8")
+            entity_data.entity_type = str(buffer[at:stop], "utf-8")
             at = stop
-            entity_name: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                entity_name = None
+                entity_data.entity_name = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('entity_name', count, size - at)
-                entity_name = str(buffer[at:stop], "utf-8")
+                entity_data.entity_name = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            entity.append(EntityData(entity_type, entity_name))
+            entity.append(entity_data)
+        entry_data.entity = entity
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        entries.append(EntryData(error_code, error_message, entity))
+        entries.append(entry_data)
+    m.entries = entries
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterClientQuotasResponse(throttle_time_ms, entries), at
+    return m, at
 
 
 AlterClientQuotasResponse._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -104,18 +105,20 @@ def _write_v0(m: AlterConfigsRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(AlterConfigsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 7 > size - at:
         refuse_count('resources', count, size - at)
     resources = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bh(buffer, at)
+        alter_configs_resource = new(AlterConfigsResource)
+        alter_configs_resource.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        alter_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -123,29 +126,31 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # ver
             refuse_count('configs', count, size - at)
         configs = []
         for _ in range(count):
+            alterable_config = new(AlterableConfig)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            alterable_config.name = str(buffer[at:stop], "utf-8")
             at = stop
-            value: str | None
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             if count == -1:
-                value = None
+                alterable_config.value = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('value', count, size - at)
-                value = str(buffer[at:stop], "utf-8")
+                alterable_config.value = str(buffer[at:stop], "utf-8")
                 at = stop
-            configs.append(AlterableConfig(name, value))
-        resources.append(AlterConfigsResource(resource_type, resource_name, configs))
-    (validate_only,) = _UNPACK_o(buffer, at)
+            configs.append(alterable_config)
+        alter_configs_resource.configs = configs
+        resources.append(alter_configs_resource)
+    m.resources = resources
+    (m.validate_only,) = _UNPACK_o(buffer, at)
     at += 1
-    return AlterConfigsRequest(resources, validate_only), at
+    return m, at
 
 
 def _write_v2(m: AlterConfigsRequest, w: Write) -> None:  # version 2, flexible
@@ -172,6 +177,7 @@ def _write_v2(m: AlterConfigsRequest, w: Write) -> None:  # version 2, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # version 2, flexible
     size = len(buffer)
+    m = new(AlterConfigsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -181,7 +187,8 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # ver
         refuse_count('resources', count, size - at)
     resources = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bB(buffer, at)
+        alter_configs_resource = new(AlterConfigsResource)
+        alter_configs_resource.resource_type, count = _UNPACK_bB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -189,7 +196,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        alter_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -200,6 +207,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # ver
             refuse_count('configs', count, size - at)
         configs = []
         for _ in range(count):
+            alterable_config = new(AlterableConfig)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -208,37 +216,38 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # ver
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            alterable_config.name = str(buffer[at:stop], "utf-8")
             at = stop
-            value: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                value = None
+                alterable_config.value = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('value', count, size - at)
-                value = str(buffer[at:stop], "utf-8")
+                alterable_config.value = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            configs.append(AlterableConfig(name, value))
+            configs.append(alterable_config)
+        alter_configs_resource.configs = configs
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        resources.append(AlterConfigsResource(resource_type, resource_name, configs))
-    validate_only, tags = _UNPACK_oB(buffer, at)
+        resources.append(alter_configs_resource)
+    m.resources = resources
+    m.validate_only, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterConfigsRequest(resources, validate_only), at
+    return m, at
 
 
 AlterConfigsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -104,7 +105,9 @@ def _write_v0(m: AlterPartitionReassignmentsRequest, w: Write) -> None:  # versi
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsRequest, int]:  # version 0, flexible
     size = len(buffer)
-    timeout_ms, count = _UNPACK_iB(buffer, at)
+    m = new(AlterPartitionReassignmentsRequest)
+    m.allow_replication_factor_change = True
+    m.timeout_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -113,6 +116,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        reassignable_topic = new(ReassignableTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -121,7 +125,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        reassignable_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -132,34 +136,36 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            replicas: list[int] | None
-            partition_index, count = _UNPACK_iB(buffer, at)
+            reassignable_partition = new(ReassignablePartition)
+            reassignable_partition.partition_index, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                replicas = None
+                reassignable_partition.replicas = None
             else:
                 if count < 0 or count * 4 > size - at:
                     refuse_count('replicas', count, size - at)
-                replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                reassignable_partition.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(ReassignablePartition(partition_index, replicas))
+            partitions.append(reassignable_partition)
+        reassignable_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(ReassignableTopic(name, partitions))
+        topics.append(reassignable_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterPartitionReassignmentsRequest(timeout_ms, True, topics), at
+    return m, at
 
 
 def _write_v1(m: AlterPartitionReassignmentsRequest, w: Write) -> None:  # version 1, flexible
@@ -186,7 +192,8 @@ def _write_v1(m: AlterPartitionReassignmentsRequest, w: Write) -> None:  # versi
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsRequest, int]:  # version 1, flexible
     size = len(buffer)
-    timeout_ms, allow_replication_factor_change, count = _UNPACK_ioB(buffer, at)
+    m = new(AlterPartitionReassignmentsRequest)
+    m.timeout_ms, m.allow_replication_factor_change, count = _UNPACK_ioB(buffer, at)
     at += 6
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -195,6 +202,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        reassignable_topic = new(ReassignableTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -203,7 +211,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        reassignable_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -214,34 +222,36 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            replicas: list[int] | None
-            partition_index, count = _UNPACK_iB(buffer, at)
+            reassignable_partition = new(ReassignablePartition)
+            reassignable_partition.partition_index, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                replicas = None
+                reassignable_partition.replicas = None
             else:
                 if count < 0 or count * 4 > size - at:
                     refuse_count('replicas', count, size - at)
-                replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                reassignable_partition.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(ReassignablePartition(partition_index, replicas))
+            partitions.append(reassignable_partition)
+        reassignable_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(ReassignableTopic(name, partitions))
+        topics.append(reassignable_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterPartitionReassignmentsRequest(timeout_ms, allow_replication_factor_change, topics), at
+    return m, at
 
 
 AlterPartitionReassignmentsRequest._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -106,19 +107,20 @@ def _write_v0(m: AlterPartitionReassignmentsResponse, w: Write) -> None:  # vers
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsResponse, int]:  # version 0, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(AlterPartitionReassignmentsResponse)
+    m.allow_replication_factor_change = True
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -129,6 +131,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsRespon
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        reassignable_topic_response = new(ReassignableTopicResponse)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -137,7 +140,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsRespon
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        reassignable_topic_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -148,35 +151,37 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsRespon
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_message: str | None
-            partition_index, partitions_error_code, count = _UNPACK_ihB(buffer, at)
+            reassignable_partition_response = new(ReassignablePartitionResponse)
+            reassignable_partition_response.partition_index, reassignable_partition_response.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                partitions_error_message = None
+                reassignable_partition_response.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                partitions_error_message = str(buffer[at:stop], "utf-8")
+                reassignable_partition_response.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(ReassignablePartitionResponse(partition_index, partitions_error_code, partitions_error_message))
+            partitions.append(reassignable_partition_response)
+        reassignable_topic_response.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(ReassignableTopicResponse(name, partitions))
+        responses.append(reassignable_topic_response)
+    m.responses = responses
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterPartitionReassignmentsResponse(throttle_time_ms, True, error_code, error_message, responses), at
+    return m, at
 
 
 def _write_v1(m: AlterPartitionReassignmentsResponse, w: Write) -> None:  # version 1, flexible
@@ -202,19 +207,19 @@ def _write_v1(m: AlterPartitionReassignmentsResponse, w: Write) -> None:  # vers
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsResponse, int]:  # version 1, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, allow_replication_factor_change, error_code, count = _UNPACK_iohB(buffer, at)
+    m = new(AlterPartitionReassignmentsResponse)
+    m.throttle_time_ms, m.allow_replication_factor_change, m.error_code, count = _UNPACK_iohB(buffer, at)
     at += 8
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -225,6 +230,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsRespon
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        reassignable_topic_response = new(ReassignableTopicResponse)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -233,7 +239,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsRespon
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        reassignable_topic_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -244,35 +250,37 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsRespon
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_message: str | None
-            partition_index, partitions_error_code, count = _UNPACK_ihB(buffer, at)
+            reassignable_partition_response = new(ReassignablePartitionResponse)
+            reassignable_partition_response.partition_index, reassignable_partition_response.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                partitions_error_message = None
+                reassignable_partition_response.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                partitions_error_message = str(buffer[at:stop], "utf-8")
+                reassignable_partition_response.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(ReassignablePartitionResponse(partition_index, partitions_error_code, partitions_error_message))
+            partitions.append(reassignable_partition_response)
+        reassignable_topic_response.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(ReassignableTopicResponse(name, partitions))
+        responses.append(reassignable_topic_response)
+    m.responses = responses
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterPartitionReassignmentsResponse(throttle_time_ms, allow_replication_factor_change, error_code, error_message, responses), at
+    return m, at
 
 
 AlterPartitionReassignmentsResponse._WRITERS = {0: _write_v0, 1: _write_v1}

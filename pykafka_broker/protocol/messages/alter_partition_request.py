@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -136,7 +137,8 @@ def _write_v0(m: AlterPartitionRequest, w: Write) -> None:  # version 0, flexibl
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # version 0, flexible
     size = len(buffer)
-    broker_id, broker_epoch, count = _UNPACK_iqB(buffer, at)
+    m = new(AlterPartitionRequest)
+    m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
     at += 13
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -145,6 +147,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
+        topic_data.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -153,7 +157,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -164,30 +168,35 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, leader_epoch, count = _UNPACK_iiB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.new_isr_with_epochs = []
+            partition_data.leader_recovery_state = 0
+            partition_data.partition_index, partition_data.leader_epoch, count = _UNPACK_iiB(buffer, at)
             at += 9
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('new_isr', count, size - at)
-            new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            partition_data.new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partition_epoch, tags = _UNPACK_iB(buffer, at)
+            partition_data.partition_epoch, tags = _UNPACK_iB(buffer, at)
             at += 5
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, leader_epoch, new_isr, [], 0, partition_epoch))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, ZERO_UUID, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterPartitionRequest(broker_id, broker_epoch, topics), at
+    return m, at
 
 
 def _write_v1(m: AlterPartitionRequest, w: Write) -> None:  # version 1, flexible
@@ -214,7 +223,8 @@ def _write_v1(m: AlterPartitionRequest, w: Write) -> None:  # version 1, flexibl
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # version 1, flexible
     size = len(buffer)
-    broker_id, broker_epoch, count = _UNPACK_iqB(buffer, at)
+    m = new(AlterPartitionRequest)
+    m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
     at += 13
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -223,6 +233,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
+        topic_data.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -231,7 +243,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -242,30 +254,34 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, leader_epoch, count = _UNPACK_iiB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.new_isr_with_epochs = []
+            partition_data.partition_index, partition_data.leader_epoch, count = _UNPACK_iiB(buffer, at)
             at += 9
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('new_isr', count, size - at)
-            new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            partition_data.new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            leader_recovery_state, partition_epoch, tags = _UNPACK_biB(buffer, at)
+            partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
             at += 6
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, leader_epoch, new_isr, [], leader_recovery_state, partition_epoch))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, ZERO_UUID, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterPartitionRequest(broker_id, broker_epoch, topics), at
+    return m, at
 
 
 def _write_v2(m: AlterPartitionRequest, w: Write) -> None:  # version 2, flexible
@@ -289,7 +305,8 @@ def _write_v2(m: AlterPartitionRequest, w: Write) -> None:  # version 2, flexibl
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # version 2, flexible
     size = len(buffer)
-    broker_id, broker_epoch, count = _UNPACK_iqB(buffer, at)
+    m = new(AlterPartitionRequest)
+    m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
     at += 13
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -298,7 +315,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        topic_data = new(TopicData)
+        topic_data.topic_name = ''
+        topic_data.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -307,30 +326,34 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, leader_epoch, count = _UNPACK_iiB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.new_isr_with_epochs = []
+            partition_data.partition_index, partition_data.leader_epoch, count = _UNPACK_iiB(buffer, at)
             at += 9
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('new_isr', count, size - at)
-            new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            partition_data.new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            leader_recovery_state, partition_epoch, tags = _UNPACK_biB(buffer, at)
+            partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
             at += 6
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, leader_epoch, new_isr, [], leader_recovery_state, partition_epoch))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData('', topic_id, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterPartitionRequest(broker_id, broker_epoch, topics), at
+    return m, at
 
 
 def _write_v3(m: AlterPartitionRequest, w: Write) -> None:  # version 3, flexible
@@ -356,7 +379,8 @@ def _write_v3(m: AlterPartitionRequest, w: Write) -> None:  # version 3, flexibl
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # version 3, flexible
     size = len(buffer)
-    broker_id, broker_epoch, count = _UNPACK_iqB(buffer, at)
+    m = new(AlterPartitionRequest)
+    m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
     at += 13
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -365,7 +389,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        topic_data = new(TopicData)
+        topic_data.topic_name = ''
+        topic_data.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -374,7 +400,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, leader_epoch, count = _UNPACK_iiB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.new_isr = []
+            partition_data.partition_index, partition_data.leader_epoch, count = _UNPACK_iiB(buffer, at)
             at += 9
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -383,26 +411,30 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
                 refuse_count('new_isr_with_epochs', count, size - at)
             new_isr_with_epochs = []
             for _ in range(count):
-                new_isr_with_epochs_broker_id, new_isr_with_epochs_broker_epoch, tags = _UNPACK_iqB(buffer, at)
+                broker_state = new(BrokerState)
+                broker_state.broker_id, broker_state.broker_epoch, tags = _UNPACK_iqB(buffer, at)
                 at += 13
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                new_isr_with_epochs.append(BrokerState(new_isr_with_epochs_broker_id, new_isr_with_epochs_broker_epoch))
-            leader_recovery_state, partition_epoch, tags = _UNPACK_biB(buffer, at)
+                new_isr_with_epochs.append(broker_state)
+            partition_data.new_isr_with_epochs = new_isr_with_epochs
+            partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
             at += 6
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, leader_epoch, [], new_isr_with_epochs, leader_recovery_state, partition_epoch))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData('', topic_id, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterPartitionRequest(broker_id, broker_epoch, topics), at
+    return m, at
 
 
 AlterPartitionRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3}

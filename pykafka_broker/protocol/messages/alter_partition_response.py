@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -118,7 +119,8 @@ def _write_v0(m: AlterPartitionResponse, w: Write) -> None:  # version 0, flexib
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(AlterPartitionResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -127,6 +129,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
+        topic_data.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -135,7 +139,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -146,30 +150,34 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, partitions_error_code, leader_id, leader_epoch, count = _UNPACK_ihiiB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.leader_recovery_state = 0
+            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, count = _UNPACK_ihiiB(buffer, at)
             at += 15
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            partition_data.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partition_epoch, tags = _UNPACK_iB(buffer, at)
+            partition_data.partition_epoch, tags = _UNPACK_iB(buffer, at)
             at += 5
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, partitions_error_code, leader_id, leader_epoch, isr, 0, partition_epoch))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, ZERO_UUID, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterPartitionResponse(throttle_time_ms, error_code, topics), at
+    return m, at
 
 
 def _write_v1(m: AlterPartitionResponse, w: Write) -> None:  # version 1, flexible
@@ -194,7 +202,8 @@ def _write_v1(m: AlterPartitionResponse, w: Write) -> None:  # version 1, flexib
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # version 1, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(AlterPartitionResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -203,6 +212,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
+        topic_data.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -211,7 +222,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -222,30 +233,33 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, partitions_error_code, leader_id, leader_epoch, count = _UNPACK_ihiiB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, count = _UNPACK_ihiiB(buffer, at)
             at += 15
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            partition_data.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            leader_recovery_state, partition_epoch, tags = _UNPACK_biB(buffer, at)
+            partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
             at += 6
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, partitions_error_code, leader_id, leader_epoch, isr, leader_recovery_state, partition_epoch))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, ZERO_UUID, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterPartitionResponse(throttle_time_ms, error_code, topics), at
+    return m, at
 
 
 def _write_v2(m: AlterPartitionResponse, w: Write) -> None:  # versions 2-3, flexible
@@ -267,7 +281,8 @@ def _write_v2(m: AlterPartitionResponse, w: Write) -> None:  # versions 2-3, fle
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # versions 2-3, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(AlterPartitionResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -276,7 +291,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        topic_data = new(TopicData)
+        topic_data.topic_name = ''
+        topic_data.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -285,30 +302,33 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, partitions_error_code, leader_id, leader_epoch, count = _UNPACK_ihiiB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, count = _UNPACK_ihiiB(buffer, at)
             at += 15
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            partition_data.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            leader_recovery_state, partition_epoch, tags = _UNPACK_biB(buffer, at)
+            partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
             at += 6
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, partitions_error_code, leader_id, leader_epoch, isr, leader_recovery_state, partition_epoch))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData('', topic_id, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterPartitionResponse(throttle_time_ms, error_code, topics), at
+    return m, at
 
 
 AlterPartitionResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -90,18 +91,20 @@ def _write_v0(m: AlterReplicaLogDirsRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(AlterReplicaLogDirsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('dirs', count, size - at)
     dirs = []
     for _ in range(count):
+        alter_replica_log_dir = new(AlterReplicaLogDir)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('path', count, size - at)
-        path = str(buffer[at:stop], "utf-8")
+        alter_replica_log_dir.path = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -109,22 +112,25 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            alter_replica_log_dir_topic = new(AlterReplicaLogDirTopic)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            alter_replica_log_dir_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            alter_replica_log_dir_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            topics.append(AlterReplicaLogDirTopic(name, partitions))
-        dirs.append(AlterReplicaLogDir(path, topics))
-    return AlterReplicaLogDirsRequest(dirs), at
+            topics.append(alter_replica_log_dir_topic)
+        alter_replica_log_dir.topics = topics
+        dirs.append(alter_replica_log_dir)
+    m.dirs = dirs
+    return m, at
 
 
 def _write_v2(m: AlterReplicaLogDirsRequest, w: Write) -> None:  # version 2, flexible
@@ -152,6 +158,7 @@ def _write_v2(m: AlterReplicaLogDirsRequest, w: Write) -> None:  # version 2, fl
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:  # version 2, flexible
     size = len(buffer)
+    m = new(AlterReplicaLogDirsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -161,6 +168,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
         refuse_count('dirs', count, size - at)
     dirs = []
     for _ in range(count):
+        alter_replica_log_dir = new(AlterReplicaLogDir)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -169,7 +177,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('path', count, size - at)
-        path = str(buffer[at:stop], "utf-8")
+        alter_replica_log_dir.path = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -180,6 +188,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            alter_replica_log_dir_topic = new(AlterReplicaLogDirTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -188,7 +197,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            alter_replica_log_dir_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -197,23 +206,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            alter_replica_log_dir_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(AlterReplicaLogDirTopic(name, partitions))
+            topics.append(alter_replica_log_dir_topic)
+        alter_replica_log_dir.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        dirs.append(AlterReplicaLogDir(path, topics))
+        dirs.append(alter_replica_log_dir)
+    m.dirs = dirs
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterReplicaLogDirsRequest(dirs), at
+    return m, at
 
 
 AlterReplicaLogDirsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

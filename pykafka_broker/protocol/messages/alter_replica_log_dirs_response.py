@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -94,31 +95,36 @@ def _write_v0(m: AlterReplicaLogDirsResponse, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsResponse, int]:  # versions 0-1
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(AlterReplicaLogDirsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
+        alter_replica_log_dir_topic_result = new(AlterReplicaLogDirTopicResult)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        alter_replica_log_dir_topic_result.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 6 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 6
-        partitions = [
-            AlterReplicaLogDirPartitionResult(partition_index, error_code)
-            for partition_index, error_code in _ITER_ih(buffer[at:stop])
-        ]
+        for values in _ITER_ih(buffer[at:stop]):
+            alter_replica_log_dir_partition_result = new(AlterReplicaLogDirPartitionResult)
+            alter_replica_log_dir_partition_result.partition_index, alter_replica_log_dir_partition_result.error_code = values
+            partitions.append(alter_replica_log_dir_partition_result)
         at = stop
-        results.append(AlterReplicaLogDirTopicResult(topic_name, partitions))
-    return AlterReplicaLogDirsResponse(throttle_time_ms, results), at
+        alter_replica_log_dir_topic_result.partitions = partitions
+        results.append(alter_replica_log_dir_topic_result)
+    m.results = results
+    return m, at
 
 
 def _write_v2(m: AlterReplicaLogDirsResponse, w: Write) -> None:  # version 2, flexible
@@ -140,7 +146,8 @@ def _write_v2(m: AlterReplicaLogDirsResponse, w: Write) -> None:  # version 2, f
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsResponse, int]:  # version 2, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(AlterReplicaLogDirsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -149,6 +156,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsResponse, int]
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
+        alter_replica_log_dir_topic_result = new(AlterReplicaLogDirTopicResult)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -157,7 +165,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsResponse, int]
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        alter_replica_log_dir_topic_result.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -168,21 +176,24 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsResponse, int]
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, error_code, tags = _UNPACK_ihB(buffer, at)
+            alter_replica_log_dir_partition_result = new(AlterReplicaLogDirPartitionResult)
+            alter_replica_log_dir_partition_result.partition_index, alter_replica_log_dir_partition_result.error_code, tags = _UNPACK_ihB(buffer, at)
             at += 7
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(AlterReplicaLogDirPartitionResult(partition_index, error_code))
+            partitions.append(alter_replica_log_dir_partition_result)
+        alter_replica_log_dir_topic_result.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(AlterReplicaLogDirTopicResult(topic_name, partitions))
+        results.append(alter_replica_log_dir_topic_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterReplicaLogDirsResponse(throttle_time_ms, results), at
+    return m, at
 
 
 AlterReplicaLogDirsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

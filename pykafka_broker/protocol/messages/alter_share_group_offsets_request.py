@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -93,6 +94,7 @@ def _write_v0(m: AlterShareGroupOffsetsRequest, w: Write) -> None:  # version 0,
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(AlterShareGroupOffsetsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -101,7 +103,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsRequest, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -112,6 +114,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsRequest, in
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        alter_share_group_offsets_request_topic = new(AlterShareGroupOffsetsRequestTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -120,7 +123,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsRequest, in
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        alter_share_group_offsets_request_topic.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -131,21 +134,24 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsRequest, in
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, start_offset, tags = _UNPACK_iqB(buffer, at)
+            alter_share_group_offsets_request_partition = new(AlterShareGroupOffsetsRequestPartition)
+            alter_share_group_offsets_request_partition.partition_index, alter_share_group_offsets_request_partition.start_offset, tags = _UNPACK_iqB(buffer, at)
             at += 13
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(AlterShareGroupOffsetsRequestPartition(partition_index, start_offset))
+            partitions.append(alter_share_group_offsets_request_partition)
+        alter_share_group_offsets_request_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(AlterShareGroupOffsetsRequestTopic(topic_name, partitions))
+        topics.append(alter_share_group_offsets_request_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterShareGroupOffsetsRequest(group_id, topics), at
+    return m, at
 
 
 AlterShareGroupOffsetsRequest._WRITERS = {0: _write_v0}

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -107,19 +108,19 @@ def _write_v0(m: AlterShareGroupOffsetsResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsResponse, int]:  # version 0, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(AlterShareGroupOffsetsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -130,6 +131,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsResponse, i
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        alter_share_group_offsets_response_topic = new(AlterShareGroupOffsetsResponseTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -138,9 +140,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsResponse, i
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        alter_share_group_offsets_response_topic.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        alter_share_group_offsets_response_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -149,35 +151,37 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsResponse, i
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_message: str | None
-            partition_index, partitions_error_code, count = _UNPACK_ihB(buffer, at)
+            alter_share_group_offsets_response_partition = new(AlterShareGroupOffsetsResponsePartition)
+            alter_share_group_offsets_response_partition.partition_index, alter_share_group_offsets_response_partition.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                partitions_error_message = None
+                alter_share_group_offsets_response_partition.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                partitions_error_message = str(buffer[at:stop], "utf-8")
+                alter_share_group_offsets_response_partition.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(AlterShareGroupOffsetsResponsePartition(partition_index, partitions_error_code, partitions_error_message))
+            partitions.append(alter_share_group_offsets_response_partition)
+        alter_share_group_offsets_response_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(AlterShareGroupOffsetsResponseTopic(topic_name, topic_id, partitions))
+        responses.append(alter_share_group_offsets_response_topic)
+    m.responses = responses
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterShareGroupOffsetsResponse(throttle_time_ms, error_code, error_message, responses), at
+    return m, at
 
 
 AlterShareGroupOffsetsResponse._WRITERS = {0: _write_v0}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -111,6 +112,7 @@ def _write_v0(m: AlterUserScramCredentialsRequest, w: Write) -> None:  # version
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(AlterUserScramCredentialsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -120,6 +122,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest,
         refuse_count('deletions', count, size - at)
     deletions = []
     for _ in range(count):
+        scram_credential_deletion = new(ScramCredentialDeletion)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -128,13 +131,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest,
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        scram_credential_deletion.name = str(buffer[at:stop], "utf-8")
         at = stop
-        mechanism, tags = _UNPACK_bB(buffer, at)
+        scram_credential_deletion.mechanism, tags = _UNPACK_bB(buffer, at)
         at += 2
         if tags:
             at = skip_tags(buffer, at - 1)
-        deletions.append(ScramCredentialDeletion(name, mechanism))
+        deletions.append(scram_credential_deletion)
+    m.deletions = deletions
     count = buffer[at]
     at += 1
     if count > 127:
@@ -144,6 +148,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest,
         refuse_count('upsertions', count, size - at)
     upsertions = []
     for _ in range(count):
+        scram_credential_upsertion = new(ScramCredentialUpsertion)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -152,9 +157,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest,
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        upsertions_name = str(buffer[at:stop], "utf-8")
+        scram_credential_upsertion.name = str(buffer[at:stop], "utf-8")
         at = stop
-        upsertions_mechanism, iterations, count = _UNPACK_biB(buffer, at)
+        scram_credential_upsertion.mechanism, scram_credential_upsertion.iterations, count = _UNPACK_biB(buffer, at)
         at += 6
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -162,7 +167,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest,
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('salt', count, size - at)
-        salt = bytes(buffer[at:stop])
+        scram_credential_upsertion.salt = bytes(buffer[at:stop])
         at = stop
         count = buffer[at]
         at += 1
@@ -172,18 +177,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest,
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('salted_password', count, size - at)
-        salted_password = bytes(buffer[at:stop])
+        scram_credential_upsertion.salted_password = bytes(buffer[at:stop])
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        upsertions.append(ScramCredentialUpsertion(upsertions_name, upsertions_mechanism, iterations, salt, salted_password))
+        upsertions.append(scram_credential_upsertion)
+    m.upsertions = upsertions
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterUserScramCredentialsRequest(deletions, upsertions), at
+    return m, at
 
 
 AlterUserScramCredentialsRequest._WRITERS = {0: _write_v0}

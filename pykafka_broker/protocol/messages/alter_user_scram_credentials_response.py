@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -79,7 +80,8 @@ def _write_v0(m: AlterUserScramCredentialsResponse, w: Write) -> None:  # versio
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(AlterUserScramCredentialsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -88,6 +90,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsResponse
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
+        alter_user_scram_credentials_result = new(AlterUserScramCredentialsResult)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -96,32 +99,32 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsResponse
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('user', count, size - at)
-        user = str(buffer[at:stop], "utf-8")
+        alter_user_scram_credentials_result.user = str(buffer[at:stop], "utf-8")
         at = stop
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        alter_user_scram_credentials_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            alter_user_scram_credentials_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            alter_user_scram_credentials_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(AlterUserScramCredentialsResult(user, error_code, error_message))
+        results.append(alter_user_scram_credentials_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AlterUserScramCredentialsResponse(throttle_time_ms, results), at
+    return m, at
 
 
 AlterUserScramCredentialsResponse._WRITERS = {0: _write_v0}

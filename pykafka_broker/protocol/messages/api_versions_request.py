@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     string_length,
@@ -41,7 +42,10 @@ def _write_v0(m: ApiVersionsRequest, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ApiVersionsRequest, int]:  # versions 0-2
-    return ApiVersionsRequest('', ''), at
+    m = new(ApiVersionsRequest)
+    m.client_software_name = ''
+    m.client_software_version = ''
+    return m, at
 
 
 def _write_v3(m: ApiVersionsRequest, w: Write) -> None:  # versions 3-4, flexible
@@ -56,6 +60,7 @@ def _write_v3(m: ApiVersionsRequest, w: Write) -> None:  # versions 3-4, flexibl
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsRequest, int]:  # versions 3-4, flexible
     size = len(buffer)
+    m = new(ApiVersionsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -64,7 +69,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsRequest, int]:  # vers
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('client_software_name', count, size - at)
-    client_software_name = str(buffer[at:stop], "utf-8")
+    m.client_software_name = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -74,13 +79,13 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsRequest, int]:  # vers
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('client_software_version', count, size - at)
-    client_software_version = str(buffer[at:stop], "utf-8")
+    m.client_software_version = str(buffer[at:stop], "utf-8")
     at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ApiVersionsRequest(client_software_name, client_software_version), at
+    return m, at
 
 
 ApiVersionsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3}

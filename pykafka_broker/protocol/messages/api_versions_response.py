@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -130,17 +131,25 @@ def _write_v0(m: ApiVersionsResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # version 0
     size = len(buffer)
-    error_code, count = _UNPACK_hi(buffer, at)
+    m = new(ApiVersionsResponse)
+    m.throttle_time_ms = 0
+    m.supported_features = []
+    m.finalized_features_epoch = -1
+    m.finalized_features = []
+    m.zk_migration_ready = False
+    m.error_code, count = _UNPACK_hi(buffer, at)
     at += 6
     if count < 0 or count * 6 > size - at:
         refuse_count('api_keys', count, size - at)
+    api_keys = []
     stop = at + count * 6
-    api_keys = [
-        ApiVersion(api_key, min_version, max_version)
-        for api_key, min_version, max_version in _ITER_hhh(buffer[at:stop])
-    ]
+    for values in _ITER_hhh(buffer[at:stop]):
+        api_version = new(ApiVersion)
+        api_version.api_key, api_version.min_version, api_version.max_version = values
+        api_keys.append(api_version)
     at = stop
-    return ApiVersionsResponse(error_code, api_keys, 0, [], -1, [], False), at
+    m.api_keys = api_keys
+    return m, at
 
 
 def _write_v1(m: ApiVersionsResponse, w: Write) -> None:  # versions 1-2
@@ -153,19 +162,26 @@ def _write_v1(m: ApiVersionsResponse, w: Write) -> None:  # versions 1-2
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # versions 1-2
     size = len(buffer)
-    error_code, count = _UNPACK_hi(buffer, at)
+    m = new(ApiVersionsResponse)
+    m.supported_features = []
+    m.finalized_features_epoch = -1
+    m.finalized_features = []
+    m.zk_migration_ready = False
+    m.error_code, count = _UNPACK_hi(buffer, at)
     at += 6
     if count < 0 or count * 6 > size - at:
         refuse_count('api_keys', count, size - at)
+    api_keys = []
     stop = at + count * 6
-    api_keys = [
-        ApiVersion(api_key, min_version, max_version)
-        for api_key, min_version, max_version in _ITER_hhh(buffer[at:stop])
-    ]
+    for values in _ITER_hhh(buffer[at:stop]):
+        api_version = new(ApiVersion)
+        api_version.api_key, api_version.min_version, api_version.max_version = values
+        api_keys.append(api_version)
     at = stop
-    (throttle_time_ms,) = _UNPACK_i(buffer, at)
+    m.api_keys = api_keys
+    (m.throttle_time_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return ApiVersionsResponse(error_code, api_keys, throttle_time_ms, [], -1, [], False), at
+    return m, at
 
 
 def _write_v3(m: ApiVersionsResponse, w: Write) -> None:  # versions 3-4, flexible
@@ -211,7 +227,12 @@ def _write_v3(m: ApiVersionsResponse, w: Write) -> None:  # versions 3-4, flexib
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # versions 3-4, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(ApiVersionsResponse)
+    m.supported_features = []
+    m.finalized_features_epoch = -1
+    m.finalized_features = []
+    m.zk_migration_ready = False
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -220,17 +241,15 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # ver
         refuse_count('api_keys', count, size - at)
     api_keys = []
     for _ in range(count):
-        api_key, min_version, max_version, tags = _UNPACK_hhhB(buffer, at)
+        api_version = new(ApiVersion)
+        api_version.api_key, api_version.min_version, api_version.max_version, tags = _UNPACK_hhhB(buffer, at)
         at += 7
         if tags:
             at = skip_tags(buffer, at - 1)
-        api_keys.append(ApiVersion(api_key, min_version, max_version))
-    throttle_time_ms, tags = _UNPACK_iB(buffer, at)
+        api_keys.append(api_version)
+    m.api_keys = api_keys
+    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
-    supported_features: list[SupportedFeatureKey] = []
-    finalized_features_epoch: int = -1
-    finalized_features: list[FinalizedFeatureKey] = []
-    zk_migration_ready: bool = False
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -245,6 +264,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # ver
                     refuse_count('supported_features', count, size - at)
                 supported_features = []
                 for _ in range(count):
+                    supported_feature_key = new(SupportedFeatureKey)
                     count = buffer[at]
                     at += 1
                     if count > 127:
@@ -253,17 +273,18 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # ver
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('name', count, size - at)
-                    name = str(buffer[at:stop], "utf-8")
+                    supported_feature_key.name = str(buffer[at:stop], "utf-8")
                     at = stop
-                    supported_features_min_version, supported_features_max_version, tags = _UNPACK_hhB(buffer, at)
+                    supported_feature_key.min_version, supported_feature_key.max_version, tags = _UNPACK_hhB(buffer, at)
                     at += 5
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    supported_features.append(SupportedFeatureKey(name, supported_features_min_version, supported_features_max_version))
+                    supported_features.append(supported_feature_key)
+                m.supported_features = supported_features
                 if at != end:
                     refuse_tag('supported_features', at, end)
             elif tag_number == 1:
-                (finalized_features_epoch,) = _UNPACK_q(buffer, at)
+                (m.finalized_features_epoch,) = _UNPACK_q(buffer, at)
                 at += 8
                 if at != end:
                     refuse_tag('finalized_features_epoch', at, end)
@@ -277,6 +298,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # ver
                     refuse_count('finalized_features', count, size - at)
                 finalized_features = []
                 for _ in range(count):
+                    finalized_feature_key = new(FinalizedFeatureKey)
                     count = buffer[at]
                     at += 1
                     if count > 127:
@@ -285,22 +307,23 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # ver
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('name', count, size - at)
-                    finalized_features_name = str(buffer[at:stop], "utf-8")
+                    finalized_feature_key.name = str(buffer[at:stop], "utf-8")
                     at = stop
-                    max_version_level, min_version_level, tags = _UNPACK_hhB(buffer, at)
+                    finalized_feature_key.max_version_level, finalized_feature_key.min_version_level, tags = _UNPACK_hhB(buffer, at)
                     at += 5
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    finalized_features.append(FinalizedFeatureKey(finalized_features_name, max_version_level, min_version_level))
+                    finalized_features.append(finalized_feature_key)
+                m.finalized_features = finalized_features
                 if at != end:
                     refuse_tag('finalized_features', at, end)
             elif tag_number == 3:
-                (zk_migration_ready,) = _UNPACK_o(buffer, at)
+                (m.zk_migration_ready,) = _UNPACK_o(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('zk_migration_ready', at, end)
             at = end
-    return ApiVersionsResponse(error_code, api_keys, throttle_time_ms, supported_features, finalized_features_epoch, finalized_features, zk_migration_ready), at
+    return m, at
 
 
 ApiVersionsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v3}

@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     skip_tags,
     uvarint,
@@ -109,7 +110,8 @@ def _write_v0(m: AssignReplicasToDirsRequest, w: Write) -> None:  # version 0, f
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsRequest, int]:  # version 0, flexible
     size = len(buffer)
-    broker_id, broker_epoch, count = _UNPACK_iqB(buffer, at)
+    m = new(AssignReplicasToDirsRequest)
+    m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
     at += 13
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -118,7 +120,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsRequest, int]
         refuse_count('directories', count, size - at)
     directories = []
     for _ in range(count):
-        id, count = _UNPACK_16sB(buffer, at)
+        directory_data = new(DirectoryData)
+        directory_data.id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -127,7 +130,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsRequest, int]
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
-            topic_id, count = _UNPACK_16sB(buffer, at)
+            topic_data = new(TopicData)
+            topic_data.topic_id, count = _UNPACK_16sB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -136,26 +140,30 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsRequest, int]
                 refuse_count('partitions', count, size - at)
             partitions = []
             for _ in range(count):
-                partition_index, tags = _UNPACK_iB(buffer, at)
+                partition_data = new(PartitionData)
+                partition_data.partition_index, tags = _UNPACK_iB(buffer, at)
                 at += 5
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                partitions.append(PartitionData(partition_index))
+                partitions.append(partition_data)
+            topic_data.partitions = partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(TopicData(topic_id, partitions))
+            topics.append(topic_data)
+        directory_data.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        directories.append(DirectoryData(id, topics))
+        directories.append(directory_data)
+    m.directories = directories
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AssignReplicasToDirsRequest(broker_id, broker_epoch, directories), at
+    return m, at
 
 
 AssignReplicasToDirsRequest._WRITERS = {0: _write_v0}

@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     skip_tags,
     uvarint,
@@ -110,7 +111,8 @@ def _write_v0(m: AssignReplicasToDirsResponse, w: Write) -> None:  # version 0, 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(AssignReplicasToDirsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -119,7 +121,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsResponse, int
         refuse_count('directories', count, size - at)
     directories = []
     for _ in range(count):
-        id, count = _UNPACK_16sB(buffer, at)
+        directory_data = new(DirectoryData)
+        directory_data.id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -128,7 +131,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsResponse, int
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
-            topic_id, count = _UNPACK_16sB(buffer, at)
+            topic_data = new(TopicData)
+            topic_data.topic_id, count = _UNPACK_16sB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -137,26 +141,30 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsResponse, int
                 refuse_count('partitions', count, size - at)
             partitions = []
             for _ in range(count):
-                partition_index, partitions_error_code, tags = _UNPACK_ihB(buffer, at)
+                partition_data = new(PartitionData)
+                partition_data.partition_index, partition_data.error_code, tags = _UNPACK_ihB(buffer, at)
                 at += 7
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                partitions.append(PartitionData(partition_index, partitions_error_code))
+                partitions.append(partition_data)
+            topic_data.partitions = partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(TopicData(topic_id, partitions))
+            topics.append(topic_data)
+        directory_data.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        directories.append(DirectoryData(id, topics))
+        directories.append(directory_data)
+    m.directories = directories
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AssignReplicasToDirsResponse(throttle_time_ms, error_code, directories), at
+    return m, at
 
 
 AssignReplicasToDirsResponse._WRITERS = {0: _write_v0}

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -124,16 +125,18 @@ def _write_v0(m: BeginQuorumEpochRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  # version 0
     size = len(buffer)
-    cluster_id: str | None
+    m = new(BeginQuorumEpochRequest)
+    m.voter_id = -1
+    m.leader_endpoints = []
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -141,25 +144,30 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 12 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 12
-        partitions = [
-            PartitionData(partition_index, ZERO_UUID, leader_id, leader_epoch)
-            for partition_index, leader_id, leader_epoch in _ITER_iii(buffer[at:stop])
-        ]
+        for values in _ITER_iii(buffer[at:stop]):
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.leader_id, partition_data.leader_epoch = values
+            partition_data.voter_directory_id = ZERO_UUID
+            partitions.append(partition_data)
         at = stop
-        topics.append(TopicData(topic_name, partitions))
-    return BeginQuorumEpochRequest(cluster_id, -1, topics, []), at
+        topic_data.partitions = partitions
+        topics.append(topic_data)
+    m.topics = topics
+    return m, at
 
 
 def _write_v1(m: BeginQuorumEpochRequest, w: Write) -> None:  # version 1, flexible
@@ -194,21 +202,21 @@ def _write_v1(m: BeginQuorumEpochRequest, w: Write) -> None:  # version 1, flexi
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  # version 1, flexible
     size = len(buffer)
-    cluster_id: str | None
+    m = new(BeginQuorumEpochRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    voter_id, count = _UNPACK_iB(buffer, at)
+    m.voter_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -217,6 +225,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -225,7 +234,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -236,16 +245,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, voter_directory_id, leader_id, leader_epoch, tags = _UNPACK_i16siiB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.voter_directory_id, partition_data.leader_id, partition_data.leader_epoch, tags = _UNPACK_i16siiB(buffer, at)
             at += 29
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, voter_directory_id, leader_id, leader_epoch))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     count = buffer[at]
     at += 1
     if count > 127:
@@ -255,6 +267,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
         refuse_count('leader_endpoints', count, size - at)
     leader_endpoints = []
     for _ in range(count):
+        leader_endpoint = new(LeaderEndpoint)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -263,7 +276,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        leader_endpoint.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -273,18 +286,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        leader_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, tags = _UNPACK_HB(buffer, at)
+        leader_endpoint.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        leader_endpoints.append(LeaderEndpoint(name, host, port))
+        leader_endpoints.append(leader_endpoint)
+    m.leader_endpoints = leader_endpoints
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return BeginQuorumEpochRequest(cluster_id, voter_id, topics, leader_endpoints), at
+    return m, at
 
 
 BeginQuorumEpochRequest._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     join_uuids,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -67,11 +68,14 @@ def _write_v0(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 0, flexib
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # version 0, flexible
-    broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, tags = _UNPACK_iqqooB(buffer, at)
+    m = new(BrokerHeartbeatRequest)
+    m.offline_log_dirs = []
+    m.cordoned_log_dirs = None
+    m.broker_id, m.broker_epoch, m.current_metadata_offset, m.want_fence, m.want_shut_down, tags = _UNPACK_iqqooB(buffer, at)
     at += 23
     if tags:
         at = skip_tags(buffer, at - 1)
-    return BrokerHeartbeatRequest(broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, [], None), at
+    return m, at
 
 
 def _write_v1(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 1, flexible
@@ -92,9 +96,11 @@ def _write_v1(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 1, flexib
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # version 1, flexible
     size = len(buffer)
-    broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, tags = _UNPACK_iqqooB(buffer, at)
+    m = new(BrokerHeartbeatRequest)
+    m.offline_log_dirs = []
+    m.cordoned_log_dirs = None
+    m.broker_id, m.broker_epoch, m.current_metadata_offset, m.want_fence, m.want_shut_down, tags = _UNPACK_iqqooB(buffer, at)
     at += 23
-    offline_log_dirs: list[bytes] = []
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -107,12 +113,12 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
                 count -= 1
                 if count < 0 or count * 16 > size - at:
                     refuse_count('offline_log_dirs', count, size - at)
-                offline_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+                m.offline_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                 at += count * 16
                 if at != end:
                     refuse_tag('offline_log_dirs', at, end)
             at = end
-    return BrokerHeartbeatRequest(broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, offline_log_dirs, None), at
+    return m, at
 
 
 def _write_v2(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 2, flexible
@@ -139,10 +145,11 @@ def _write_v2(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 2, flexib
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # version 2, flexible
     size = len(buffer)
-    broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, tags = _UNPACK_iqqooB(buffer, at)
+    m = new(BrokerHeartbeatRequest)
+    m.offline_log_dirs = []
+    m.cordoned_log_dirs = None
+    m.broker_id, m.broker_epoch, m.current_metadata_offset, m.want_fence, m.want_shut_down, tags = _UNPACK_iqqooB(buffer, at)
     at += 23
-    offline_log_dirs: list[bytes] = []
-    cordoned_log_dirs: list[bytes] | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -155,7 +162,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
                 count -= 1
                 if count < 0 or count * 16 > size - at:
                     refuse_count('offline_log_dirs', count, size - at)
-                offline_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+                m.offline_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                 at += count * 16
                 if at != end:
                     refuse_tag('offline_log_dirs', at, end)
@@ -166,16 +173,16 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    cordoned_log_dirs = None
+                    m.cordoned_log_dirs = None
                 else:
                     if count < 0 or count * 16 > size - at:
                         refuse_count('cordoned_log_dirs', count, size - at)
-                    cordoned_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+                    m.cordoned_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                     at += count * 16
                 if at != end:
                     refuse_tag('cordoned_log_dirs', at, end)
             at = end
-    return BrokerHeartbeatRequest(broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, offline_log_dirs, cordoned_log_dirs), at
+    return m, at
 
 
 BrokerHeartbeatRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

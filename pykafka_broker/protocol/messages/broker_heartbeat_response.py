@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -45,11 +46,12 @@ def _write_v0(m: BrokerHeartbeatResponse, w: Write) -> None:  # versions 0-2, fl
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatResponse, int]:  # versions 0-2, flexible
-    throttle_time_ms, error_code, is_caught_up, is_fenced, should_shut_down, tags = _UNPACK_ihoooB(buffer, at)
+    m = new(BrokerHeartbeatResponse)
+    m.throttle_time_ms, m.error_code, m.is_caught_up, m.is_fenced, m.should_shut_down, tags = _UNPACK_ihoooB(buffer, at)
     at += 10
     if tags:
         at = skip_tags(buffer, at - 1)
-    return BrokerHeartbeatResponse(throttle_time_ms, error_code, is_caught_up, is_fenced, should_shut_down), at
+    return m, at
 
 
 BrokerHeartbeatResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0}

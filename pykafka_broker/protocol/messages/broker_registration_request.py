@@ -17,6 +17,7 @@ from pykafka_broker.protocol.runtime import (
     ZERO_UUID,
     compact_string,
     join_uuids,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -139,7 +140,11 @@ def _write_v0(m: BrokerRegistrationRequest, w: Write) -> None:  # version 0, fle
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]:  # version 0, flexible
     size = len(buffer)
-    broker_id, count = _UNPACK_iB(buffer, at)
+    m = new(BrokerRegistrationRequest)
+    m.is_migrating_zk_broker = False
+    m.log_dirs = []
+    m.previous_broker_epoch = -1
+    m.broker_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -147,9 +152,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('cluster_id', count, size - at)
-    cluster_id = str(buffer[at:stop], "utf-8")
+    m.cluster_id = str(buffer[at:stop], "utf-8")
     at = stop
-    incarnation_id, count = _UNPACK_16sB(buffer, at)
+    m.incarnation_id, count = _UNPACK_16sB(buffer, at)
     at += 17
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -158,6 +163,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         refuse_count('listeners', count, size - at)
     listeners = []
     for _ in range(count):
+        listener = new(Listener)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -166,7 +172,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        listener.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -176,13 +182,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        listener.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, security_protocol, tags = _UNPACK_HhB(buffer, at)
+        listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        listeners.append(Listener(name, host, port, security_protocol))
+        listeners.append(listener)
+    m.listeners = listeners
     count = buffer[at]
     at += 1
     if count > 127:
@@ -192,6 +199,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         refuse_count('features', count, size - at)
     features = []
     for _ in range(count):
+        feature = new(Feature)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -200,32 +208,32 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        features_name = str(buffer[at:stop], "utf-8")
+        feature.name = str(buffer[at:stop], "utf-8")
         at = stop
-        min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+        feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        features.append(Feature(features_name, min_supported_version, max_supported_version))
-    rack: str | None
+        features.append(feature)
+    m.features = features
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack = None
+        m.rack = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack', count, size - at)
-        rack = str(buffer[at:stop], "utf-8")
+        m.rack = str(buffer[at:stop], "utf-8")
         at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return BrokerRegistrationRequest(broker_id, cluster_id, incarnation_id, listeners, features, rack, False, [], -1), at
+    return m, at
 
 
 def _write_v1(m: BrokerRegistrationRequest, w: Write) -> None:  # version 1, flexible
@@ -258,7 +266,10 @@ def _write_v1(m: BrokerRegistrationRequest, w: Write) -> None:  # version 1, fle
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]:  # version 1, flexible
     size = len(buffer)
-    broker_id, count = _UNPACK_iB(buffer, at)
+    m = new(BrokerRegistrationRequest)
+    m.log_dirs = []
+    m.previous_broker_epoch = -1
+    m.broker_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -266,9 +277,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('cluster_id', count, size - at)
-    cluster_id = str(buffer[at:stop], "utf-8")
+    m.cluster_id = str(buffer[at:stop], "utf-8")
     at = stop
-    incarnation_id, count = _UNPACK_16sB(buffer, at)
+    m.incarnation_id, count = _UNPACK_16sB(buffer, at)
     at += 17
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -277,6 +288,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         refuse_count('listeners', count, size - at)
     listeners = []
     for _ in range(count):
+        listener = new(Listener)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -285,7 +297,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        listener.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -295,13 +307,14 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        listener.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, security_protocol, tags = _UNPACK_HhB(buffer, at)
+        listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        listeners.append(Listener(name, host, port, security_protocol))
+        listeners.append(listener)
+    m.listeners = listeners
     count = buffer[at]
     at += 1
     if count > 127:
@@ -311,6 +324,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         refuse_count('features', count, size - at)
     features = []
     for _ in range(count):
+        feature = new(Feature)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -319,32 +333,32 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        features_name = str(buffer[at:stop], "utf-8")
+        feature.name = str(buffer[at:stop], "utf-8")
         at = stop
-        min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+        feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        features.append(Feature(features_name, min_supported_version, max_supported_version))
-    rack: str | None
+        features.append(feature)
+    m.features = features
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack = None
+        m.rack = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack', count, size - at)
-        rack = str(buffer[at:stop], "utf-8")
+        m.rack = str(buffer[at:stop], "utf-8")
         at = stop
-    is_migrating_zk_broker, tags = _UNPACK_oB(buffer, at)
+    m.is_migrating_zk_broker, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return BrokerRegistrationRequest(broker_id, cluster_id, incarnation_id, listeners, features, rack, is_migrating_zk_broker, [], -1), at
+    return m, at
 
 
 def _write_v2(m: BrokerRegistrationRequest, w: Write) -> None:  # version 2, flexible
@@ -382,7 +396,9 @@ def _write_v2(m: BrokerRegistrationRequest, w: Write) -> None:  # version 2, fle
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]:  # version 2, flexible
     size = len(buffer)
-    broker_id, count = _UNPACK_iB(buffer, at)
+    m = new(BrokerRegistrationRequest)
+    m.previous_broker_epoch = -1
+    m.broker_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -390,9 +406,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('cluster_id', count, size - at)
-    cluster_id = str(buffer[at:stop], "utf-8")
+    m.cluster_id = str(buffer[at:stop], "utf-8")
     at = stop
-    incarnation_id, count = _UNPACK_16sB(buffer, at)
+    m.incarnation_id, count = _UNPACK_16sB(buffer, at)
     at += 17
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -401,6 +417,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         refuse_count('listeners', count, size - at)
     listeners = []
     for _ in range(count):
+        listener = new(Listener)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -409,7 +426,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        listener.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -419,13 +436,14 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        listener.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, security_protocol, tags = _UNPACK_HhB(buffer, at)
+        listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        listeners.append(Listener(name, host, port, security_protocol))
+        listeners.append(listener)
+    m.listeners = listeners
     count = buffer[at]
     at += 1
     if count > 127:
@@ -435,6 +453,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         refuse_count('features', count, size - at)
     features = []
     for _ in range(count):
+        feature = new(Feature)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -443,41 +462,41 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        features_name = str(buffer[at:stop], "utf-8")
+        feature.name = str(buffer[at:stop], "utf-8")
         at = stop
-        min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+        feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        features.append(Feature(features_name, min_supported_version, max_supported_version))
-    rack: str | None
+        features.append(feature)
+    m.features = features
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack = None
+        m.rack = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack', count, size - at)
-        rack = str(buffer[at:stop], "utf-8")
+        m.rack = str(buffer[at:stop], "utf-8")
         at = stop
-    is_migrating_zk_broker, count = _UNPACK_oB(buffer, at)
+    m.is_migrating_zk_broker, count = _UNPACK_oB(buffer, at)
     at += 2
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count < 0 or count * 16 > size - at:
         refuse_count('log_dirs', count, size - at)
-    log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+    m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
     at += count * 16
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return BrokerRegistrationRequest(broker_id, cluster_id, incarnation_id, listeners, features, rack, is_migrating_zk_broker, log_dirs, -1), at
+    return m, at
 
 
 def _write_v3(m: BrokerRegistrationRequest, w: Write) -> None:  # versions 3-4, flexible
@@ -515,7 +534,8 @@ def _write_v3(m: BrokerRegistrationRequest, w: Write) -> None:  # versions 3-4, 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]:  # versions 3-4, flexible
     size = len(buffer)
-    broker_id, count = _UNPACK_iB(buffer, at)
+    m = new(BrokerRegistrationRequest)
+    m.broker_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -523,9 +543,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('cluster_id', count, size - at)
-    cluster_id = str(buffer[at:stop], "utf-8")
+    m.cluster_id = str(buffer[at:stop], "utf-8")
     at = stop
-    incarnation_id, count = _UNPACK_16sB(buffer, at)
+    m.incarnation_id, count = _UNPACK_16sB(buffer, at)
     at += 17
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -534,6 +554,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         refuse_count('listeners', count, size - at)
     listeners = []
     for _ in range(count):
+        listener = new(Listener)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -542,7 +563,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        listener.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -552,13 +573,14 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        listener.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, security_protocol, tags = _UNPACK_HhB(buffer, at)
+        listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        listeners.append(Listener(name, host, port, security_protocol))
+        listeners.append(listener)
+    m.listeners = listeners
     count = buffer[at]
     at += 1
     if count > 127:
@@ -568,6 +590,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         refuse_count('features', count, size - at)
     features = []
     for _ in range(count):
+        feature = new(Feature)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -576,41 +599,41 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        features_name = str(buffer[at:stop], "utf-8")
+        feature.name = str(buffer[at:stop], "utf-8")
         at = stop
-        min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+        feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        features.append(Feature(features_name, min_supported_version, max_supported_version))
-    rack: str | None
+        features.append(feature)
+    m.features = features
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack = None
+        m.rack = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack', count, size - at)
-        rack = str(buffer[at:stop], "utf-8")
+        m.rack = str(buffer[at:stop], "utf-8")
         at = stop
-    is_migrating_zk_broker, count = _UNPACK_oB(buffer, at)
+    m.is_migrating_zk_broker, count = _UNPACK_oB(buffer, at)
     at += 2
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count < 0 or count * 16 > size - at:
         refuse_count('log_dirs', count, size - at)
-    log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+    m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
     at += count * 16
-    previous_broker_epoch, tags = _UNPACK_qB(buffer, at)
+    m.previous_broker_epoch, tags = _UNPACK_qB(buffer, at)
     at += 9
     if tags:
         at = skip_tags(buffer, at - 1)
-    return BrokerRegistrationRequest(broker_id, cluster_id, incarnation_id, listeners, features, rack, is_migrating_zk_broker, log_dirs, previous_broker_epoch), at
+    return m, at
 
 
 BrokerRegistrationRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v3}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -41,11 +42,12 @@ def _write_v0(m: BrokerRegistrationResponse, w: Write) -> None:  # versions 0-4,
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationResponse, int]:  # versions 0-4, flexible
-    throttle_time_ms, error_code, broker_epoch, tags = _UNPACK_ihqB(buffer, at)
+    m = new(BrokerRegistrationResponse)
+    m.throttle_time_ms, m.error_code, m.broker_epoch, tags = _UNPACK_ihqB(buffer, at)
     at += 15
     if tags:
         at = skip_tags(buffer, at - 1)
-    return BrokerRegistrationResponse(throttle_time_ms, error_code, broker_epoch), at
+    return m, at
 
 
 BrokerRegistrationResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v0, 4: _write_v0}

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -54,6 +55,7 @@ def _write_v0(m: ConsumerGroupDescribeRequest, w: Write) -> None:  # versions 0-
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeRequest, int]:  # versions 0-1, flexible
     size = len(buffer)
+    m = new(ConsumerGroupDescribeRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -74,11 +76,12 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeRequest, int
         element = str(buffer[at:stop], "utf-8")
         at = stop
         group_ids.append(element)
-    include_authorized_operations, tags = _UNPACK_oB(buffer, at)
+    m.group_ids = group_ids
+    m.include_authorized_operations, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ConsumerGroupDescribeRequest(group_ids, include_authorized_operations), at
+    return m, at
 
 
 ConsumerGroupDescribeRequest._WRITERS = {0: _write_v0, 1: _write_v0}

@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     shared_default,
@@ -223,7 +224,8 @@ def _write_v0(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 0,
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(ConsumerGroupDescribeResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -232,19 +234,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        described_group = new(DescribedGroup)
+        described_group.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            described_group.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            described_group.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         count = buffer[at]
         at += 1
@@ -254,7 +256,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        described_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -264,9 +266,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_state', count, size - at)
-        group_state = str(buffer[at:stop], "utf-8")
+        described_group.group_state = str(buffer[at:stop], "utf-8")
         at = stop
-        group_epoch, assignment_epoch, count = _UNPACK_iiB(buffer, at)
+        described_group.group_epoch, described_group.assignment_epoch, count = _UNPACK_iiB(buffer, at)
         at += 9
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -274,7 +276,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('assignor_name', count, size - at)
-        assignor_name = str(buffer[at:stop], "utf-8")
+        described_group.assignor_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -285,6 +287,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
             refuse_count('members', count, size - at)
         members = []
         for _ in range(count):
+            member = new(Member)
+            member.member_type = -1
             count = buffer[at]
             at += 1
             if count > 127:
@@ -293,37 +297,35 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('member_id', count, size - at)
-            member_id = str(buffer[at:stop], "utf-8")
+            member.member_id = str(buffer[at:stop], "utf-8")
             at = stop
-            instance_id: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                instance_id = None
+                member.instance_id = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('instance_id', count, size - at)
-                instance_id = str(buffer[at:stop], "utf-8")
+                member.instance_id = str(buffer[at:stop], "utf-8")
                 at = stop
-            rack_id: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                rack_id = None
+                member.rack_id = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('rack_id', count, size - at)
-                rack_id = str(buffer[at:stop], "utf-8")
+                member.rack_id = str(buffer[at:stop], "utf-8")
                 at = stop
-            member_epoch, count = _UNPACK_iB(buffer, at)
+            member.member_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -331,7 +333,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('client_id', count, size - at)
-            client_id = str(buffer[at:stop], "utf-8")
+            member.client_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -341,7 +343,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('client_host', count, size - at)
-            client_host = str(buffer[at:stop], "utf-8")
+            member.client_host = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -363,20 +365,21 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 element = str(buffer[at:stop], "utf-8")
                 at = stop
                 subscribed_topic_names.append(element)
-            subscribed_topic_regex: str | None
+            member.subscribed_topic_names = subscribed_topic_names
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                subscribed_topic_regex = None
+                member.subscribed_topic_regex = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('subscribed_topic_regex', count, size - at)
-                subscribed_topic_regex = str(buffer[at:stop], "utf-8")
+                member.subscribed_topic_regex = str(buffer[at:stop], "utf-8")
                 at = stop
+            assignment = new(Assignment)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -386,7 +389,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 refuse_count('topic_partitions', count, size - at)
             topic_partitions = []
             for _ in range(count):
-                topic_id, count = _UNPACK_16sB(buffer, at)
+                topic_partitions_topic_partitions = new(TopicPartitions)
+                topic_partitions_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
                 at += 17
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
@@ -394,7 +398,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('topic_name', count, size - at)
-                topic_name = str(buffer[at:stop], "utf-8")
+                topic_partitions_topic_partitions.topic_name = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -403,18 +407,20 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                topic_partitions.append(TopicPartitions(topic_id, topic_name, partitions))
+                topic_partitions.append(topic_partitions_topic_partitions)
+            assignment.topic_partitions = topic_partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            assignment = Assignment(topic_partitions)
+            member.assignment = assignment
+            target_assignment = new(Assignment)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -424,7 +430,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 refuse_count('topic_partitions', count, size - at)
             target_assignment_topic_partitions = []
             for _ in range(count):
-                target_assignment_topic_partitions_topic_id, count = _UNPACK_16sB(buffer, at)
+                target_assignment_topic_partitions_topic_partitions = new(TopicPartitions)
+                target_assignment_topic_partitions_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
                 at += 17
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
@@ -432,7 +439,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('topic_name', count, size - at)
-                target_assignment_topic_partitions_topic_name = str(buffer[at:stop], "utf-8")
+                target_assignment_topic_partitions_topic_partitions.topic_name = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -441,33 +448,36 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                target_assignment_topic_partitions_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                target_assignment_topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                target_assignment_topic_partitions.append(TopicPartitions(target_assignment_topic_partitions_topic_id, target_assignment_topic_partitions_topic_name, target_assignment_topic_partitions_partitions))
+                target_assignment_topic_partitions.append(target_assignment_topic_partitions_topic_partitions)
+            target_assignment.topic_partitions = target_assignment_topic_partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            target_assignment = Assignment(target_assignment_topic_partitions)
+            member.target_assignment = target_assignment
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            members.append(Member(member_id, instance_id, rack_id, member_epoch, client_id, client_host, subscribed_topic_names, subscribed_topic_regex, assignment, target_assignment, -1))
-        authorized_operations, tags = _UNPACK_iB(buffer, at)
+            members.append(member)
+        described_group.members = members
+        described_group.authorized_operations, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(DescribedGroup(error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, assignor_name, members, authorized_operations))
+        groups.append(described_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ConsumerGroupDescribeResponse(throttle_time_ms, groups), at
+    return m, at
 
 
 def _write_v1(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 1, flexible
@@ -543,7 +553,8 @@ def _write_v1(m: ConsumerGroupDescribeResponse, w: Write) -> None:  # version 1,
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, int]:  # version 1, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(ConsumerGroupDescribeResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -552,19 +563,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        described_group = new(DescribedGroup)
+        described_group.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            described_group.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            described_group.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         count = buffer[at]
         at += 1
@@ -574,7 +585,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        described_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -584,9 +595,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_state', count, size - at)
-        group_state = str(buffer[at:stop], "utf-8")
+        described_group.group_state = str(buffer[at:stop], "utf-8")
         at = stop
-        group_epoch, assignment_epoch, count = _UNPACK_iiB(buffer, at)
+        described_group.group_epoch, described_group.assignment_epoch, count = _UNPACK_iiB(buffer, at)
         at += 9
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -594,7 +605,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('assignor_name', count, size - at)
-        assignor_name = str(buffer[at:stop], "utf-8")
+        described_group.assignor_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -605,6 +616,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
             refuse_count('members', count, size - at)
         members = []
         for _ in range(count):
+            member = new(Member)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -613,37 +625,35 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('member_id', count, size - at)
-            member_id = str(buffer[at:stop], "utf-8")
+            member.member_id = str(buffer[at:stop], "utf-8")
             at = stop
-            instance_id: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                instance_id = None
+                member.instance_id = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('instance_id', count, size - at)
-                instance_id = str(buffer[at:stop], "utf-8")
+                member.instance_id = str(buffer[at:stop], "utf-8")
                 at = stop
-            rack_id: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                rack_id = None
+                member.rack_id = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('rack_id', count, size - at)
-                rack_id = str(buffer[at:stop], "utf-8")
+                member.rack_id = str(buffer[at:stop], "utf-8")
                 at = stop
-            member_epoch, count = _UNPACK_iB(buffer, at)
+            member.member_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -651,7 +661,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('client_id', count, size - at)
-            client_id = str(buffer[at:stop], "utf-8")
+            member.client_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -661,7 +671,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('client_host', count, size - at)
-            client_host = str(buffer[at:stop], "utf-8")
+            member.client_host = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -683,20 +693,21 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 element = str(buffer[at:stop], "utf-8")
                 at = stop
                 subscribed_topic_names.append(element)
-            subscribed_topic_regex: str | None
+            member.subscribed_topic_names = subscribed_topic_names
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                subscribed_topic_regex = None
+                member.subscribed_topic_regex = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('subscribed_topic_regex', count, size - at)
-                subscribed_topic_regex = str(buffer[at:stop], "utf-8")
+                member.subscribed_topic_regex = str(buffer[at:stop], "utf-8")
                 at = stop
+            assignment = new(Assignment)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -706,7 +717,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 refuse_count('topic_partitions', count, size - at)
             topic_partitions = []
             for _ in range(count):
-                topic_id, count = _UNPACK_16sB(buffer, at)
+                topic_partitions_topic_partitions = new(TopicPartitions)
+                topic_partitions_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
                 at += 17
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
@@ -714,7 +726,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('topic_name', count, size - at)
-                topic_name = str(buffer[at:stop], "utf-8")
+                topic_partitions_topic_partitions.topic_name = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -723,18 +735,20 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                topic_partitions.append(TopicPartitions(topic_id, topic_name, partitions))
+                topic_partitions.append(topic_partitions_topic_partitions)
+            assignment.topic_partitions = topic_partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            assignment = Assignment(topic_partitions)
+            member.assignment = assignment
+            target_assignment = new(Assignment)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -744,7 +758,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 refuse_count('topic_partitions', count, size - at)
             target_assignment_topic_partitions = []
             for _ in range(count):
-                target_assignment_topic_partitions_topic_id, count = _UNPACK_16sB(buffer, at)
+                target_assignment_topic_partitions_topic_partitions = new(TopicPartitions)
+                target_assignment_topic_partitions_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
                 at += 17
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
@@ -752,7 +767,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('topic_name', count, size - at)
-                target_assignment_topic_partitions_topic_name = str(buffer[at:stop], "utf-8")
+                target_assignment_topic_partitions_topic_partitions.topic_name = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -761,33 +776,36 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupDescribeResponse, in
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                target_assignment_topic_partitions_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                target_assignment_topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                target_assignment_topic_partitions.append(TopicPartitions(target_assignment_topic_partitions_topic_id, target_assignment_topic_partitions_topic_name, target_assignment_topic_partitions_partitions))
+                target_assignment_topic_partitions.append(target_assignment_topic_partitions_topic_partitions)
+            target_assignment.topic_partitions = target_assignment_topic_partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            target_assignment = Assignment(target_assignment_topic_partitions)
-            member_type, tags = _UNPACK_bB(buffer, at)
+            member.target_assignment = target_assignment
+            member.member_type, tags = _UNPACK_bB(buffer, at)
             at += 2
             if tags:
                 at = skip_tags(buffer, at - 1)
-            members.append(Member(member_id, instance_id, rack_id, member_epoch, client_id, client_host, subscribed_topic_names, subscribed_topic_regex, assignment, target_assignment, member_type))
-        authorized_operations, tags = _UNPACK_iB(buffer, at)
+            members.append(member)
+        described_group.members = members
+        described_group.authorized_operations, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(DescribedGroup(error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, assignor_name, members, authorized_operations))
+        groups.append(described_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ConsumerGroupDescribeResponse(throttle_time_ms, groups), at
+    return m, at
 
 
 ConsumerGroupDescribeResponse._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -116,6 +117,8 @@ def _write_v0(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 0,
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(ConsumerGroupHeartbeatRequest)
+    m.subscribed_topic_regex = None
     count = buffer[at]
     at += 1
     if count > 127:
@@ -124,7 +127,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -134,44 +137,41 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    instance_id: str | None
-    member_epoch, count = _UNPACK_iB(buffer, at)
+    m.member_epoch, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        instance_id = None
+        m.instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('instance_id', count, size - at)
-        instance_id = str(buffer[at:stop], "utf-8")
+        m.instance_id = str(buffer[at:stop], "utf-8")
         at = stop
-    rack_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack_id = None
+        m.rack_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack_id', count, size - at)
-        rack_id = str(buffer[at:stop], "utf-8")
+        m.rack_id = str(buffer[at:stop], "utf-8")
         at = stop
-    subscribed_topic_names: list[str] | None
-    rebalance_timeout_ms, count = _UNPACK_iB(buffer, at)
+    m.rebalance_timeout_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        subscribed_topic_names = None
+        m.subscribed_topic_names = None
     else:
         if count < 0 or count > size - at:
             refuse_count('subscribed_topic_names', count, size - at)
@@ -188,52 +188,53 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
             element = str(buffer[at:stop], "utf-8")
             at = stop
             subscribed_topic_names.append(element)
-    server_assignor: str | None
+        m.subscribed_topic_names = subscribed_topic_names
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        server_assignor = None
+        m.server_assignor = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('server_assignor', count, size - at)
-        server_assignor = str(buffer[at:stop], "utf-8")
+        m.server_assignor = str(buffer[at:stop], "utf-8")
         at = stop
-    topic_partitions: list[TopicPartitions] | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        topic_partitions = None
+        m.topic_partitions = None
     else:
         if count < 0 or count * 18 > size - at:
             refuse_count('topic_partitions', count, size - at)
         topic_partitions = []
         for _ in range(count):
-            topic_id, count = _UNPACK_16sB(buffer, at)
+            topic_partitions_topic_partitions = new(TopicPartitions)
+            topic_partitions_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topic_partitions.append(TopicPartitions(topic_id, partitions))
+            topic_partitions.append(topic_partitions_topic_partitions)
+        m.topic_partitions = topic_partitions
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ConsumerGroupHeartbeatRequest(group_id, member_id, member_epoch, instance_id, rack_id, rebalance_timeout_ms, subscribed_topic_names, None, server_assignor, topic_partitions), at
+    return m, at
 
 
 def _write_v1(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 1, flexible
@@ -271,6 +272,7 @@ def _write_v1(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 1,
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, int]:  # version 1, flexible
     size = len(buffer)
+    m = new(ConsumerGroupHeartbeatRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -279,7 +281,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -289,44 +291,41 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    instance_id: str | None
-    member_epoch, count = _UNPACK_iB(buffer, at)
+    m.member_epoch, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        instance_id = None
+        m.instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('instance_id', count, size - at)
-        instance_id = str(buffer[at:stop], "utf-8")
+        m.instance_id = str(buffer[at:stop], "utf-8")
         at = stop
-    rack_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack_id = None
+        m.rack_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack_id', count, size - at)
-        rack_id = str(buffer[at:stop], "utf-8")
+        m.rack_id = str(buffer[at:stop], "utf-8")
         at = stop
-    subscribed_topic_names: list[str] | None
-    rebalance_timeout_ms, count = _UNPACK_iB(buffer, at)
+    m.rebalance_timeout_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        subscribed_topic_names = None
+        m.subscribed_topic_names = None
     else:
         if count < 0 or count > size - at:
             refuse_count('subscribed_topic_names', count, size - at)
@@ -343,66 +342,66 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
             element = str(buffer[at:stop], "utf-8")
             at = stop
             subscribed_topic_names.append(element)
-    subscribed_topic_regex: str | None
+        m.subscribed_topic_names = subscribed_topic_names
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        subscribed_topic_regex = None
+        m.subscribed_topic_regex = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('subscribed_topic_regex', count, size - at)
-        subscribed_topic_regex = str(buffer[at:stop], "utf-8")
+        m.subscribed_topic_regex = str(buffer[at:stop], "utf-8")
         at = stop
-    server_assignor: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        server_assignor = None
+        m.server_assignor = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('server_assignor', count, size - at)
-        server_assignor = str(buffer[at:stop], "utf-8")
+        m.server_assignor = str(buffer[at:stop], "utf-8")
         at = stop
-    topic_partitions: list[TopicPartitions] | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        topic_partitions = None
+        m.topic_partitions = None
     else:
         if count < 0 or count * 18 > size - at:
             refuse_count('topic_partitions', count, size - at)
         topic_partitions = []
         for _ in range(count):
-            topic_id, count = _UNPACK_16sB(buffer, at)
+            topic_partitions_topic_partitions = new(TopicPartitions)
+            topic_partitions_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topic_partitions.append(TopicPartitions(topic_id, partitions))
+            topic_partitions.append(topic_partitions_topic_partitions)
+        m.topic_partitions = topic_partitions
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ConsumerGroupHeartbeatRequest(group_id, member_id, member_epoch, instance_id, rack_id, rebalance_timeout_ms, subscribed_topic_names, subscribed_topic_regex, server_assignor, topic_partitions), at
+    return m, at
 
 
 ConsumerGroupHeartbeatRequest._WRITERS = {0: _write_v0, 1: _write_v1}

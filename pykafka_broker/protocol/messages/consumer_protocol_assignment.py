@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     INT32_UNPACK,
     Message,
     Write,
+    new,
     refuse_count,
     refuse_length,
 )
@@ -70,38 +71,40 @@ def _write_v0(m: ConsumerProtocolAssignment, w: Write) -> None:  # versions 0-3
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerProtocolAssignment, int]:  # versions 0-3
     size = len(buffer)
+    m = new(ConsumerProtocolAssignment)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('assigned_partitions', count, size - at)
     assigned_partitions = []
     for _ in range(count):
+        topic_partition = new(TopicPartition)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        topic_partition.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        assigned_partitions.append(TopicPartition(topic, partitions))
-    user_data: bytes | None
+        assigned_partitions.append(topic_partition)
+    m.assigned_partitions = assigned_partitions
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        user_data = None
+        m.user_data = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('user_data', count, size - at)
-        user_data = bytes(buffer[at:stop])
+        m.user_data = bytes(buffer[at:stop])
         at = stop
-    return ConsumerProtocolAssignment(assigned_partitions, user_data), at
+    return m, at
 
 
 ConsumerProtocolAssignment._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v0}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     INT32_UNPACK,
     Message,
     Write,
+    new,
     refuse_count,
     refuse_length,
 )
@@ -76,6 +77,10 @@ def _write_v0(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int]:  # version 0
     size = len(buffer)
+    m = new(ConsumerProtocolSubscription)
+    m.owned_partitions = []
+    m.generation_id = -1
+    m.rack_id = None
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 2 > size - at:
@@ -90,18 +95,18 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int
         element = str(buffer[at:stop], "utf-8")
         at = stop
         topics.append(element)
-    user_data: bytes | None
+    m.topics = topics
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        user_data = None
+        m.user_data = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('user_data', count, size - at)
-        user_data = bytes(buffer[at:stop])
+        m.user_data = bytes(buffer[at:stop])
         at = stop
-    return ConsumerProtocolSubscription(topics, user_data, [], -1, None), at
+    return m, at
 
 
 def _write_v1(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 1
@@ -125,6 +130,9 @@ def _write_v1(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int]:  # version 1
     size = len(buffer)
+    m = new(ConsumerProtocolSubscription)
+    m.generation_id = -1
+    m.rack_id = None
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 2 > size - at:
@@ -139,16 +147,16 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int
         element = str(buffer[at:stop], "utf-8")
         at = stop
         topics.append(element)
-    user_data: bytes | None
+    m.topics = topics
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        user_data = None
+        m.user_data = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('user_data', count, size - at)
-        user_data = bytes(buffer[at:stop])
+        m.user_data = bytes(buffer[at:stop])
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -156,21 +164,23 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int
         refuse_count('owned_partitions', count, size - at)
     owned_partitions = []
     for _ in range(count):
+        topic_partition = new(TopicPartition)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        topic_partition.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        owned_partitions.append(TopicPartition(topic, partitions))
-    return ConsumerProtocolSubscription(topics, user_data, owned_partitions, -1, None), at
+        owned_partitions.append(topic_partition)
+    m.owned_partitions = owned_partitions
+    return m, at
 
 
 def _write_v2(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 2
@@ -195,6 +205,8 @@ def _write_v2(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 2
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int]:  # version 2
     size = len(buffer)
+    m = new(ConsumerProtocolSubscription)
+    m.rack_id = None
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 2 > size - at:
@@ -209,16 +221,16 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int
         element = str(buffer[at:stop], "utf-8")
         at = stop
         topics.append(element)
-    user_data: bytes | None
+    m.topics = topics
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        user_data = None
+        m.user_data = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('user_data', count, size - at)
-        user_data = bytes(buffer[at:stop])
+        m.user_data = bytes(buffer[at:stop])
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -226,23 +238,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int
         refuse_count('owned_partitions', count, size - at)
     owned_partitions = []
     for _ in range(count):
+        topic_partition = new(TopicPartition)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        topic_partition.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        owned_partitions.append(TopicPartition(topic, partitions))
-    (generation_id,) = _UNPACK_i(buffer, at)
+        owned_partitions.append(topic_partition)
+    m.owned_partitions = owned_partitions
+    (m.generation_id,) = _UNPACK_i(buffer, at)
     at += 4
-    return ConsumerProtocolSubscription(topics, user_data, owned_partitions, generation_id, None), at
+    return m, at
 
 
 def _write_v3(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 3
@@ -269,6 +283,7 @@ def _write_v3(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int]:  # version 3
     size = len(buffer)
+    m = new(ConsumerProtocolSubscription)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 2 > size - at:
@@ -283,16 +298,16 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int
         element = str(buffer[at:stop], "utf-8")
         at = stop
         topics.append(element)
-    user_data: bytes | None
+    m.topics = topics
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        user_data = None
+        m.user_data = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('user_data', count, size - at)
-        user_data = bytes(buffer[at:stop])
+        m.user_data = bytes(buffer[at:stop])
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -300,32 +315,33 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int
         refuse_count('owned_partitions', count, size - at)
     owned_partitions = []
     for _ in range(count):
+        topic_partition = new(TopicPartition)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        topic_partition.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        owned_partitions.append(TopicPartition(topic, partitions))
-    rack_id: str | None
-    generation_id, count = _UNPACK_ih(buffer, at)
+        owned_partitions.append(topic_partition)
+    m.owned_partitions = owned_partitions
+    m.generation_id, count = _UNPACK_ih(buffer, at)
     at += 6
     if count == -1:
-        rack_id = None
+        m.rack_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('rack_id', count, size - at)
-        rack_id = str(buffer[at:stop], "utf-8")
+        m.rack_id = str(buffer[at:stop], "utf-8")
         at = stop
-    return ConsumerProtocolSubscription(topics, user_data, owned_partitions, generation_id, rack_id), at
+    return m, at
 
 
 ConsumerProtocolSubscription._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3}

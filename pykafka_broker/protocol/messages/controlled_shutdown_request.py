@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -43,9 +44,11 @@ def _write_v0(m: ControlledShutdownRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ControlledShutdownRequest, int]:  # versions 0-1
-    (broker_id,) = _UNPACK_i(buffer, at)
+    m = new(ControlledShutdownRequest)
+    m.broker_epoch = -1
+    (m.broker_id,) = _UNPACK_i(buffer, at)
     at += 4
-    return ControlledShutdownRequest(broker_id, -1), at
+    return m, at
 
 
 def _write_v2(m: ControlledShutdownRequest, w: Write) -> None:  # version 2
@@ -53,9 +56,10 @@ def _write_v2(m: ControlledShutdownRequest, w: Write) -> None:  # version 2
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ControlledShutdownRequest, int]:  # version 2
-    broker_id, broker_epoch = _UNPACK_iq(buffer, at)
+    m = new(ControlledShutdownRequest)
+    m.broker_id, m.broker_epoch = _UNPACK_iq(buffer, at)
     at += 12
-    return ControlledShutdownRequest(broker_id, broker_epoch), at
+    return m, at
 
 
 def _write_v3(m: ControlledShutdownRequest, w: Write) -> None:  # version 3, flexible
@@ -63,11 +67,12 @@ def _write_v3(m: ControlledShutdownRequest, w: Write) -> None:  # version 3, fle
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ControlledShutdownRequest, int]:  # version 3, flexible
-    broker_id, broker_epoch, tags = _UNPACK_iqB(buffer, at)
+    m = new(ControlledShutdownRequest)
+    m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
     at += 13
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ControlledShutdownRequest(broker_id, broker_epoch), at
+    return m, at
 
 
 ControlledShutdownRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -75,23 +76,26 @@ def _write_v0(m: ControlledShutdownResponse, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ControlledShutdownResponse, int]:  # versions 0-2
     size = len(buffer)
-    error_code, count = _UNPACK_hi(buffer, at)
+    m = new(ControlledShutdownResponse)
+    m.error_code, count = _UNPACK_hi(buffer, at)
     at += 6
     if count < 0 or count * 6 > size - at:
         refuse_count('remaining_partitions', count, size - at)
     remaining_partitions = []
     for _ in range(count):
+        remaining_partition = new(RemainingPartition)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        remaining_partition.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        (partition_index,) = _UNPACK_i(buffer, at)
+        (remaining_partition.partition_index,) = _UNPACK_i(buffer, at)
         at += 4
-        remaining_partitions.append(RemainingPartition(topic_name, partition_index))
-    return ControlledShutdownResponse(error_code, remaining_partitions), at
+        remaining_partitions.append(remaining_partition)
+    m.remaining_partitions = remaining_partitions
+    return m, at
 
 
 def _write_v3(m: ControlledShutdownResponse, w: Write) -> None:  # version 3, flexible
@@ -108,7 +112,8 @@ def _write_v3(m: ControlledShutdownResponse, w: Write) -> None:  # version 3, fl
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ControlledShutdownResponse, int]:  # version 3, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(ControlledShutdownResponse)
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -117,6 +122,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ControlledShutdownResponse, int]:
         refuse_count('remaining_partitions', count, size - at)
     remaining_partitions = []
     for _ in range(count):
+        remaining_partition = new(RemainingPartition)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -125,18 +131,19 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ControlledShutdownResponse, int]:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        remaining_partition.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, tags = _UNPACK_iB(buffer, at)
+        remaining_partition.partition_index, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        remaining_partitions.append(RemainingPartition(topic_name, partition_index))
+        remaining_partitions.append(remaining_partition)
+    m.remaining_partitions = remaining_partitions
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ControlledShutdownResponse(error_code, remaining_partitions), at
+    return m, at
 
 
 ControlledShutdownResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3}

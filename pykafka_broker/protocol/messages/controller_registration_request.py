@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -113,7 +114,8 @@ def _write_v0(m: ControllerRegistrationRequest, w: Write) -> None:  # version 0,
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ControllerRegistrationRequest, int]:  # version 0, flexible
     size = len(buffer)
-    controller_id, incarnation_id, zk_migration_ready, count = _UNPACK_i16soB(buffer, at)
+    m = new(ControllerRegistrationRequest)
+    m.controller_id, m.incarnation_id, m.zk_migration_ready, count = _UNPACK_i16soB(buffer, at)
     at += 22
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -122,6 +124,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ControllerRegistrationRequest, in
         refuse_count('listeners', count, size - at)
     listeners = []
     for _ in range(count):
+        listener = new(Listener)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -130,7 +133,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ControllerRegistrationRequest, in
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        listener.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -140,13 +143,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ControllerRegistrationRequest, in
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        listener.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, security_protocol, tags = _UNPACK_HhB(buffer, at)
+        listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        listeners.append(Listener(name, host, port, security_protocol))
+        listeners.append(listener)
+    m.listeners = listeners
     count = buffer[at]
     at += 1
     if count > 127:
@@ -156,6 +160,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ControllerRegistrationRequest, in
         refuse_count('features', count, size - at)
     features = []
     for _ in range(count):
+        feature = new(Feature)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -164,18 +169,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ControllerRegistrationRequest, in
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        features_name = str(buffer[at:stop], "utf-8")
+        feature.name = str(buffer[at:stop], "utf-8")
         at = stop
-        min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+        feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        features.append(Feature(features_name, min_supported_version, max_supported_version))
+        features.append(feature)
+    m.features = features
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ControllerRegistrationRequest(controller_id, incarnation_id, zk_migration_ready, listeners, features), at
+    return m, at
 
 
 ControllerRegistrationRequest._WRITERS = {0: _write_v0}

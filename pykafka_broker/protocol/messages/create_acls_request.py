@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -93,37 +94,41 @@ def _write_v0(m: CreateAclsRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # version 0
     size = len(buffer)
+    m = new(CreateAclsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 9 > size - at:
         refuse_count('creations', count, size - at)
     creations = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bh(buffer, at)
+        acl_creation = new(AclCreation)
+        acl_creation.resource_pattern_type = 3
+        acl_creation.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        acl_creation.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('principal', count, size - at)
-        principal = str(buffer[at:stop], "utf-8")
+        acl_creation.principal = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        acl_creation.host = str(buffer[at:stop], "utf-8")
         at = stop
-        operation, permission_type = _UNPACK_bb(buffer, at)
+        acl_creation.operation, acl_creation.permission_type = _UNPACK_bb(buffer, at)
         at += 2
-        creations.append(AclCreation(resource_type, resource_name, 3, principal, host, operation, permission_type))
-    return CreateAclsRequest(creations), at
+        creations.append(acl_creation)
+    m.creations = creations
+    return m, at
 
 
 def _write_v1(m: CreateAclsRequest, w: Write) -> None:  # version 1
@@ -141,37 +146,40 @@ def _write_v1(m: CreateAclsRequest, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # version 1
     size = len(buffer)
+    m = new(CreateAclsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('creations', count, size - at)
     creations = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bh(buffer, at)
+        acl_creation = new(AclCreation)
+        acl_creation.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        acl_creation.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
-        resource_pattern_type, count = _UNPACK_bh(buffer, at)
+        acl_creation.resource_pattern_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('principal', count, size - at)
-        principal = str(buffer[at:stop], "utf-8")
+        acl_creation.principal = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        acl_creation.host = str(buffer[at:stop], "utf-8")
         at = stop
-        operation, permission_type = _UNPACK_bb(buffer, at)
+        acl_creation.operation, acl_creation.permission_type = _UNPACK_bb(buffer, at)
         at += 2
-        creations.append(AclCreation(resource_type, resource_name, resource_pattern_type, principal, host, operation, permission_type))
-    return CreateAclsRequest(creations), at
+        creations.append(acl_creation)
+    m.creations = creations
+    return m, at
 
 
 def _write_v2(m: CreateAclsRequest, w: Write) -> None:  # versions 2-3, flexible
@@ -194,6 +202,7 @@ def _write_v2(m: CreateAclsRequest, w: Write) -> None:  # versions 2-3, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # versions 2-3, flexible
     size = len(buffer)
+    m = new(CreateAclsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -203,7 +212,8 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # versi
         refuse_count('creations', count, size - at)
     creations = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bB(buffer, at)
+        acl_creation = new(AclCreation)
+        acl_creation.resource_type, count = _UNPACK_bB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -211,9 +221,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        acl_creation.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
-        resource_pattern_type, count = _UNPACK_bB(buffer, at)
+        acl_creation.resource_pattern_type, count = _UNPACK_bB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -221,7 +231,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('principal', count, size - at)
-        principal = str(buffer[at:stop], "utf-8")
+        acl_creation.principal = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -231,18 +241,19 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        acl_creation.host = str(buffer[at:stop], "utf-8")
         at = stop
-        operation, permission_type, tags = _UNPACK_bbB(buffer, at)
+        acl_creation.operation, acl_creation.permission_type, tags = _UNPACK_bbB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        creations.append(AclCreation(resource_type, resource_name, resource_pattern_type, principal, host, operation, permission_type))
+        creations.append(acl_creation)
+    m.creations = creations
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return CreateAclsRequest(creations), at
+    return m, at
 
 
 CreateAclsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2}

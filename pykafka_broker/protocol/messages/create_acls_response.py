@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -75,25 +76,27 @@ def _write_v0(m: CreateAclsResponse, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateAclsResponse, int]:  # versions 0-1
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(CreateAclsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 4 > size - at:
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hh(buffer, at)
+        acl_creation_result = new(AclCreationResult)
+        acl_creation_result.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         if count == -1:
-            error_message = None
+            acl_creation_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            acl_creation_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
-        results.append(AclCreationResult(error_code, error_message))
-    return CreateAclsResponse(throttle_time_ms, results), at
+        results.append(acl_creation_result)
+    m.results = results
+    return m, at
 
 
 def _write_v2(m: CreateAclsResponse, w: Write) -> None:  # versions 2-3, flexible
@@ -109,7 +112,8 @@ def _write_v2(m: CreateAclsResponse, w: Write) -> None:  # versions 2-3, flexibl
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateAclsResponse, int]:  # versions 2-3, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(CreateAclsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -118,30 +122,31 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateAclsResponse, int]:  # vers
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        acl_creation_result = new(AclCreationResult)
+        acl_creation_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            acl_creation_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            acl_creation_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(AclCreationResult(error_code, error_message))
+        results.append(acl_creation_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return CreateAclsResponse(throttle_time_ms, results), at
+    return m, at
 
 
 CreateAclsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2}

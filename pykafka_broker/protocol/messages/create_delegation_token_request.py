@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -87,30 +88,35 @@ def _write_v0(m: CreateDelegationTokenRequest, w: Write) -> None:  # versions 0-
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(CreateDelegationTokenRequest)
+    m.owner_principal_type = ''
+    m.owner_principal_name = ''
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 4 > size - at:
         refuse_count('renewers', count, size - at)
     renewers = []
     for _ in range(count):
+        creatable_renewers = new(CreatableRenewers)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('principal_type', count, size - at)
-        principal_type = str(buffer[at:stop], "utf-8")
+        creatable_renewers.principal_type = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('principal_name', count, size - at)
-        principal_name = str(buffer[at:stop], "utf-8")
+        creatable_renewers.principal_name = str(buffer[at:stop], "utf-8")
         at = stop
-        renewers.append(CreatableRenewers(principal_type, principal_name))
-    (max_lifetime_ms,) = _UNPACK_q(buffer, at)
+        renewers.append(creatable_renewers)
+    m.renewers = renewers
+    (m.max_lifetime_ms,) = _UNPACK_q(buffer, at)
     at += 8
-    return CreateDelegationTokenRequest('', '', renewers, max_lifetime_ms), at
+    return m, at
 
 
 def _write_v2(m: CreateDelegationTokenRequest, w: Write) -> None:  # version 2, flexible
@@ -134,6 +140,9 @@ def _write_v2(m: CreateDelegationTokenRequest, w: Write) -> None:  # version 2, 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int]:  # version 2, flexible
     size = len(buffer)
+    m = new(CreateDelegationTokenRequest)
+    m.owner_principal_type = ''
+    m.owner_principal_name = ''
     count = buffer[at]
     at += 1
     if count > 127:
@@ -143,6 +152,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int
         refuse_count('renewers', count, size - at)
     renewers = []
     for _ in range(count):
+        creatable_renewers = new(CreatableRenewers)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -151,7 +161,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('principal_type', count, size - at)
-        principal_type = str(buffer[at:stop], "utf-8")
+        creatable_renewers.principal_type = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -161,18 +171,19 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('principal_name', count, size - at)
-        principal_name = str(buffer[at:stop], "utf-8")
+        creatable_renewers.principal_name = str(buffer[at:stop], "utf-8")
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        renewers.append(CreatableRenewers(principal_type, principal_name))
-    max_lifetime_ms, tags = _UNPACK_qB(buffer, at)
+        renewers.append(creatable_renewers)
+    m.renewers = renewers
+    m.max_lifetime_ms, tags = _UNPACK_qB(buffer, at)
     at += 9
     if tags:
         at = skip_tags(buffer, at - 1)
-    return CreateDelegationTokenRequest('', '', renewers, max_lifetime_ms), at
+    return m, at
 
 
 def _write_v3(m: CreateDelegationTokenRequest, w: Write) -> None:  # version 3, flexible
@@ -196,33 +207,32 @@ def _write_v3(m: CreateDelegationTokenRequest, w: Write) -> None:  # version 3, 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int]:  # version 3, flexible
     size = len(buffer)
-    owner_principal_type: str | None
+    m = new(CreateDelegationTokenRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        owner_principal_type = None
+        m.owner_principal_type = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('owner_principal_type', count, size - at)
-        owner_principal_type = str(buffer[at:stop], "utf-8")
+        m.owner_principal_type = str(buffer[at:stop], "utf-8")
         at = stop
-    owner_principal_name: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        owner_principal_name = None
+        m.owner_principal_name = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('owner_principal_name', count, size - at)
-        owner_principal_name = str(buffer[at:stop], "utf-8")
+        m.owner_principal_name = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -233,6 +243,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int
         refuse_count('renewers', count, size - at)
     renewers = []
     for _ in range(count):
+        creatable_renewers = new(CreatableRenewers)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -241,7 +252,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('principal_type', count, size - at)
-        principal_type = str(buffer[at:stop], "utf-8")
+        creatable_renewers.principal_type = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -251,18 +262,19 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('principal_name', count, size - at)
-        principal_name = str(buffer[at:stop], "utf-8")
+        creatable_renewers.principal_name = str(buffer[at:stop], "utf-8")
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        renewers.append(CreatableRenewers(principal_type, principal_name))
-    max_lifetime_ms, tags = _UNPACK_qB(buffer, at)
+        renewers.append(creatable_renewers)
+    m.renewers = renewers
+    m.max_lifetime_ms, tags = _UNPACK_qB(buffer, at)
     at += 9
     if tags:
         at = skip_tags(buffer, at - 1)
-    return CreateDelegationTokenRequest(owner_principal_type, owner_principal_name, renewers, max_lifetime_ms), at
+    return m, at
 
 
 CreateDelegationTokenRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3}

@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     UVARINT,
     Write,
+    new,
     refuse_field,
     refuse_length,
     skip_tags,
@@ -89,37 +90,40 @@ def _write_v0(m: CreateDelegationTokenResponse, w: Write) -> None:  # versions 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, int]:  # versions 0-1
     size = len(buffer)
-    error_code, count = _UNPACK_hh(buffer, at)
+    m = new(CreateDelegationTokenResponse)
+    m.token_requester_principal_type = ''
+    m.token_requester_principal_name = ''
+    m.error_code, count = _UNPACK_hh(buffer, at)
     at += 4
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('principal_type', count, size - at)
-    principal_type = str(buffer[at:stop], "utf-8")
+    m.principal_type = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('principal_name', count, size - at)
-    principal_name = str(buffer[at:stop], "utf-8")
+    m.principal_name = str(buffer[at:stop], "utf-8")
     at = stop
-    issue_timestamp_ms, expiry_timestamp_ms, max_timestamp_ms, count = _UNPACK_qqqh(buffer, at)
+    m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms, count = _UNPACK_qqqh(buffer, at)
     at += 26
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('token_id', count, size - at)
-    token_id = str(buffer[at:stop], "utf-8")
+    m.token_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('hmac', count, size - at)
-    hmac = bytes(buffer[at:stop])
+    m.hmac = bytes(buffer[at:stop])
     at = stop
-    (throttle_time_ms,) = _UNPACK_i(buffer, at)
+    (m.throttle_time_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return CreateDelegationTokenResponse(error_code, principal_type, principal_name, '', '', issue_timestamp_ms, expiry_timestamp_ms, max_timestamp_ms, token_id, hmac, throttle_time_ms), at
+    return m, at
 
 
 def _write_v2(m: CreateDelegationTokenResponse, w: Write) -> None:  # version 2, flexible
@@ -146,7 +150,10 @@ def _write_v2(m: CreateDelegationTokenResponse, w: Write) -> None:  # version 2,
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, int]:  # version 2, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(CreateDelegationTokenResponse)
+    m.token_requester_principal_type = ''
+    m.token_requester_principal_name = ''
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -154,7 +161,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('principal_type', count, size - at)
-    principal_type = str(buffer[at:stop], "utf-8")
+    m.principal_type = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -164,9 +171,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('principal_name', count, size - at)
-    principal_name = str(buffer[at:stop], "utf-8")
+    m.principal_name = str(buffer[at:stop], "utf-8")
     at = stop
-    issue_timestamp_ms, expiry_timestamp_ms, max_timestamp_ms, count = _UNPACK_qqqB(buffer, at)
+    m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms, count = _UNPACK_qqqB(buffer, at)
     at += 25
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -174,7 +181,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('token_id', count, size - at)
-    token_id = str(buffer[at:stop], "utf-8")
+    m.token_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -184,13 +191,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, in
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('hmac', count, size - at)
-    hmac = bytes(buffer[at:stop])
+    m.hmac = bytes(buffer[at:stop])
     at = stop
-    throttle_time_ms, tags = _UNPACK_iB(buffer, at)
+    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return CreateDelegationTokenResponse(error_code, principal_type, principal_name, '', '', issue_timestamp_ms, expiry_timestamp_ms, max_timestamp_ms, token_id, hmac, throttle_time_ms), at
+    return m, at
 
 
 def _write_v3(m: CreateDelegationTokenResponse, w: Write) -> None:  # version 3, flexible
@@ -219,7 +226,8 @@ def _write_v3(m: CreateDelegationTokenResponse, w: Write) -> None:  # version 3,
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, int]:  # version 3, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(CreateDelegationTokenResponse)
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -227,7 +235,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('principal_type', count, size - at)
-    principal_type = str(buffer[at:stop], "utf-8")
+    m.principal_type = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -237,7 +245,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('principal_name', count, size - at)
-    principal_name = str(buffer[at:stop], "utf-8")
+    m.principal_name = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -247,7 +255,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('token_requester_principal_type', count, size - at)
-    token_requester_principal_type = str(buffer[at:stop], "utf-8")
+    m.token_requester_principal_type = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -257,9 +265,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('token_requester_principal_name', count, size - at)
-    token_requester_principal_name = str(buffer[at:stop], "utf-8")
+    m.token_requester_principal_name = str(buffer[at:stop], "utf-8")
     at = stop
-    issue_timestamp_ms, expiry_timestamp_ms, max_timestamp_ms, count = _UNPACK_qqqB(buffer, at)
+    m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms, count = _UNPACK_qqqB(buffer, at)
     at += 25
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -267,7 +275,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('token_id', count, size - at)
-    token_id = str(buffer[at:stop], "utf-8")
+    m.token_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -277,13 +285,13 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, in
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('hmac', count, size - at)
-    hmac = bytes(buffer[at:stop])
+    m.hmac = bytes(buffer[at:stop])
     at = stop
-    throttle_time_ms, tags = _UNPACK_iB(buffer, at)
+    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return CreateDelegationTokenResponse(error_code, principal_type, principal_name, token_requester_principal_type, token_requester_principal_name, issue_timestamp_ms, expiry_timestamp_ms, max_timestamp_ms, token_id, hmac, throttle_time_ms), at
+    return m, at
 
 
 CreateDelegationTokenResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3}

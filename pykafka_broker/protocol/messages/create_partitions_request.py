@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -100,40 +101,44 @@ def _write_v0(m: CreatePartitionsRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(CreatePartitionsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        create_partitions_topic = new(CreatePartitionsTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        create_partitions_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        assignments: list[CreatePartitionsAssignment] | None
-        topics_count, count = _UNPACK_ii(buffer, at)
+        create_partitions_topic.count, count = _UNPACK_ii(buffer, at)
         at += 8
         if count == -1:
-            assignments = None
+            create_partitions_topic.assignments = None
         else:
             if count < 0 or count * 4 > size - at:
                 refuse_count('assignments', count, size - at)
             assignments = []
             for _ in range(count):
+                create_partitions_assignment = new(CreatePartitionsAssignment)
                 (count,) = _UNPACK_i(buffer, at)
                 at += 4
                 if count < 0 or count * 4 > size - at:
                     refuse_count('broker_ids', count, size - at)
-                broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                create_partitions_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
-                assignments.append(CreatePartitionsAssignment(broker_ids))
-        topics.append(CreatePartitionsTopic(name, topics_count, assignments))
-    timeout_ms, validate_only = _UNPACK_io(buffer, at)
+                assignments.append(create_partitions_assignment)
+            create_partitions_topic.assignments = assignments
+        topics.append(create_partitions_topic)
+    m.topics = topics
+    m.timeout_ms, m.validate_only = _UNPACK_io(buffer, at)
     at += 5
-    return CreatePartitionsRequest(topics, timeout_ms, validate_only), at
+    return m, at
 
 
 def _write_v2(m: CreatePartitionsRequest, w: Write) -> None:  # versions 2-3, flexible
@@ -158,6 +163,7 @@ def _write_v2(m: CreatePartitionsRequest, w: Write) -> None:  # versions 2-3, fl
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  # versions 2-3, flexible
     size = len(buffer)
+    m = new(CreatePartitionsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -167,6 +173,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  #
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        create_partitions_topic = new(CreatePartitionsTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -175,21 +182,21 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        create_partitions_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        assignments: list[CreatePartitionsAssignment] | None
-        topics_count, count = _UNPACK_iB(buffer, at)
+        create_partitions_topic.count, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            assignments = None
+            create_partitions_topic.assignments = None
         else:
             if count < 0 or count * 2 > size - at:
                 refuse_count('assignments', count, size - at)
             assignments = []
             for _ in range(count):
+                create_partitions_assignment = new(CreatePartitionsAssignment)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -197,23 +204,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  #
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('broker_ids', count, size - at)
-                broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                create_partitions_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                assignments.append(CreatePartitionsAssignment(broker_ids))
+                assignments.append(create_partitions_assignment)
+            create_partitions_topic.assignments = assignments
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(CreatePartitionsTopic(name, topics_count, assignments))
-    timeout_ms, validate_only, tags = _UNPACK_ioB(buffer, at)
+        topics.append(create_partitions_topic)
+    m.topics = topics
+    m.timeout_ms, m.validate_only, tags = _UNPACK_ioB(buffer, at)
     at += 6
     if tags:
         at = skip_tags(buffer, at - 1)
-    return CreatePartitionsRequest(topics, timeout_ms, validate_only), at
+    return m, at
 
 
 CreatePartitionsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2}

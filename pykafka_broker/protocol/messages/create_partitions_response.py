@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -81,32 +82,34 @@ def _write_v0(m: CreatePartitionsResponse, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreatePartitionsResponse, int]:  # versions 0-1
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(CreatePartitionsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
+        create_partitions_topic_result = new(CreatePartitionsTopicResult)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        create_partitions_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
-        error_message: str | None
-        error_code, count = _UNPACK_hh(buffer, at)
+        create_partitions_topic_result.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         if count == -1:
-            error_message = None
+            create_partitions_topic_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            create_partitions_topic_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
-        results.append(CreatePartitionsTopicResult(name, error_code, error_message))
-    return CreatePartitionsResponse(throttle_time_ms, results), at
+        results.append(create_partitions_topic_result)
+    m.results = results
+    return m, at
 
 
 def _write_v2(m: CreatePartitionsResponse, w: Write) -> None:  # versions 2-3, flexible
@@ -125,7 +128,8 @@ def _write_v2(m: CreatePartitionsResponse, w: Write) -> None:  # versions 2-3, f
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsResponse, int]:  # versions 2-3, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(CreatePartitionsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -134,6 +138,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsResponse, int]:  
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
+        create_partitions_topic_result = new(CreatePartitionsTopicResult)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -142,32 +147,32 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsResponse, int]:  
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        create_partitions_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        create_partitions_topic_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            create_partitions_topic_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            create_partitions_topic_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(CreatePartitionsTopicResult(name, error_code, error_message))
+        results.append(create_partitions_topic_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return CreatePartitionsResponse(throttle_time_ms, results), at
+    return m, at
 
 
 CreatePartitionsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2}

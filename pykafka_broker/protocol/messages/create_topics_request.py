@@ -17,6 +17,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -137,61 +138,68 @@ def _write_v0(m: CreateTopicsRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # version 0
     size = len(buffer)
+    m = new(CreateTopicsRequest)
+    m.validate_only = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 16 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        creatable_topic = new(CreatableTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        creatable_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        num_partitions, replication_factor, count = _UNPACK_ihi(buffer, at)
+        creatable_topic.num_partitions, creatable_topic.replication_factor, count = _UNPACK_ihi(buffer, at)
         at += 10
         if count < 0 or count * 8 > size - at:
             refuse_count('assignments', count, size - at)
         assignments = []
         for _ in range(count):
-            partition_index, count = _UNPACK_ii(buffer, at)
+            creatable_replica_assignment = new(CreatableReplicaAssignment)
+            creatable_replica_assignment.partition_index, count = _UNPACK_ii(buffer, at)
             at += 8
             if count < 0 or count * 4 > size - at:
                 refuse_count('broker_ids', count, size - at)
-            broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            creatable_replica_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            assignments.append(CreatableReplicaAssignment(partition_index, broker_ids))
+            assignments.append(creatable_replica_assignment)
+        creatable_topic.assignments = assignments
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('configs', count, size - at)
         configs = []
         for _ in range(count):
+            creatable_topic_config = new(CreatableTopicConfig)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            configs_name = str(buffer[at:stop], "utf-8")
+            creatable_topic_config.name = str(buffer[at:stop], "utf-8")
             at = stop
-            value: str | None
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             if count == -1:
-                value = None
+                creatable_topic_config.value = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('value', count, size - at)
-                value = str(buffer[at:stop], "utf-8")
+                creatable_topic_config.value = str(buffer[at:stop], "utf-8")
                 at = stop
-            configs.append(CreatableTopicConfig(configs_name, value))
-        topics.append(CreatableTopic(name, num_partitions, replication_factor, assignments, configs))
-    (timeout_ms,) = _UNPACK_i(buffer, at)
+            configs.append(creatable_topic_config)
+        creatable_topic.configs = configs
+        topics.append(creatable_topic)
+    m.topics = topics
+    (m.timeout_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return CreateTopicsRequest(topics, timeout_ms, False), at
+    return m, at
 
 
 def _write_v1(m: CreateTopicsRequest, w: Write) -> None:  # versions 1-4
@@ -218,61 +226,67 @@ def _write_v1(m: CreateTopicsRequest, w: Write) -> None:  # versions 1-4
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # versions 1-4
     size = len(buffer)
+    m = new(CreateTopicsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 16 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        creatable_topic = new(CreatableTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        creatable_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        num_partitions, replication_factor, count = _UNPACK_ihi(buffer, at)
+        creatable_topic.num_partitions, creatable_topic.replication_factor, count = _UNPACK_ihi(buffer, at)
         at += 10
         if count < 0 or count * 8 > size - at:
             refuse_count('assignments', count, size - at)
         assignments = []
         for _ in range(count):
-            partition_index, count = _UNPACK_ii(buffer, at)
+            creatable_replica_assignment = new(CreatableReplicaAssignment)
+            creatable_replica_assignment.partition_index, count = _UNPACK_ii(buffer, at)
             at += 8
             if count < 0 or count * 4 > size - at:
                 refuse_count('broker_ids', count, size - at)
-            broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            creatable_replica_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            assignments.append(CreatableReplicaAssignment(partition_index, broker_ids))
+            assignments.append(creatable_replica_assignment)
+        creatable_topic.assignments = assignments
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('configs', count, size - at)
         configs = []
         for _ in range(count):
+            creatable_topic_config = new(CreatableTopicConfig)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            configs_name = str(buffer[at:stop], "utf-8")
+            creatable_topic_config.name = str(buffer[at:stop], "utf-8")
             at = stop
-            value: str | None
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             if count == -1:
-                value = None
+                creatable_topic_config.value = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('value', count, size - at)
-                value = str(buffer[at:stop], "utf-8")
+                creatable_topic_config.value = str(buffer[at:stop], "utf-8")
                 at = stop
-            configs.append(CreatableTopicConfig(configs_name, value))
-        topics.append(CreatableTopic(name, num_partitions, replication_factor, assignments, configs))
-    timeout_ms, validate_only = _UNPACK_io(buffer, at)
+            configs.append(creatable_topic_config)
+        creatable_topic.configs = configs
+        topics.append(creatable_topic)
+    m.topics = topics
+    m.timeout_ms, m.validate_only = _UNPACK_io(buffer, at)
     at += 5
-    return CreateTopicsRequest(topics, timeout_ms, validate_only), at
+    return m, at
 
 
 def _write_v5(m: CreateTopicsRequest, w: Write) -> None:  # versions 5-7, flexible
@@ -307,6 +321,7 @@ def _write_v5(m: CreateTopicsRequest, w: Write) -> None:  # versions 5-7, flexib
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # versions 5-7, flexible
     size = len(buffer)
+    m = new(CreateTopicsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -316,6 +331,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        creatable_topic = new(CreatableTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -324,9 +340,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        creatable_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        num_partitions, replication_factor, count = _UNPACK_ihB(buffer, at)
+        creatable_topic.num_partitions, creatable_topic.replication_factor, count = _UNPACK_ihB(buffer, at)
         at += 7
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -335,20 +351,22 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
             refuse_count('assignments', count, size - at)
         assignments = []
         for _ in range(count):
-            partition_index, count = _UNPACK_iB(buffer, at)
+            creatable_replica_assignment = new(CreatableReplicaAssignment)
+            creatable_replica_assignment.partition_index, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('broker_ids', count, size - at)
-            broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            creatable_replica_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            assignments.append(CreatableReplicaAssignment(partition_index, broker_ids))
+            assignments.append(creatable_replica_assignment)
+        creatable_topic.assignments = assignments
         count = buffer[at]
         at += 1
         if count > 127:
@@ -358,6 +376,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
             refuse_count('configs', count, size - at)
         configs = []
         for _ in range(count):
+            creatable_topic_config = new(CreatableTopicConfig)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -366,37 +385,38 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            configs_name = str(buffer[at:stop], "utf-8")
+            creatable_topic_config.name = str(buffer[at:stop], "utf-8")
             at = stop
-            value: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                value = None
+                creatable_topic_config.value = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('value', count, size - at)
-                value = str(buffer[at:stop], "utf-8")
+                creatable_topic_config.value = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            configs.append(CreatableTopicConfig(configs_name, value))
+            configs.append(creatable_topic_config)
+        creatable_topic.configs = configs
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(CreatableTopic(name, num_partitions, replication_factor, assignments, configs))
-    timeout_ms, validate_only, tags = _UNPACK_ioB(buffer, at)
+        topics.append(creatable_topic)
+    m.topics = topics
+    m.timeout_ms, m.validate_only, tags = _UNPACK_ioB(buffer, at)
     at += 6
     if tags:
         at = skip_tags(buffer, at - 1)
-    return CreateTopicsRequest(topics, timeout_ms, validate_only), at
+    return m, at
 
 
 CreateTopicsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v1, 4: _write_v1, 5: _write_v5, 6: _write_v5, 7: _write_v5}

@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -123,23 +124,33 @@ def _write_v0(m: CreateTopicsResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # version 0
     size = len(buffer)
+    m = new(CreateTopicsResponse)
+    m.throttle_time_ms = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 4 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        creatable_topic_result = new(CreatableTopicResult)
+        creatable_topic_result.topic_id = ZERO_UUID
+        creatable_topic_result.error_message = ''
+        creatable_topic_result.topic_config_error_code = 0
+        creatable_topic_result.num_partitions = -1
+        creatable_topic_result.replication_factor = -1
+        creatable_topic_result.configs = []
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        creatable_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
-        (error_code,) = _UNPACK_h(buffer, at)
+        (creatable_topic_result.error_code,) = _UNPACK_h(buffer, at)
         at += 2
-        topics.append(CreatableTopicResult(name, ZERO_UUID, error_code, '', 0, -1, -1, []))
-    return CreateTopicsResponse(0, topics), at
+        topics.append(creatable_topic_result)
+    m.topics = topics
+    return m, at
 
 
 def _write_v1(m: CreateTopicsResponse, w: Write) -> None:  # version 1
@@ -155,32 +166,40 @@ def _write_v1(m: CreateTopicsResponse, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # version 1
     size = len(buffer)
+    m = new(CreateTopicsResponse)
+    m.throttle_time_ms = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        creatable_topic_result = new(CreatableTopicResult)
+        creatable_topic_result.topic_id = ZERO_UUID
+        creatable_topic_result.topic_config_error_code = 0
+        creatable_topic_result.num_partitions = -1
+        creatable_topic_result.replication_factor = -1
+        creatable_topic_result.configs = []
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        creatable_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
-        error_message: str | None
-        error_code, count = _UNPACK_hh(buffer, at)
+        creatable_topic_result.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         if count == -1:
-            error_message = None
+            creatable_topic_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            creatable_topic_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
-        topics.append(CreatableTopicResult(name, ZERO_UUID, error_code, error_message, 0, -1, -1, []))
-    return CreateTopicsResponse(0, topics), at
+        topics.append(creatable_topic_result)
+    m.topics = topics
+    return m, at
 
 
 def _write_v2(m: CreateTopicsResponse, w: Write) -> None:  # versions 2-4
@@ -196,32 +215,39 @@ def _write_v2(m: CreateTopicsResponse, w: Write) -> None:  # versions 2-4
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # versions 2-4
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(CreateTopicsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        creatable_topic_result = new(CreatableTopicResult)
+        creatable_topic_result.topic_id = ZERO_UUID
+        creatable_topic_result.topic_config_error_code = 0
+        creatable_topic_result.num_partitions = -1
+        creatable_topic_result.replication_factor = -1
+        creatable_topic_result.configs = []
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        creatable_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
-        error_message: str | None
-        error_code, count = _UNPACK_hh(buffer, at)
+        creatable_topic_result.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         if count == -1:
-            error_message = None
+            creatable_topic_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            creatable_topic_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
-        topics.append(CreatableTopicResult(name, ZERO_UUID, error_code, error_message, 0, -1, -1, []))
-    return CreateTopicsResponse(throttle_time_ms, topics), at
+        topics.append(creatable_topic_result)
+    m.topics = topics
+    return m, at
 
 
 def _write_v5(m: CreateTopicsResponse, w: Write) -> None:  # versions 5-6, flexible
@@ -255,7 +281,8 @@ def _write_v5(m: CreateTopicsResponse, w: Write) -> None:  # versions 5-6, flexi
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # versions 5-6, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(CreateTopicsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -264,6 +291,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # ve
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        creatable_topic_result = new(CreatableTopicResult)
+        creatable_topic_result.topic_id = ZERO_UUID
+        creatable_topic_result.topic_config_error_code = 0
         count = buffer[at]
         at += 1
         if count > 127:
@@ -272,35 +302,34 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        creatable_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        creatable_topic_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            creatable_topic_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            creatable_topic_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
-        configs: list[CreatableTopicConfigs] | None
-        num_partitions, replication_factor, count = _UNPACK_ihB(buffer, at)
+        creatable_topic_result.num_partitions, creatable_topic_result.replication_factor, count = _UNPACK_ihB(buffer, at)
         at += 7
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            configs = None
+            creatable_topic_result.configs = None
         else:
             if count < 0 or count * 6 > size - at:
                 refuse_count('configs', count, size - at)
             configs = []
             for _ in range(count):
+                creatable_topic_configs = new(CreatableTopicConfigs)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -309,46 +338,46 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # ve
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('name', count, size - at)
-                configs_name = str(buffer[at:stop], "utf-8")
+                creatable_topic_configs.name = str(buffer[at:stop], "utf-8")
                 at = stop
-                value: str | None
                 count = buffer[at]
                 at += 1
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    value = None
+                    creatable_topic_configs.value = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('value', count, size - at)
-                    value = str(buffer[at:stop], "utf-8")
+                    creatable_topic_configs.value = str(buffer[at:stop], "utf-8")
                     at = stop
-                read_only, config_source, is_sensitive, tags = _UNPACK_oboB(buffer, at)
+                creatable_topic_configs.read_only, creatable_topic_configs.config_source, creatable_topic_configs.is_sensitive, tags = _UNPACK_oboB(buffer, at)
                 at += 4
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                configs.append(CreatableTopicConfigs(configs_name, value, read_only, config_source, is_sensitive))
+                configs.append(creatable_topic_configs)
+            creatable_topic_result.configs = configs
         tags = buffer[at]
         at += 1
-        topic_config_error_code: int = 0
         if tags:
             tags, at = read_uvarint(buffer, at - 1)
             for _ in range(tags):
                 tag_number, at, end = read_tag(buffer, at)
                 if tag_number == 0:
-                    (topic_config_error_code,) = _UNPACK_h(buffer, at)
+                    (creatable_topic_result.topic_config_error_code,) = _UNPACK_h(buffer, at)
                     at += 2
                     if at != end:
                         refuse_tag('topic_config_error_code', at, end)
                 at = end
-        topics.append(CreatableTopicResult(name, ZERO_UUID, error_code, error_message, topic_config_error_code, num_partitions, replication_factor, configs))
+        topics.append(creatable_topic_result)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return CreateTopicsResponse(throttle_time_ms, topics), at
+    return m, at
 
 
 def _write_v7(m: CreateTopicsResponse, w: Write) -> None:  # version 7, flexible
@@ -382,7 +411,8 @@ def _write_v7(m: CreateTopicsResponse, w: Write) -> None:  # version 7, flexible
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # version 7, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(CreateTopicsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -391,6 +421,8 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # ve
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        creatable_topic_result = new(CreatableTopicResult)
+        creatable_topic_result.topic_config_error_code = 0
         count = buffer[at]
         at += 1
         if count > 127:
@@ -399,35 +431,34 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        creatable_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
-        error_message: str | None
-        topic_id, error_code, count = _UNPACK_16shB(buffer, at)
+        creatable_topic_result.topic_id, creatable_topic_result.error_code, count = _UNPACK_16shB(buffer, at)
         at += 19
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            creatable_topic_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            creatable_topic_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
-        configs: list[CreatableTopicConfigs] | None
-        num_partitions, replication_factor, count = _UNPACK_ihB(buffer, at)
+        creatable_topic_result.num_partitions, creatable_topic_result.replication_factor, count = _UNPACK_ihB(buffer, at)
         at += 7
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            configs = None
+            creatable_topic_result.configs = None
         else:
             if count < 0 or count * 6 > size - at:
                 refuse_count('configs', count, size - at)
             configs = []
             for _ in range(count):
+                creatable_topic_configs = new(CreatableTopicConfigs)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -436,46 +467,46 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # ve
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('name', count, size - at)
-                configs_name = str(buffer[at:stop], "utf-8")
+                creatable_topic_configs.name = str(buffer[at:stop], "utf-8")
                 at = stop
-                value: str | None
                 count = buffer[at]
                 at += 1
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    value = None
+                    creatable_topic_configs.value = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('value', count, size - at)
-                    value = str(buffer[at:stop], "utf-8")
+                    creatable_topic_configs.value = str(buffer[at:stop], "utf-8")
                     at = stop
-                read_only, config_source, is_sensitive, tags = _UNPACK_oboB(buffer, at)
+                creatable_topic_configs.read_only, creatable_topic_configs.config_source, creatable_topic_configs.is_sensitive, tags = _UNPACK_oboB(buffer, at)
                 at += 4
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                configs.append(CreatableTopicConfigs(configs_name, value, read_only, config_source, is_sensitive))
+                configs.append(creatable_topic_configs)
+            creatable_topic_result.configs = configs
         tags = buffer[at]
         at += 1
-        topic_config_error_code: int = 0
         if tags:
             tags, at = read_uvarint(buffer, at - 1)
             for _ in range(tags):
                 tag_number, at, end = read_tag(buffer, at)
                 if tag_number == 0:
-                    (topic_config_error_code,) = _UNPACK_h(buffer, at)
+                    (creatable_topic_result.topic_config_error_code,) = _UNPACK_h(buffer, at)
                     at += 2
                     if at != end:
                         refuse_tag('topic_config_error_code', at, end)
                 at = end
-        topics.append(CreatableTopicResult(name, topic_id, error_code, error_message, topic_config_error_code, num_partitions, replication_factor, configs))
+        topics.append(creatable_topic_result)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return CreateTopicsResponse(throttle_time_ms, topics), at
+    return m, at
 
 
 CreateTopicsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v5, 6: _write_v5, 7: _write_v7}

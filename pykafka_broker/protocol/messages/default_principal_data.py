@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     string_length,
@@ -51,6 +52,7 @@ def _write_v0(m: DefaultPrincipalData, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DefaultPrincipalData, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(DefaultPrincipalData)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -59,7 +61,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DefaultPrincipalData, int]:  # ve
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('type', count, size - at)
-    type = str(buffer[at:stop], "utf-8")
+    m.type = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -69,13 +71,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DefaultPrincipalData, int]:  # ve
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('name', count, size - at)
-    name = str(buffer[at:stop], "utf-8")
+    m.name = str(buffer[at:stop], "utf-8")
     at = stop
-    token_authenticated, tags = _UNPACK_oB(buffer, at)
+    m.token_authenticated, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DefaultPrincipalData(type, name, token_authenticated), at
+    return m, at
 
 
 DefaultPrincipalData._WRITERS = {0: _write_v0}

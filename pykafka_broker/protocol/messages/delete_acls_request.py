@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -97,49 +98,50 @@ def _write_v0(m: DeleteAclsRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # version 0
     size = len(buffer)
+    m = new(DeleteAclsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 9 > size - at:
         refuse_count('filters', count, size - at)
     filters = []
     for _ in range(count):
-        resource_name_filter: str | None
-        resource_type_filter, count = _UNPACK_bh(buffer, at)
+        delete_acls_filter = new(DeleteAclsFilter)
+        delete_acls_filter.pattern_type_filter = 3
+        delete_acls_filter.resource_type_filter, count = _UNPACK_bh(buffer, at)
         at += 3
         if count == -1:
-            resource_name_filter = None
+            delete_acls_filter.resource_name_filter = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('resource_name_filter', count, size - at)
-            resource_name_filter = str(buffer[at:stop], "utf-8")
+            delete_acls_filter.resource_name_filter = str(buffer[at:stop], "utf-8")
             at = stop
-        principal_filter: str | None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         if count == -1:
-            principal_filter = None
+            delete_acls_filter.principal_filter = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('principal_filter', count, size - at)
-            principal_filter = str(buffer[at:stop], "utf-8")
+            delete_acls_filter.principal_filter = str(buffer[at:stop], "utf-8")
             at = stop
-        host_filter: str | None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         if count == -1:
-            host_filter = None
+            delete_acls_filter.host_filter = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('host_filter', count, size - at)
-            host_filter = str(buffer[at:stop], "utf-8")
+            delete_acls_filter.host_filter = str(buffer[at:stop], "utf-8")
             at = stop
-        operation, permission_type = _UNPACK_bb(buffer, at)
+        delete_acls_filter.operation, delete_acls_filter.permission_type = _UNPACK_bb(buffer, at)
         at += 2
-        filters.append(DeleteAclsFilter(resource_type_filter, resource_name_filter, 3, principal_filter, host_filter, operation, permission_type))
-    return DeleteAclsRequest(filters), at
+        filters.append(delete_acls_filter)
+    m.filters = filters
+    return m, at
 
 
 def _write_v1(m: DeleteAclsRequest, w: Write) -> None:  # version 1
@@ -160,49 +162,49 @@ def _write_v1(m: DeleteAclsRequest, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # version 1
     size = len(buffer)
+    m = new(DeleteAclsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('filters', count, size - at)
     filters = []
     for _ in range(count):
-        resource_name_filter: str | None
-        resource_type_filter, count = _UNPACK_bh(buffer, at)
+        delete_acls_filter = new(DeleteAclsFilter)
+        delete_acls_filter.resource_type_filter, count = _UNPACK_bh(buffer, at)
         at += 3
         if count == -1:
-            resource_name_filter = None
+            delete_acls_filter.resource_name_filter = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('resource_name_filter', count, size - at)
-            resource_name_filter = str(buffer[at:stop], "utf-8")
+            delete_acls_filter.resource_name_filter = str(buffer[at:stop], "utf-8")
             at = stop
-        principal_filter: str | None
-        pattern_type_filter, count = _UNPACK_bh(buffer, at)
+        delete_acls_filter.pattern_type_filter, count = _UNPACK_bh(buffer, at)
         at += 3
         if count == -1:
-            principal_filter = None
+            delete_acls_filter.principal_filter = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('principal_filter', count, size - at)
-            principal_filter = str(buffer[at:stop], "utf-8")
+            delete_acls_filter.principal_filter = str(buffer[at:stop], "utf-8")
             at = stop
-        host_filter: str | None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         if count == -1:
-            host_filter = None
+            delete_acls_filter.host_filter = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('host_filter', count, size - at)
-            host_filter = str(buffer[at:stop], "utf-8")
+            delete_acls_filter.host_filter = str(buffer[at:stop], "utf-8")
             at = stop
-        operation, permission_type = _UNPACK_bb(buffer, at)
+        delete_acls_filter.operation, delete_acls_filter.permission_type = _UNPACK_bb(buffer, at)
         at += 2
-        filters.append(DeleteAclsFilter(resource_type_filter, resource_name_filter, pattern_type_filter, principal_filter, host_filter, operation, permission_type))
-    return DeleteAclsRequest(filters), at
+        filters.append(delete_acls_filter)
+    m.filters = filters
+    return m, at
 
 
 def _write_v2(m: DeleteAclsRequest, w: Write) -> None:  # versions 2-3, flexible
@@ -222,6 +224,7 @@ def _write_v2(m: DeleteAclsRequest, w: Write) -> None:  # versions 2-3, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # versions 2-3, flexible
     size = len(buffer)
+    m = new(DeleteAclsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -231,58 +234,57 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # versi
         refuse_count('filters', count, size - at)
     filters = []
     for _ in range(count):
-        resource_name_filter: str | None
-        resource_type_filter, count = _UNPACK_bB(buffer, at)
+        delete_acls_filter = new(DeleteAclsFilter)
+        delete_acls_filter.resource_type_filter, count = _UNPACK_bB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            resource_name_filter = None
+            delete_acls_filter.resource_name_filter = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('resource_name_filter', count, size - at)
-            resource_name_filter = str(buffer[at:stop], "utf-8")
+            delete_acls_filter.resource_name_filter = str(buffer[at:stop], "utf-8")
             at = stop
-        principal_filter: str | None
-        pattern_type_filter, count = _UNPACK_bB(buffer, at)
+        delete_acls_filter.pattern_type_filter, count = _UNPACK_bB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            principal_filter = None
+            delete_acls_filter.principal_filter = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('principal_filter', count, size - at)
-            principal_filter = str(buffer[at:stop], "utf-8")
+            delete_acls_filter.principal_filter = str(buffer[at:stop], "utf-8")
             at = stop
-        host_filter: str | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            host_filter = None
+            delete_acls_filter.host_filter = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('host_filter', count, size - at)
-            host_filter = str(buffer[at:stop], "utf-8")
+            delete_acls_filter.host_filter = str(buffer[at:stop], "utf-8")
             at = stop
-        operation, permission_type, tags = _UNPACK_bbB(buffer, at)
+        delete_acls_filter.operation, delete_acls_filter.permission_type, tags = _UNPACK_bbB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        filters.append(DeleteAclsFilter(resource_type_filter, resource_name_filter, pattern_type_filter, principal_filter, host_filter, operation, permission_type))
+        filters.append(delete_acls_filter)
+    m.filters = filters
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteAclsRequest(filters), at
+    return m, at
 
 
 DeleteAclsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -132,22 +133,23 @@ def _write_v0(m: DeleteAclsResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # version 0
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(DeleteAclsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 8 > size - at:
         refuse_count('filter_results', count, size - at)
     filter_results = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hh(buffer, at)
+        delete_acls_filter_result = new(DeleteAclsFilterResult)
+        delete_acls_filter_result.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         if count == -1:
-            error_message = None
+            delete_acls_filter_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            delete_acls_filter_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -155,43 +157,46 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # vers
             refuse_count('matching_acls', count, size - at)
         matching_acls = []
         for _ in range(count):
-            matching_acls_error_message: str | None
-            matching_acls_error_code, count = _UNPACK_hh(buffer, at)
+            delete_acls_matching_acl = new(DeleteAclsMatchingAcl)
+            delete_acls_matching_acl.pattern_type = 3
+            delete_acls_matching_acl.error_code, count = _UNPACK_hh(buffer, at)
             at += 4
             if count == -1:
-                matching_acls_error_message = None
+                delete_acls_matching_acl.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('error_message', count, size - at)
-                matching_acls_error_message = str(buffer[at:stop], "utf-8")
+                delete_acls_matching_acl.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            resource_type, count = _UNPACK_bh(buffer, at)
+            delete_acls_matching_acl.resource_type, count = _UNPACK_bh(buffer, at)
             at += 3
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('resource_name', count, size - at)
-            resource_name = str(buffer[at:stop], "utf-8")
+            delete_acls_matching_acl.resource_name = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('principal', count, size - at)
-            principal = str(buffer[at:stop], "utf-8")
+            delete_acls_matching_acl.principal = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            delete_acls_matching_acl.host = str(buffer[at:stop], "utf-8")
             at = stop
-            operation, permission_type = _UNPACK_bb(buffer, at)
+            delete_acls_matching_acl.operation, delete_acls_matching_acl.permission_type = _UNPACK_bb(buffer, at)
             at += 2
-            matching_acls.append(DeleteAclsMatchingAcl(matching_acls_error_code, matching_acls_error_message, resource_type, resource_name, 3, principal, host, operation, permission_type))
-        filter_results.append(DeleteAclsFilterResult(error_code, error_message, matching_acls))
-    return DeleteAclsResponse(throttle_time_ms, filter_results), at
+            matching_acls.append(delete_acls_matching_acl)
+        delete_acls_filter_result.matching_acls = matching_acls
+        filter_results.append(delete_acls_filter_result)
+    m.filter_results = filter_results
+    return m, at
 
 
 def _write_v1(m: DeleteAclsResponse, w: Write) -> None:  # version 1
@@ -218,22 +223,23 @@ def _write_v1(m: DeleteAclsResponse, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # version 1
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(DeleteAclsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 8 > size - at:
         refuse_count('filter_results', count, size - at)
     filter_results = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hh(buffer, at)
+        delete_acls_filter_result = new(DeleteAclsFilterResult)
+        delete_acls_filter_result.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         if count == -1:
-            error_message = None
+            delete_acls_filter_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            delete_acls_filter_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -241,43 +247,45 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # vers
             refuse_count('matching_acls', count, size - at)
         matching_acls = []
         for _ in range(count):
-            matching_acls_error_message: str | None
-            matching_acls_error_code, count = _UNPACK_hh(buffer, at)
+            delete_acls_matching_acl = new(DeleteAclsMatchingAcl)
+            delete_acls_matching_acl.error_code, count = _UNPACK_hh(buffer, at)
             at += 4
             if count == -1:
-                matching_acls_error_message = None
+                delete_acls_matching_acl.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('error_message', count, size - at)
-                matching_acls_error_message = str(buffer[at:stop], "utf-8")
+                delete_acls_matching_acl.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            resource_type, count = _UNPACK_bh(buffer, at)
+            delete_acls_matching_acl.resource_type, count = _UNPACK_bh(buffer, at)
             at += 3
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('resource_name', count, size - at)
-            resource_name = str(buffer[at:stop], "utf-8")
+            delete_acls_matching_acl.resource_name = str(buffer[at:stop], "utf-8")
             at = stop
-            pattern_type, count = _UNPACK_bh(buffer, at)
+            delete_acls_matching_acl.pattern_type, count = _UNPACK_bh(buffer, at)
             at += 3
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('principal', count, size - at)
-            principal = str(buffer[at:stop], "utf-8")
+            delete_acls_matching_acl.principal = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            delete_acls_matching_acl.host = str(buffer[at:stop], "utf-8")
             at = stop
-            operation, permission_type = _UNPACK_bb(buffer, at)
+            delete_acls_matching_acl.operation, delete_acls_matching_acl.permission_type = _UNPACK_bb(buffer, at)
             at += 2
-            matching_acls.append(DeleteAclsMatchingAcl(matching_acls_error_code, matching_acls_error_message, resource_type, resource_name, pattern_type, principal, host, operation, permission_type))
-        filter_results.append(DeleteAclsFilterResult(error_code, error_message, matching_acls))
-    return DeleteAclsResponse(throttle_time_ms, filter_results), at
+            matching_acls.append(delete_acls_matching_acl)
+        delete_acls_filter_result.matching_acls = matching_acls
+        filter_results.append(delete_acls_filter_result)
+    m.filter_results = filter_results
+    return m, at
 
 
 def _write_v2(m: DeleteAclsResponse, w: Write) -> None:  # versions 2-3, flexible
@@ -309,7 +317,8 @@ def _write_v2(m: DeleteAclsResponse, w: Write) -> None:  # versions 2-3, flexibl
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # versions 2-3, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DeleteAclsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -318,19 +327,19 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # vers
         refuse_count('filter_results', count, size - at)
     filter_results = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        delete_acls_filter_result = new(DeleteAclsFilterResult)
+        delete_acls_filter_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            delete_acls_filter_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            delete_acls_filter_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         count = buffer[at]
         at += 1
@@ -341,21 +350,21 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # vers
             refuse_count('matching_acls', count, size - at)
         matching_acls = []
         for _ in range(count):
-            matching_acls_error_message: str | None
-            matching_acls_error_code, count = _UNPACK_hB(buffer, at)
+            delete_acls_matching_acl = new(DeleteAclsMatchingAcl)
+            delete_acls_matching_acl.error_code, count = _UNPACK_hB(buffer, at)
             at += 3
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                matching_acls_error_message = None
+                delete_acls_matching_acl.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                matching_acls_error_message = str(buffer[at:stop], "utf-8")
+                delete_acls_matching_acl.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            resource_type, count = _UNPACK_bB(buffer, at)
+            delete_acls_matching_acl.resource_type, count = _UNPACK_bB(buffer, at)
             at += 2
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -363,9 +372,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # vers
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('resource_name', count, size - at)
-            resource_name = str(buffer[at:stop], "utf-8")
+            delete_acls_matching_acl.resource_name = str(buffer[at:stop], "utf-8")
             at = stop
-            pattern_type, count = _UNPACK_bB(buffer, at)
+            delete_acls_matching_acl.pattern_type, count = _UNPACK_bB(buffer, at)
             at += 2
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -373,7 +382,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # vers
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('principal', count, size - at)
-            principal = str(buffer[at:stop], "utf-8")
+            delete_acls_matching_acl.principal = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -383,23 +392,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # vers
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            delete_acls_matching_acl.host = str(buffer[at:stop], "utf-8")
             at = stop
-            operation, permission_type, tags = _UNPACK_bbB(buffer, at)
+            delete_acls_matching_acl.operation, delete_acls_matching_acl.permission_type, tags = _UNPACK_bbB(buffer, at)
             at += 3
             if tags:
                 at = skip_tags(buffer, at - 1)
-            matching_acls.append(DeleteAclsMatchingAcl(matching_acls_error_code, matching_acls_error_message, resource_type, resource_name, pattern_type, principal, host, operation, permission_type))
+            matching_acls.append(delete_acls_matching_acl)
+        delete_acls_filter_result.matching_acls = matching_acls
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        filter_results.append(DeleteAclsFilterResult(error_code, error_message, matching_acls))
+        filter_results.append(delete_acls_filter_result)
+    m.filter_results = filter_results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteAclsResponse(throttle_time_ms, filter_results), at
+    return m, at
 
 
 DeleteAclsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2}

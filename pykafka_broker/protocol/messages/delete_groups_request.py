@@ -12,6 +12,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -52,6 +53,7 @@ def _write_v0(m: DeleteGroupsRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(DeleteGroupsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 2 > size - at:
@@ -66,7 +68,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # ver
         element = str(buffer[at:stop], "utf-8")
         at = stop
         groups_names.append(element)
-    return DeleteGroupsRequest(groups_names), at
+    m.groups_names = groups_names
+    return m, at
 
 
 def _write_v2(m: DeleteGroupsRequest, w: Write) -> None:  # version 2, flexible
@@ -82,6 +85,7 @@ def _write_v2(m: DeleteGroupsRequest, w: Write) -> None:  # version 2, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # version 2, flexible
     size = len(buffer)
+    m = new(DeleteGroupsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -102,11 +106,12 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # ver
         element = str(buffer[at:stop], "utf-8")
         at = stop
         groups_names.append(element)
+    m.groups_names = groups_names
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteGroupsRequest(groups_names), at
+    return m, at
 
 
 DeleteGroupsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

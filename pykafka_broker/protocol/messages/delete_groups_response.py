@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -74,23 +75,26 @@ def _write_v0(m: DeleteGroupsResponse, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteGroupsResponse, int]:  # versions 0-1
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(DeleteGroupsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 4 > size - at:
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
+        deletable_group_result = new(DeletableGroupResult)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        deletable_group_result.group_id = str(buffer[at:stop], "utf-8")
         at = stop
-        (error_code,) = _UNPACK_h(buffer, at)
+        (deletable_group_result.error_code,) = _UNPACK_h(buffer, at)
         at += 2
-        results.append(DeletableGroupResult(group_id, error_code))
-    return DeleteGroupsResponse(throttle_time_ms, results), at
+        results.append(deletable_group_result)
+    m.results = results
+    return m, at
 
 
 def _write_v2(m: DeleteGroupsResponse, w: Write) -> None:  # version 2, flexible
@@ -107,7 +111,8 @@ def _write_v2(m: DeleteGroupsResponse, w: Write) -> None:  # version 2, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteGroupsResponse, int]:  # version 2, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DeleteGroupsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -116,6 +121,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteGroupsResponse, int]:  # ve
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
+        deletable_group_result = new(DeletableGroupResult)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -124,18 +130,19 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteGroupsResponse, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        deletable_group_result.group_id = str(buffer[at:stop], "utf-8")
         at = stop
-        error_code, tags = _UNPACK_hB(buffer, at)
+        deletable_group_result.error_code, tags = _UNPACK_hB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(DeletableGroupResult(group_id, error_code))
+        results.append(deletable_group_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteGroupsResponse(throttle_time_ms, results), at
+    return m, at
 
 
 DeleteGroupsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

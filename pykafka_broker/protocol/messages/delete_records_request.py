@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -94,33 +95,38 @@ def _write_v0(m: DeleteRecordsRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(DeleteRecordsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        delete_records_topic = new(DeleteRecordsTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        delete_records_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 12 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 12
-        partitions = [
-            DeleteRecordsPartition(partition_index, offset)
-            for partition_index, offset in _ITER_iq(buffer[at:stop])
-        ]
+        for values in _ITER_iq(buffer[at:stop]):
+            delete_records_partition = new(DeleteRecordsPartition)
+            delete_records_partition.partition_index, delete_records_partition.offset = values
+            partitions.append(delete_records_partition)
         at = stop
-        topics.append(DeleteRecordsTopic(name, partitions))
-    (timeout_ms,) = _UNPACK_i(buffer, at)
+        delete_records_topic.partitions = partitions
+        topics.append(delete_records_topic)
+    m.topics = topics
+    (m.timeout_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return DeleteRecordsRequest(topics, timeout_ms), at
+    return m, at
 
 
 def _write_v2(m: DeleteRecordsRequest, w: Write) -> None:  # version 2, flexible
@@ -142,6 +148,7 @@ def _write_v2(m: DeleteRecordsRequest, w: Write) -> None:  # version 2, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # version 2, flexible
     size = len(buffer)
+    m = new(DeleteRecordsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -151,6 +158,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # ve
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        delete_records_topic = new(DeleteRecordsTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -159,7 +167,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        delete_records_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -170,21 +178,24 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # ve
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, offset, tags = _UNPACK_iqB(buffer, at)
+            delete_records_partition = new(DeleteRecordsPartition)
+            delete_records_partition.partition_index, delete_records_partition.offset, tags = _UNPACK_iqB(buffer, at)
             at += 13
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(DeleteRecordsPartition(partition_index, offset))
+            partitions.append(delete_records_partition)
+        delete_records_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(DeleteRecordsTopic(name, partitions))
-    timeout_ms, tags = _UNPACK_iB(buffer, at)
+        topics.append(delete_records_topic)
+    m.topics = topics
+    m.timeout_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteRecordsRequest(topics, timeout_ms), at
+    return m, at
 
 
 DeleteRecordsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

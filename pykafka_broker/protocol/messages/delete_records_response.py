@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -96,31 +97,36 @@ def _write_v0(m: DeleteRecordsResponse, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteRecordsResponse, int]:  # versions 0-1
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(DeleteRecordsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        delete_records_topic_result = new(DeleteRecordsTopicResult)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        delete_records_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 14 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 14
-        partitions = [
-            DeleteRecordsPartitionResult(partition_index, low_watermark, error_code)
-            for partition_index, low_watermark, error_code in _ITER_iqh(buffer[at:stop])
-        ]
+        for values in _ITER_iqh(buffer[at:stop]):
+            delete_records_partition_result = new(DeleteRecordsPartitionResult)
+            delete_records_partition_result.partition_index, delete_records_partition_result.low_watermark, delete_records_partition_result.error_code = values
+            partitions.append(delete_records_partition_result)
         at = stop
-        topics.append(DeleteRecordsTopicResult(name, partitions))
-    return DeleteRecordsResponse(throttle_time_ms, topics), at
+        delete_records_topic_result.partitions = partitions
+        topics.append(delete_records_topic_result)
+    m.topics = topics
+    return m, at
 
 
 def _write_v2(m: DeleteRecordsResponse, w: Write) -> None:  # version 2, flexible
@@ -142,7 +148,8 @@ def _write_v2(m: DeleteRecordsResponse, w: Write) -> None:  # version 2, flexibl
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsResponse, int]:  # version 2, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DeleteRecordsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -151,6 +158,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsResponse, int]:  # v
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        delete_records_topic_result = new(DeleteRecordsTopicResult)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -159,7 +167,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsResponse, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        delete_records_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -170,21 +178,24 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsResponse, int]:  # v
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, low_watermark, error_code, tags = _UNPACK_iqhB(buffer, at)
+            delete_records_partition_result = new(DeleteRecordsPartitionResult)
+            delete_records_partition_result.partition_index, delete_records_partition_result.low_watermark, delete_records_partition_result.error_code, tags = _UNPACK_iqhB(buffer, at)
             at += 15
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(DeleteRecordsPartitionResult(partition_index, low_watermark, error_code))
+            partitions.append(delete_records_partition_result)
+        delete_records_topic_result.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(DeleteRecordsTopicResult(name, partitions))
+        topics.append(delete_records_topic_result)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteRecordsResponse(throttle_time_ms, topics), at
+    return m, at
 
 
 DeleteRecordsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

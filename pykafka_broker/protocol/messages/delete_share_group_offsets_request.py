@@ -12,6 +12,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -69,6 +70,7 @@ def _write_v0(m: DeleteShareGroupOffsetsRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupOffsetsRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(DeleteShareGroupOffsetsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -77,7 +79,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupOffsetsRequest, i
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -88,6 +90,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupOffsetsRequest, i
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        delete_share_group_offsets_request_topic = new(DeleteShareGroupOffsetsRequestTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -96,18 +99,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupOffsetsRequest, i
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        delete_share_group_offsets_request_topic.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(DeleteShareGroupOffsetsRequestTopic(topic_name))
+        topics.append(delete_share_group_offsets_request_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteShareGroupOffsetsRequest(group_id, topics), at
+    return m, at
 
 
 DeleteShareGroupOffsetsRequest._WRITERS = {0: _write_v0}

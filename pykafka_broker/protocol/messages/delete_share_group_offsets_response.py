@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -88,19 +89,19 @@ def _write_v0(m: DeleteShareGroupOffsetsResponse, w: Write) -> None:  # version 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupOffsetsResponse, int]:  # version 0, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(DeleteShareGroupOffsetsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -111,6 +112,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupOffsetsResponse, 
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        delete_share_group_offsets_response_topic = new(DeleteShareGroupOffsetsResponseTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -119,32 +121,32 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupOffsetsResponse, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        delete_share_group_offsets_response_topic.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        responses_error_message: str | None
-        topic_id, responses_error_code, count = _UNPACK_16shB(buffer, at)
+        delete_share_group_offsets_response_topic.topic_id, delete_share_group_offsets_response_topic.error_code, count = _UNPACK_16shB(buffer, at)
         at += 19
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            responses_error_message = None
+            delete_share_group_offsets_response_topic.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            responses_error_message = str(buffer[at:stop], "utf-8")
+            delete_share_group_offsets_response_topic.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(DeleteShareGroupOffsetsResponseTopic(topic_name, topic_id, responses_error_code, responses_error_message))
+        responses.append(delete_share_group_offsets_response_topic)
+    m.responses = responses
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteShareGroupOffsetsResponse(throttle_time_ms, error_code, error_message, responses), at
+    return m, at
 
 
 DeleteShareGroupOffsetsResponse._WRITERS = {0: _write_v0}

@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -91,6 +92,7 @@ def _write_v0(m: DeleteShareGroupStateRequest, w: Write) -> None:  # version 0, 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupStateRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(DeleteShareGroupStateRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -99,7 +101,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupStateRequest, int
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -110,7 +112,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupStateRequest, int
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        delete_state_data = new(DeleteStateData)
+        delete_state_data.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -119,21 +122,24 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupStateRequest, int
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, tags = _UNPACK_iB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition, tags = _UNPACK_iB(buffer, at)
             at += 5
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition))
+            partitions.append(partition_data)
+        delete_state_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(DeleteStateData(topic_id, partitions))
+        topics.append(delete_state_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteShareGroupStateRequest(group_id, topics), at
+    return m, at
 
 
 DeleteShareGroupStateRequest._WRITERS = {0: _write_v0}

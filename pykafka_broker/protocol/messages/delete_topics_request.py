@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -81,6 +82,8 @@ def _write_v0(m: DeleteTopicsRequest, w: Write) -> None:  # versions 0-3
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # versions 0-3
     size = len(buffer)
+    m = new(DeleteTopicsRequest)
+    m.topics = []
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 2 > size - at:
@@ -95,9 +98,10 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # ver
         element = str(buffer[at:stop], "utf-8")
         at = stop
         topic_names.append(element)
-    (timeout_ms,) = _UNPACK_i(buffer, at)
+    m.topic_names = topic_names
+    (m.timeout_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return DeleteTopicsRequest([], topic_names, timeout_ms), at
+    return m, at
 
 
 def _write_v4(m: DeleteTopicsRequest, w: Write) -> None:  # versions 4-5, flexible
@@ -115,6 +119,8 @@ def _write_v4(m: DeleteTopicsRequest, w: Write) -> None:  # versions 4-5, flexib
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # versions 4-5, flexible
     size = len(buffer)
+    m = new(DeleteTopicsRequest)
+    m.topics = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -135,11 +141,12 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # ver
         element = str(buffer[at:stop], "utf-8")
         at = stop
         topic_names.append(element)
-    timeout_ms, tags = _UNPACK_iB(buffer, at)
+    m.topic_names = topic_names
+    m.timeout_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteTopicsRequest([], topic_names, timeout_ms), at
+    return m, at
 
 
 def _write_v6(m: DeleteTopicsRequest, w: Write) -> None:  # version 6, flexible
@@ -155,6 +162,8 @@ def _write_v6(m: DeleteTopicsRequest, w: Write) -> None:  # version 6, flexible
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # version 6, flexible
     size = len(buffer)
+    m = new(DeleteTopicsRequest)
+    m.topic_names = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -164,30 +173,31 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # ver
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        name: str | None
+        delete_topic_state = new(DeleteTopicState)
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            name = None
+            delete_topic_state.name = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            delete_topic_state.name = str(buffer[at:stop], "utf-8")
             at = stop
-        topic_id, tags = _UNPACK_16sB(buffer, at)
+        delete_topic_state.topic_id, tags = _UNPACK_16sB(buffer, at)
         at += 17
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(DeleteTopicState(name, topic_id))
-    timeout_ms, tags = _UNPACK_iB(buffer, at)
+        topics.append(delete_topic_state)
+    m.topics = topics
+    m.timeout_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteTopicsRequest(topics, [], timeout_ms), at
+    return m, at
 
 
 DeleteTopicsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v0, 4: _write_v4, 5: _write_v4, 6: _write_v6}

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     refuse_null,
@@ -88,23 +89,29 @@ def _write_v0(m: DeleteTopicsResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # version 0
     size = len(buffer)
+    m = new(DeleteTopicsResponse)
+    m.throttle_time_ms = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 4 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        deletable_topic_result = new(DeletableTopicResult)
+        deletable_topic_result.topic_id = ZERO_UUID
+        deletable_topic_result.error_message = None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        deletable_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
-        (error_code,) = _UNPACK_h(buffer, at)
+        (deletable_topic_result.error_code,) = _UNPACK_h(buffer, at)
         at += 2
-        responses.append(DeletableTopicResult(name, ZERO_UUID, error_code, None))
-    return DeleteTopicsResponse(0, responses), at
+        responses.append(deletable_topic_result)
+    m.responses = responses
+    return m, at
 
 
 def _write_v1(m: DeleteTopicsResponse, w: Write) -> None:  # versions 1-3
@@ -121,23 +128,28 @@ def _write_v1(m: DeleteTopicsResponse, w: Write) -> None:  # versions 1-3
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # versions 1-3
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(DeleteTopicsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 4 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        deletable_topic_result = new(DeletableTopicResult)
+        deletable_topic_result.topic_id = ZERO_UUID
+        deletable_topic_result.error_message = None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        deletable_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
-        (error_code,) = _UNPACK_h(buffer, at)
+        (deletable_topic_result.error_code,) = _UNPACK_h(buffer, at)
         at += 2
-        responses.append(DeletableTopicResult(name, ZERO_UUID, error_code, None))
-    return DeleteTopicsResponse(throttle_time_ms, responses), at
+        responses.append(deletable_topic_result)
+    m.responses = responses
+    return m, at
 
 
 def _write_v4(m: DeleteTopicsResponse, w: Write) -> None:  # version 4, flexible
@@ -157,7 +169,8 @@ def _write_v4(m: DeleteTopicsResponse, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # version 4, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DeleteTopicsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -166,6 +179,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # ve
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        deletable_topic_result = new(DeletableTopicResult)
+        deletable_topic_result.topic_id = ZERO_UUID
+        deletable_topic_result.error_message = None
         count = buffer[at]
         at += 1
         if count > 127:
@@ -174,18 +190,19 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        deletable_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
-        error_code, tags = _UNPACK_hB(buffer, at)
+        deletable_topic_result.error_code, tags = _UNPACK_hB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(DeletableTopicResult(name, ZERO_UUID, error_code, None))
+        responses.append(deletable_topic_result)
+    m.responses = responses
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteTopicsResponse(throttle_time_ms, responses), at
+    return m, at
 
 
 def _write_v5(m: DeleteTopicsResponse, w: Write) -> None:  # version 5, flexible
@@ -207,7 +224,8 @@ def _write_v5(m: DeleteTopicsResponse, w: Write) -> None:  # version 5, flexible
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # version 5, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DeleteTopicsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -216,6 +234,8 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # ve
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        deletable_topic_result = new(DeletableTopicResult)
+        deletable_topic_result.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -224,32 +244,32 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        deletable_topic_result.name = str(buffer[at:stop], "utf-8")
         at = stop
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        deletable_topic_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            deletable_topic_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            deletable_topic_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(DeletableTopicResult(name, ZERO_UUID, error_code, error_message))
+        responses.append(deletable_topic_result)
+    m.responses = responses
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteTopicsResponse(throttle_time_ms, responses), at
+    return m, at
 
 
 def _write_v6(m: DeleteTopicsResponse, w: Write) -> None:  # version 6, flexible
@@ -267,7 +287,8 @@ def _write_v6(m: DeleteTopicsResponse, w: Write) -> None:  # version 6, flexible
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # version 6, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DeleteTopicsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -276,44 +297,44 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # ve
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
-        name: str | None
+        deletable_topic_result = new(DeletableTopicResult)
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            name = None
+            deletable_topic_result.name = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            deletable_topic_result.name = str(buffer[at:stop], "utf-8")
             at = stop
-        error_message: str | None
-        topic_id, error_code, count = _UNPACK_16shB(buffer, at)
+        deletable_topic_result.topic_id, deletable_topic_result.error_code, count = _UNPACK_16shB(buffer, at)
         at += 19
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            deletable_topic_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            deletable_topic_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(DeletableTopicResult(name, topic_id, error_code, error_message))
+        responses.append(deletable_topic_result)
+    m.responses = responses
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DeleteTopicsResponse(throttle_time_ms, responses), at
+    return m, at
 
 
 DeleteTopicsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v1, 4: _write_v4, 5: _write_v5, 6: _write_v6}

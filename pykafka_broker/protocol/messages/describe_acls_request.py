@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     NULL,
     Write,
     compact_string,
+    new,
     refuse_field,
     refuse_length,
     skip_tags,
@@ -74,42 +75,41 @@ def _write_v0(m: DescribeAclsRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeAclsRequest, int]:  # version 0
     size = len(buffer)
-    resource_name_filter: str | None
-    resource_type_filter, count = _UNPACK_bh(buffer, at)
+    m = new(DescribeAclsRequest)
+    m.pattern_type_filter = 3
+    m.resource_type_filter, count = _UNPACK_bh(buffer, at)
     at += 3
     if count == -1:
-        resource_name_filter = None
+        m.resource_name_filter = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name_filter', count, size - at)
-        resource_name_filter = str(buffer[at:stop], "utf-8")
+        m.resource_name_filter = str(buffer[at:stop], "utf-8")
         at = stop
-    principal_filter: str | None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        principal_filter = None
+        m.principal_filter = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('principal_filter', count, size - at)
-        principal_filter = str(buffer[at:stop], "utf-8")
+        m.principal_filter = str(buffer[at:stop], "utf-8")
         at = stop
-    host_filter: str | None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        host_filter = None
+        m.host_filter = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host_filter', count, size - at)
-        host_filter = str(buffer[at:stop], "utf-8")
+        m.host_filter = str(buffer[at:stop], "utf-8")
         at = stop
-    operation, permission_type = _UNPACK_bb(buffer, at)
+    m.operation, m.permission_type = _UNPACK_bb(buffer, at)
     at += 2
-    return DescribeAclsRequest(resource_type_filter, resource_name_filter, 3, principal_filter, host_filter, operation, permission_type), at
+    return m, at
 
 
 def _write_v1(m: DescribeAclsRequest, w: Write) -> None:  # version 1
@@ -127,42 +127,40 @@ def _write_v1(m: DescribeAclsRequest, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeAclsRequest, int]:  # version 1
     size = len(buffer)
-    resource_name_filter: str | None
-    resource_type_filter, count = _UNPACK_bh(buffer, at)
+    m = new(DescribeAclsRequest)
+    m.resource_type_filter, count = _UNPACK_bh(buffer, at)
     at += 3
     if count == -1:
-        resource_name_filter = None
+        m.resource_name_filter = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name_filter', count, size - at)
-        resource_name_filter = str(buffer[at:stop], "utf-8")
+        m.resource_name_filter = str(buffer[at:stop], "utf-8")
         at = stop
-    principal_filter: str | None
-    pattern_type_filter, count = _UNPACK_bh(buffer, at)
+    m.pattern_type_filter, count = _UNPACK_bh(buffer, at)
     at += 3
     if count == -1:
-        principal_filter = None
+        m.principal_filter = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('principal_filter', count, size - at)
-        principal_filter = str(buffer[at:stop], "utf-8")
+        m.principal_filter = str(buffer[at:stop], "utf-8")
         at = stop
-    host_filter: str | None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        host_filter = None
+        m.host_filter = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host_filter', count, size - at)
-        host_filter = str(buffer[at:stop], "utf-8")
+        m.host_filter = str(buffer[at:stop], "utf-8")
         at = stop
-    operation, permission_type = _UNPACK_bb(buffer, at)
+    m.operation, m.permission_type = _UNPACK_bb(buffer, at)
     at += 2
-    return DescribeAclsRequest(resource_type_filter, resource_name_filter, pattern_type_filter, principal_filter, host_filter, operation, permission_type), at
+    return m, at
 
 
 def _write_v2(m: DescribeAclsRequest, w: Write) -> None:  # versions 2-3, flexible
@@ -177,53 +175,51 @@ def _write_v2(m: DescribeAclsRequest, w: Write) -> None:  # versions 2-3, flexib
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeAclsRequest, int]:  # versions 2-3, flexible
     size = len(buffer)
-    resource_name_filter: str | None
-    resource_type_filter, count = _UNPACK_bB(buffer, at)
+    m = new(DescribeAclsRequest)
+    m.resource_type_filter, count = _UNPACK_bB(buffer, at)
     at += 2
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        resource_name_filter = None
+        m.resource_name_filter = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('resource_name_filter', count, size - at)
-        resource_name_filter = str(buffer[at:stop], "utf-8")
+        m.resource_name_filter = str(buffer[at:stop], "utf-8")
         at = stop
-    principal_filter: str | None
-    pattern_type_filter, count = _UNPACK_bB(buffer, at)
+    m.pattern_type_filter, count = _UNPACK_bB(buffer, at)
     at += 2
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        principal_filter = None
+        m.principal_filter = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('principal_filter', count, size - at)
-        principal_filter = str(buffer[at:stop], "utf-8")
+        m.principal_filter = str(buffer[at:stop], "utf-8")
         at = stop
-    host_filter: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        host_filter = None
+        m.host_filter = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host_filter', count, size - at)
-        host_filter = str(buffer[at:stop], "utf-8")
+        m.host_filter = str(buffer[at:stop], "utf-8")
         at = stop
-    operation, permission_type, tags = _UNPACK_bbB(buffer, at)
+    m.operation, m.permission_type, tags = _UNPACK_bbB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeAclsRequest(resource_type_filter, resource_name_filter, pattern_type_filter, principal_filter, host_filter, operation, permission_type), at
+    return m, at
 
 
 DescribeAclsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2}

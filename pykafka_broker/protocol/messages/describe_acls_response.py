@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -125,16 +126,16 @@ def _write_v0(m: DescribeAclsResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # version 0
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihh(buffer, at)
+    m = new(DescribeAclsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihh(buffer, at)
     at += 8
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -142,12 +143,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # ve
         refuse_count('resources', count, size - at)
     resources = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bh(buffer, at)
+        describe_acls_resource = new(DescribeAclsResource)
+        describe_acls_resource.pattern_type = 3
+        describe_acls_resource.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        describe_acls_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -155,25 +158,28 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # ve
             refuse_count('acls', count, size - at)
         acls = []
         for _ in range(count):
+            acl_description = new(AclDescription)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('principal', count, size - at)
-            principal = str(buffer[at:stop], "utf-8")
+            acl_description.principal = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            acl_description.host = str(buffer[at:stop], "utf-8")
             at = stop
-            operation, permission_type = _UNPACK_bb(buffer, at)
+            acl_description.operation, acl_description.permission_type = _UNPACK_bb(buffer, at)
             at += 2
-            acls.append(AclDescription(principal, host, operation, permission_type))
-        resources.append(DescribeAclsResource(resource_type, resource_name, 3, acls))
-    return DescribeAclsResponse(throttle_time_ms, error_code, error_message, resources), at
+            acls.append(acl_description)
+        describe_acls_resource.acls = acls
+        resources.append(describe_acls_resource)
+    m.resources = resources
+    return m, at
 
 
 def _write_v1(m: DescribeAclsResponse, w: Write) -> None:  # version 1
@@ -197,16 +203,16 @@ def _write_v1(m: DescribeAclsResponse, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # version 1
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihh(buffer, at)
+    m = new(DescribeAclsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihh(buffer, at)
     at += 8
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -214,38 +220,42 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # ve
         refuse_count('resources', count, size - at)
     resources = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bh(buffer, at)
+        describe_acls_resource = new(DescribeAclsResource)
+        describe_acls_resource.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        describe_acls_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
-        pattern_type, count = _UNPACK_bi(buffer, at)
+        describe_acls_resource.pattern_type, count = _UNPACK_bi(buffer, at)
         at += 5
         if count < 0 or count * 6 > size - at:
             refuse_count('acls', count, size - at)
         acls = []
         for _ in range(count):
+            acl_description = new(AclDescription)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('principal', count, size - at)
-            principal = str(buffer[at:stop], "utf-8")
+            acl_description.principal = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            acl_description.host = str(buffer[at:stop], "utf-8")
             at = stop
-            operation, permission_type = _UNPACK_bb(buffer, at)
+            acl_description.operation, acl_description.permission_type = _UNPACK_bb(buffer, at)
             at += 2
-            acls.append(AclDescription(principal, host, operation, permission_type))
-        resources.append(DescribeAclsResource(resource_type, resource_name, pattern_type, acls))
-    return DescribeAclsResponse(throttle_time_ms, error_code, error_message, resources), at
+            acls.append(acl_description)
+        describe_acls_resource.acls = acls
+        resources.append(describe_acls_resource)
+    m.resources = resources
+    return m, at
 
 
 def _write_v2(m: DescribeAclsResponse, w: Write) -> None:  # versions 2-3, flexible
@@ -275,19 +285,19 @@ def _write_v2(m: DescribeAclsResponse, w: Write) -> None:  # versions 2-3, flexi
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # versions 2-3, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(DescribeAclsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -298,7 +308,8 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # ve
         refuse_count('resources', count, size - at)
     resources = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bB(buffer, at)
+        describe_acls_resource = new(DescribeAclsResource)
+        describe_acls_resource.resource_type, count = _UNPACK_bB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -306,9 +317,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        describe_acls_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
-        pattern_type, count = _UNPACK_bB(buffer, at)
+        describe_acls_resource.pattern_type, count = _UNPACK_bB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -317,6 +328,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # ve
             refuse_count('acls', count, size - at)
         acls = []
         for _ in range(count):
+            acl_description = new(AclDescription)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -325,7 +337,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # ve
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('principal', count, size - at)
-            principal = str(buffer[at:stop], "utf-8")
+            acl_description.principal = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -335,23 +347,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # ve
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            acl_description.host = str(buffer[at:stop], "utf-8")
             at = stop
-            operation, permission_type, tags = _UNPACK_bbB(buffer, at)
+            acl_description.operation, acl_description.permission_type, tags = _UNPACK_bbB(buffer, at)
             at += 3
             if tags:
                 at = skip_tags(buffer, at - 1)
-            acls.append(AclDescription(principal, host, operation, permission_type))
+            acls.append(acl_description)
+        describe_acls_resource.acls = acls
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        resources.append(DescribeAclsResource(resource_type, resource_name, pattern_type, acls))
+        resources.append(describe_acls_resource)
+    m.resources = resources
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeAclsResponse(throttle_time_ms, error_code, error_message, resources), at
+    return m, at
 
 
 DescribeAclsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2}

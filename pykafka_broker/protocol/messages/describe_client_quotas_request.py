@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -85,34 +86,36 @@ def _write_v0(m: DescribeClientQuotasRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasRequest, int]:  # version 0
     size = len(buffer)
+    m = new(DescribeClientQuotasRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 5 > size - at:
         refuse_count('components', count, size - at)
     components = []
     for _ in range(count):
+        component_data = new(ComponentData)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('entity_type', count, size - at)
-        entity_type = str(buffer[at:stop], "utf-8")
+        component_data.entity_type = str(buffer[at:stop], "utf-8")
         at = stop
-        match: str | None
-        match_type, count = _UNPACK_bh(buffer, at)
+        component_data.match_type, count = _UNPACK_bh(buffer, at)
         at += 3
         if count == -1:
-            match = None
+            component_data.match = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('match', count, size - at)
-            match = str(buffer[at:stop], "utf-8")
+            component_data.match = str(buffer[at:stop], "utf-8")
             at = stop
-        components.append(ComponentData(entity_type, match_type, match))
-    (strict,) = _UNPACK_o(buffer, at)
+        components.append(component_data)
+    m.components = components
+    (m.strict,) = _UNPACK_o(buffer, at)
     at += 1
-    return DescribeClientQuotasRequest(components, strict), at
+    return m, at
 
 
 def _write_v1(m: DescribeClientQuotasRequest, w: Write) -> None:  # version 1, flexible
@@ -131,6 +134,7 @@ def _write_v1(m: DescribeClientQuotasRequest, w: Write) -> None:  # version 1, f
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasRequest, int]:  # version 1, flexible
     size = len(buffer)
+    m = new(DescribeClientQuotasRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -140,6 +144,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasRequest, int]
         refuse_count('components', count, size - at)
     components = []
     for _ in range(count):
+        component_data = new(ComponentData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -148,32 +153,32 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasRequest, int]
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('entity_type', count, size - at)
-        entity_type = str(buffer[at:stop], "utf-8")
+        component_data.entity_type = str(buffer[at:stop], "utf-8")
         at = stop
-        match: str | None
-        match_type, count = _UNPACK_bB(buffer, at)
+        component_data.match_type, count = _UNPACK_bB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            match = None
+            component_data.match = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('match', count, size - at)
-            match = str(buffer[at:stop], "utf-8")
+            component_data.match = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        components.append(ComponentData(entity_type, match_type, match))
-    strict, tags = _UNPACK_oB(buffer, at)
+        components.append(component_data)
+    m.components = components
+    m.strict, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeClientQuotasRequest(components, strict), at
+    return m, at
 
 
 DescribeClientQuotasRequest._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -116,9 +117,9 @@ def _write_v0(m: DescribeClientQuotasResponse, w: Write) -> None:  # version 0
             entity_name = entity_data.entity_name
             raw = b"" if entity_name is None else entity_name.encode()
             w((_PACK_h(-1 if entity_name is None else len(raw))) + raw)
-        values = entry_data.values
-        w(_PACK_i(len(values)))
-        for value_data in values:
+        entry_data_values = entry_data.values
+        w(_PACK_i(len(entry_data_values)))
+        for value_data in entry_data_values:
             raw = value_data.key.encode()
             w(_PACK_h(len(raw)) + raw)
             w(_PACK_d(value_data.value))
@@ -126,70 +127,74 @@ def _write_v0(m: DescribeClientQuotasResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasResponse, int]:  # version 0
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihh(buffer, at)
+    m = new(DescribeClientQuotasResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihh(buffer, at)
     at += 8
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
-    entries: list[EntryData] | None
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        entries = None
+        m.entries = None
     else:
         if count < 0 or count * 8 > size - at:
             refuse_count('entries', count, size - at)
         entries = []
         for _ in range(count):
+            entry_data = new(EntryData)
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('entity', count, size - at)
             entity = []
             for _ in range(count):
+                entity_data = new(EntityData)
                 (count,) = _UNPACK_h(buffer, at)
                 at += 2
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('entity_type', count, size - at)
-                entity_type = str(buffer[at:stop], "utf-8")
+                entity_data.entity_type = str(buffer[at:stop], "utf-8")
                 at = stop
-                entity_name: str | None
                 (count,) = _UNPACK_h(buffer, at)
                 at += 2
                 if count == -1:
-                    entity_name = None
+                    entity_data.entity_name = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size:
                         refuse_length('entity_name', count, size - at)
-                    entity_name = str(buffer[at:stop], "utf-8")
+                    entity_data.entity_name = str(buffer[at:stop], "utf-8")
                     at = stop
-                entity.append(EntityData(entity_type, entity_name))
+                entity.append(entity_data)
+            entry_data.entity = entity
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 10 > size - at:
                 refuse_count('values', count, size - at)
-            values = []
+            entry_data_values = []
             for _ in range(count):
+                value_data = new(ValueData)
                 (count,) = _UNPACK_h(buffer, at)
                 at += 2
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('key', count, size - at)
-                key = str(buffer[at:stop], "utf-8")
+                value_data.key = str(buffer[at:stop], "utf-8")
                 at = stop
-                (value,) = _UNPACK_d(buffer, at)
+                (value_data.value,) = _UNPACK_d(buffer, at)
                 at += 8
-                values.append(ValueData(key, value))
-            entries.append(EntryData(entity, values))
-    return DescribeClientQuotasResponse(throttle_time_ms, error_code, error_message, entries), at
+                entry_data_values.append(value_data)
+            entry_data.values = entry_data_values
+            entries.append(entry_data)
+        m.entries = entries
+    return m, at
 
 
 def _write_v1(m: DescribeClientQuotasResponse, w: Write) -> None:  # version 1, flexible
@@ -209,10 +214,10 @@ def _write_v1(m: DescribeClientQuotasResponse, w: Write) -> None:  # version 1, 
             entity_name = entity_data.entity_name
             w(NULL if entity_name is None else compact_string(entity_name))
             w(NO_TAGS)
-        values = entry_data.values
-        count = len(values) + 1
+        entry_data_values = entry_data.values
+        count = len(entry_data_values) + 1
         w(UVARINT[count] if count < 128 else uvarint(count))
-        for value_data in values:
+        for value_data in entry_data_values:
             raw = value_data.key.encode()
             count = len(raw) + 1
             w((UVARINT[count] if count < 128 else string_length(count)) + raw)
@@ -223,33 +228,33 @@ def _write_v1(m: DescribeClientQuotasResponse, w: Write) -> None:  # version 1, 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasResponse, int]:  # version 1, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(DescribeClientQuotasResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
-    entries: list[EntryData] | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        entries = None
+        m.entries = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('entries', count, size - at)
         entries = []
         for _ in range(count):
+            entry_data = new(EntryData)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -259,6 +264,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasResponse, int
                 refuse_count('entity', count, size - at)
             entity = []
             for _ in range(count):
+                entity_data = new(EntityData)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -267,27 +273,27 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('entity_type', count, size - at)
-                entity_type = str(buffer[at:stop], "utf-8")
+                entity_data.entity_type = str(buffer[at:stop], "utf-8")
                 at = stop
-                entity_name: str | None
                 count = buffer[at]
                 at += 1
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    entity_name = None
+                    entity_data.entity_name = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('entity_name', count, size - at)
-                    entity_name = str(buffer[at:stop], "utf-8")
+                    entity_data.entity_name = str(buffer[at:stop], "utf-8")
                     at = stop
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                entity.append(EntityData(entity_type, entity_name))
+                entity.append(entity_data)
+            entry_data.entity = entity
             count = buffer[at]
             at += 1
             if count > 127:
@@ -295,8 +301,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasResponse, int
             count -= 1
             if count < 0 or count * 10 > size - at:
                 refuse_count('values', count, size - at)
-            values = []
+            entry_data_values = []
             for _ in range(count):
+                value_data = new(ValueData)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -305,23 +312,25 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('key', count, size - at)
-                key = str(buffer[at:stop], "utf-8")
+                value_data.key = str(buffer[at:stop], "utf-8")
                 at = stop
-                value, tags = _UNPACK_dB(buffer, at)
+                value_data.value, tags = _UNPACK_dB(buffer, at)
                 at += 9
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                values.append(ValueData(key, value))
+                entry_data_values.append(value_data)
+            entry_data.values = entry_data_values
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            entries.append(EntryData(entity, values))
+            entries.append(entry_data)
+        m.entries = entries
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeClientQuotasResponse(throttle_time_ms, error_code, error_message, entries), at
+    return m, at
 
 
 DescribeClientQuotasResponse._WRITERS = {0: _write_v0, 1: _write_v1}

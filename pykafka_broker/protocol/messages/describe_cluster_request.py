@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     refuse_field,
     skip_tags,
 )
@@ -50,11 +51,14 @@ def _write_v0(m: DescribeClusterRequest, w: Write) -> None:  # version 0, flexib
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClusterRequest, int]:  # version 0, flexible
-    include_cluster_authorized_operations, tags = _UNPACK_oB(buffer, at)
+    m = new(DescribeClusterRequest)
+    m.endpoint_type = 1
+    m.include_fenced_brokers = False
+    m.include_cluster_authorized_operations, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeClusterRequest(include_cluster_authorized_operations, 1, False), at
+    return m, at
 
 
 def _write_v1(m: DescribeClusterRequest, w: Write) -> None:  # version 1, flexible
@@ -64,11 +68,13 @@ def _write_v1(m: DescribeClusterRequest, w: Write) -> None:  # version 1, flexib
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClusterRequest, int]:  # version 1, flexible
-    include_cluster_authorized_operations, endpoint_type, tags = _UNPACK_obB(buffer, at)
+    m = new(DescribeClusterRequest)
+    m.include_fenced_brokers = False
+    m.include_cluster_authorized_operations, m.endpoint_type, tags = _UNPACK_obB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeClusterRequest(include_cluster_authorized_operations, endpoint_type, False), at
+    return m, at
 
 
 def _write_v2(m: DescribeClusterRequest, w: Write) -> None:  # version 2, flexible
@@ -76,11 +82,12 @@ def _write_v2(m: DescribeClusterRequest, w: Write) -> None:  # version 2, flexib
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeClusterRequest, int]:  # version 2, flexible
-    include_cluster_authorized_operations, endpoint_type, include_fenced_brokers, tags = _UNPACK_oboB(buffer, at)
+    m = new(DescribeClusterRequest)
+    m.include_cluster_authorized_operations, m.endpoint_type, m.include_fenced_brokers, tags = _UNPACK_oboB(buffer, at)
     at += 4
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeClusterRequest(include_cluster_authorized_operations, endpoint_type, include_fenced_brokers), at
+    return m, at
 
 
 DescribeClusterRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -110,19 +111,20 @@ def _write_v0(m: DescribeClusterResponse, w: Write) -> None:  # version 0, flexi
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  # version 0, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(DescribeClusterResponse)
+    m.endpoint_type = 1
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -132,9 +134,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  #
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('cluster_id', count, size - at)
-    cluster_id = str(buffer[at:stop], "utf-8")
+    m.cluster_id = str(buffer[at:stop], "utf-8")
     at = stop
-    controller_id, count = _UNPACK_iB(buffer, at)
+    m.controller_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -143,7 +145,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  #
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        broker_id, count = _UNPACK_iB(buffer, at)
+        describe_cluster_broker = new(DescribeClusterBroker)
+        describe_cluster_broker.is_fenced = False
+        describe_cluster_broker.broker_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -151,32 +155,32 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        describe_cluster_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_iB(buffer, at)
+        describe_cluster_broker.port, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            describe_cluster_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            describe_cluster_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        brokers.append(DescribeClusterBroker(broker_id, host, port, rack, False))
-    cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
+        brokers.append(describe_cluster_broker)
+    m.brokers = brokers
+    m.cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeClusterResponse(throttle_time_ms, error_code, error_message, 1, cluster_id, controller_id, brokers, cluster_authorized_operations), at
+    return m, at
 
 
 def _write_v1(m: DescribeClusterResponse, w: Write) -> None:  # version 1, flexible
@@ -202,21 +206,21 @@ def _write_v1(m: DescribeClusterResponse, w: Write) -> None:  # version 1, flexi
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  # version 1, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(DescribeClusterResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
-    endpoint_type, count = _UNPACK_bB(buffer, at)
+    m.endpoint_type, count = _UNPACK_bB(buffer, at)
     at += 2
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -224,9 +228,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  #
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('cluster_id', count, size - at)
-    cluster_id = str(buffer[at:stop], "utf-8")
+    m.cluster_id = str(buffer[at:stop], "utf-8")
     at = stop
-    controller_id, count = _UNPACK_iB(buffer, at)
+    m.controller_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -235,7 +239,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  #
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        broker_id, count = _UNPACK_iB(buffer, at)
+        describe_cluster_broker = new(DescribeClusterBroker)
+        describe_cluster_broker.is_fenced = False
+        describe_cluster_broker.broker_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -243,32 +249,32 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        describe_cluster_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_iB(buffer, at)
+        describe_cluster_broker.port, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            describe_cluster_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            describe_cluster_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        brokers.append(DescribeClusterBroker(broker_id, host, port, rack, False))
-    cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
+        brokers.append(describe_cluster_broker)
+    m.brokers = brokers
+    m.cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeClusterResponse(throttle_time_ms, error_code, error_message, endpoint_type, cluster_id, controller_id, brokers, cluster_authorized_operations), at
+    return m, at
 
 
 def _write_v2(m: DescribeClusterResponse, w: Write) -> None:  # version 2, flexible
@@ -292,21 +298,21 @@ def _write_v2(m: DescribeClusterResponse, w: Write) -> None:  # version 2, flexi
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  # version 2, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(DescribeClusterResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
-    endpoint_type, count = _UNPACK_bB(buffer, at)
+    m.endpoint_type, count = _UNPACK_bB(buffer, at)
     at += 2
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -314,9 +320,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  #
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('cluster_id', count, size - at)
-    cluster_id = str(buffer[at:stop], "utf-8")
+    m.cluster_id = str(buffer[at:stop], "utf-8")
     at = stop
-    controller_id, count = _UNPACK_iB(buffer, at)
+    m.controller_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -325,7 +331,8 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  #
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        broker_id, count = _UNPACK_iB(buffer, at)
+        describe_cluster_broker = new(DescribeClusterBroker)
+        describe_cluster_broker.broker_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -333,32 +340,32 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        describe_cluster_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_iB(buffer, at)
+        describe_cluster_broker.port, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            describe_cluster_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            describe_cluster_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
-        is_fenced, tags = _UNPACK_oB(buffer, at)
+        describe_cluster_broker.is_fenced, tags = _UNPACK_oB(buffer, at)
         at += 2
         if tags:
             at = skip_tags(buffer, at - 1)
-        brokers.append(DescribeClusterBroker(broker_id, host, port, rack, is_fenced))
-    cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
+        brokers.append(describe_cluster_broker)
+    m.brokers = brokers
+    m.cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeClusterResponse(throttle_time_ms, error_code, error_message, endpoint_type, cluster_id, controller_id, brokers, cluster_authorized_operations), at
+    return m, at
 
 
 DescribeClusterResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

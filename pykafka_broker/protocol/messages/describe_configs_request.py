@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -93,24 +94,27 @@ def _write_v0(m: DescribeConfigsRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # version 0
     size = len(buffer)
+    m = new(DescribeConfigsRequest)
+    m.include_synonyms = False
+    m.include_documentation = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 7 > size - at:
         refuse_count('resources', count, size - at)
     resources = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bh(buffer, at)
+        describe_configs_resource = new(DescribeConfigsResource)
+        describe_configs_resource.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        describe_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
-        configuration_keys: list[str] | None
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count == -1:
-            configuration_keys = None
+            describe_configs_resource.configuration_keys = None
         else:
             if count < 0 or count * 2 > size - at:
                 refuse_count('configuration_keys', count, size - at)
@@ -124,8 +128,10 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
                 element = str(buffer[at:stop], "utf-8")
                 at = stop
                 configuration_keys.append(element)
-        resources.append(DescribeConfigsResource(resource_type, resource_name, configuration_keys))
-    return DescribeConfigsRequest(resources, False, False), at
+            describe_configs_resource.configuration_keys = configuration_keys
+        resources.append(describe_configs_resource)
+    m.resources = resources
+    return m, at
 
 
 def _write_v1(m: DescribeConfigsRequest, w: Write) -> None:  # versions 1-2
@@ -146,24 +152,26 @@ def _write_v1(m: DescribeConfigsRequest, w: Write) -> None:  # versions 1-2
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # versions 1-2
     size = len(buffer)
+    m = new(DescribeConfigsRequest)
+    m.include_documentation = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 7 > size - at:
         refuse_count('resources', count, size - at)
     resources = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bh(buffer, at)
+        describe_configs_resource = new(DescribeConfigsResource)
+        describe_configs_resource.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        describe_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
-        configuration_keys: list[str] | None
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count == -1:
-            configuration_keys = None
+            describe_configs_resource.configuration_keys = None
         else:
             if count < 0 or count * 2 > size - at:
                 refuse_count('configuration_keys', count, size - at)
@@ -177,10 +185,12 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
                 element = str(buffer[at:stop], "utf-8")
                 at = stop
                 configuration_keys.append(element)
-        resources.append(DescribeConfigsResource(resource_type, resource_name, configuration_keys))
-    (include_synonyms,) = _UNPACK_o(buffer, at)
+            describe_configs_resource.configuration_keys = configuration_keys
+        resources.append(describe_configs_resource)
+    m.resources = resources
+    (m.include_synonyms,) = _UNPACK_o(buffer, at)
     at += 1
-    return DescribeConfigsRequest(resources, include_synonyms, False), at
+    return m, at
 
 
 def _write_v3(m: DescribeConfigsRequest, w: Write) -> None:  # version 3
@@ -199,24 +209,25 @@ def _write_v3(m: DescribeConfigsRequest, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # version 3
     size = len(buffer)
+    m = new(DescribeConfigsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 7 > size - at:
         refuse_count('resources', count, size - at)
     resources = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bh(buffer, at)
+        describe_configs_resource = new(DescribeConfigsResource)
+        describe_configs_resource.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        describe_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
-        configuration_keys: list[str] | None
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count == -1:
-            configuration_keys = None
+            describe_configs_resource.configuration_keys = None
         else:
             if count < 0 or count * 2 > size - at:
                 refuse_count('configuration_keys', count, size - at)
@@ -230,10 +241,12 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
                 element = str(buffer[at:stop], "utf-8")
                 at = stop
                 configuration_keys.append(element)
-        resources.append(DescribeConfigsResource(resource_type, resource_name, configuration_keys))
-    include_synonyms, include_documentation = _UNPACK_oo(buffer, at)
+            describe_configs_resource.configuration_keys = configuration_keys
+        resources.append(describe_configs_resource)
+    m.resources = resources
+    m.include_synonyms, m.include_documentation = _UNPACK_oo(buffer, at)
     at += 2
-    return DescribeConfigsRequest(resources, include_synonyms, include_documentation), at
+    return m, at
 
 
 def _write_v4(m: DescribeConfigsRequest, w: Write) -> None:  # version 4, flexible
@@ -257,6 +270,7 @@ def _write_v4(m: DescribeConfigsRequest, w: Write) -> None:  # version 4, flexib
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # version 4, flexible
     size = len(buffer)
+    m = new(DescribeConfigsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -266,7 +280,8 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
         refuse_count('resources', count, size - at)
     resources = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bB(buffer, at)
+        describe_configs_resource = new(DescribeConfigsResource)
+        describe_configs_resource.resource_type, count = _UNPACK_bB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -274,16 +289,15 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        describe_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
-        configuration_keys: list[str] | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            configuration_keys = None
+            describe_configs_resource.configuration_keys = None
         else:
             if count < 0 or count > size - at:
                 refuse_count('configuration_keys', count, size - at)
@@ -300,16 +314,18 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
                 element = str(buffer[at:stop], "utf-8")
                 at = stop
                 configuration_keys.append(element)
+            describe_configs_resource.configuration_keys = configuration_keys
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        resources.append(DescribeConfigsResource(resource_type, resource_name, configuration_keys))
-    include_synonyms, include_documentation, tags = _UNPACK_ooB(buffer, at)
+        resources.append(describe_configs_resource)
+    m.resources = resources
+    m.include_synonyms, m.include_documentation, tags = _UNPACK_ooB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeConfigsRequest(resources, include_synonyms, include_documentation), at
+    return m, at
 
 
 DescribeConfigsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4}

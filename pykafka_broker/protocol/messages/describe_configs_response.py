@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -152,29 +153,30 @@ def _write_v0(m: DescribeConfigsResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  # version 0
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(DescribeConfigsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 11 > size - at:
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hh(buffer, at)
+        describe_configs_result = new(DescribeConfigsResult)
+        describe_configs_result.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         if count == -1:
-            error_message = None
+            describe_configs_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            describe_configs_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
-        resource_type, count = _UNPACK_bh(buffer, at)
+        describe_configs_result.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        describe_configs_result.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -182,29 +184,35 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  #
             refuse_count('configs', count, size - at)
         configs = []
         for _ in range(count):
+            describe_configs_resource_result = new(DescribeConfigsResourceResult)
+            describe_configs_resource_result.config_source = -1
+            describe_configs_resource_result.synonyms = []
+            describe_configs_resource_result.config_type = 0
+            describe_configs_resource_result.documentation = ''
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            describe_configs_resource_result.name = str(buffer[at:stop], "utf-8")
             at = stop
-            value: str | None
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             if count == -1:
-                value = None
+                describe_configs_resource_result.value = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('value', count, size - at)
-                value = str(buffer[at:stop], "utf-8")
+                describe_configs_resource_result.value = str(buffer[at:stop], "utf-8")
                 at = stop
-            read_only, is_default, is_sensitive = _UNPACK_ooo(buffer, at)
+            describe_configs_resource_result.read_only, describe_configs_resource_result.is_default, describe_configs_resource_result.is_sensitive = _UNPACK_ooo(buffer, at)
             at += 3
-            configs.append(DescribeConfigsResourceResult(name, value, read_only, is_default, -1, is_sensitive, [], 0, ''))
-        results.append(DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs))
-    return DescribeConfigsResponse(throttle_time_ms, results), at
+            configs.append(describe_configs_resource_result)
+        describe_configs_result.configs = configs
+        results.append(describe_configs_result)
+    m.results = results
+    return m, at
 
 
 def _write_v1(m: DescribeConfigsResponse, w: Write) -> None:  # versions 1-2
@@ -239,29 +247,30 @@ def _write_v1(m: DescribeConfigsResponse, w: Write) -> None:  # versions 1-2
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  # versions 1-2
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(DescribeConfigsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 11 > size - at:
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hh(buffer, at)
+        describe_configs_result = new(DescribeConfigsResult)
+        describe_configs_result.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         if count == -1:
-            error_message = None
+            describe_configs_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            describe_configs_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
-        resource_type, count = _UNPACK_bh(buffer, at)
+        describe_configs_result.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        describe_configs_result.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -269,54 +278,60 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  #
             refuse_count('configs', count, size - at)
         configs = []
         for _ in range(count):
+            describe_configs_resource_result = new(DescribeConfigsResourceResult)
+            describe_configs_resource_result.is_default = False
+            describe_configs_resource_result.config_type = 0
+            describe_configs_resource_result.documentation = ''
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            describe_configs_resource_result.name = str(buffer[at:stop], "utf-8")
             at = stop
-            value: str | None
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             if count == -1:
-                value = None
+                describe_configs_resource_result.value = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('value', count, size - at)
-                value = str(buffer[at:stop], "utf-8")
+                describe_configs_resource_result.value = str(buffer[at:stop], "utf-8")
                 at = stop
-            read_only, config_source, is_sensitive, count = _UNPACK_oboi(buffer, at)
+            describe_configs_resource_result.read_only, describe_configs_resource_result.config_source, describe_configs_resource_result.is_sensitive, count = _UNPACK_oboi(buffer, at)
             at += 7
             if count < 0 or count * 5 > size - at:
                 refuse_count('synonyms', count, size - at)
             synonyms = []
             for _ in range(count):
+                describe_configs_synonym = new(DescribeConfigsSynonym)
                 (count,) = _UNPACK_h(buffer, at)
                 at += 2
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('name', count, size - at)
-                synonyms_name = str(buffer[at:stop], "utf-8")
+                describe_configs_synonym.name = str(buffer[at:stop], "utf-8")
                 at = stop
-                synonyms_value: str | None
                 (count,) = _UNPACK_h(buffer, at)
                 at += 2
                 if count == -1:
-                    synonyms_value = None
+                    describe_configs_synonym.value = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size:
                         refuse_length('value', count, size - at)
-                    synonyms_value = str(buffer[at:stop], "utf-8")
+                    describe_configs_synonym.value = str(buffer[at:stop], "utf-8")
                     at = stop
-                (source,) = _UNPACK_b(buffer, at)
+                (describe_configs_synonym.source,) = _UNPACK_b(buffer, at)
                 at += 1
-                synonyms.append(DescribeConfigsSynonym(synonyms_name, synonyms_value, source))
-            configs.append(DescribeConfigsResourceResult(name, value, read_only, False, config_source, is_sensitive, synonyms, 0, ''))
-        results.append(DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs))
-    return DescribeConfigsResponse(throttle_time_ms, results), at
+                synonyms.append(describe_configs_synonym)
+            describe_configs_resource_result.synonyms = synonyms
+            configs.append(describe_configs_resource_result)
+        describe_configs_result.configs = configs
+        results.append(describe_configs_result)
+    m.results = results
+    return m, at
 
 
 def _write_v3(m: DescribeConfigsResponse, w: Write) -> None:  # version 3
@@ -354,29 +369,30 @@ def _write_v3(m: DescribeConfigsResponse, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  # version 3
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(DescribeConfigsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 11 > size - at:
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hh(buffer, at)
+        describe_configs_result = new(DescribeConfigsResult)
+        describe_configs_result.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         if count == -1:
-            error_message = None
+            describe_configs_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            describe_configs_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
-        resource_type, count = _UNPACK_bh(buffer, at)
+        describe_configs_result.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        describe_configs_result.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -384,65 +400,68 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  #
             refuse_count('configs', count, size - at)
         configs = []
         for _ in range(count):
+            describe_configs_resource_result = new(DescribeConfigsResourceResult)
+            describe_configs_resource_result.is_default = False
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            describe_configs_resource_result.name = str(buffer[at:stop], "utf-8")
             at = stop
-            value: str | None
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             if count == -1:
-                value = None
+                describe_configs_resource_result.value = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('value', count, size - at)
-                value = str(buffer[at:stop], "utf-8")
+                describe_configs_resource_result.value = str(buffer[at:stop], "utf-8")
                 at = stop
-            read_only, config_source, is_sensitive, count = _UNPACK_oboi(buffer, at)
+            describe_configs_resource_result.read_only, describe_configs_resource_result.config_source, describe_configs_resource_result.is_sensitive, count = _UNPACK_oboi(buffer, at)
             at += 7
             if count < 0 or count * 5 > size - at:
                 refuse_count('synonyms', count, size - at)
             synonyms = []
             for _ in range(count):
+                describe_configs_synonym = new(DescribeConfigsSynonym)
                 (count,) = _UNPACK_h(buffer, at)
                 at += 2
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('name', count, size - at)
-                synonyms_name = str(buffer[at:stop], "utf-8")
+                describe_configs_synonym.name = str(buffer[at:stop], "utf-8")
                 at = stop
-                synonyms_value: str | None
                 (count,) = _UNPACK_h(buffer, at)
                 at += 2
                 if count == -1:
-                    synonyms_value = None
+                    describe_configs_synonym.value = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size:
                         refuse_length('value', count, size - at)
-                    synonyms_value = str(buffer[at:stop], "utf-8")
+                    describe_configs_synonym.value = str(buffer[at:stop], "utf-8")
                     at = stop
-                (source,) = _UNPACK_b(buffer, at)
+                (describe_configs_synonym.source,) = _UNPACK_b(buffer, at)
                 at += 1
-                synonyms.append(DescribeConfigsSynonym(synonyms_name, synonyms_value, source))
-            documentation: str | None
-            config_type, count = _UNPACK_bh(buffer, at)
+                synonyms.append(describe_configs_synonym)
+            describe_configs_resource_result.synonyms = synonyms
+            describe_configs_resource_result.config_type, count = _UNPACK_bh(buffer, at)
             at += 3
             if count == -1:
-                documentation = None
+                describe_configs_resource_result.documentation = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('documentation', count, size - at)
-                documentation = str(buffer[at:stop], "utf-8")
+                describe_configs_resource_result.documentation = str(buffer[at:stop], "utf-8")
                 at = stop
-            configs.append(DescribeConfigsResourceResult(name, value, read_only, False, config_source, is_sensitive, synonyms, config_type, documentation))
-        results.append(DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs))
-    return DescribeConfigsResponse(throttle_time_ms, results), at
+            configs.append(describe_configs_resource_result)
+        describe_configs_result.configs = configs
+        results.append(describe_configs_result)
+    m.results = results
+    return m, at
 
 
 def _write_v4(m: DescribeConfigsResponse, w: Write) -> None:  # version 4, flexible
@@ -485,7 +504,8 @@ def _write_v4(m: DescribeConfigsResponse, w: Write) -> None:  # version 4, flexi
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  # version 4, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DescribeConfigsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -494,21 +514,21 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  #
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        describe_configs_result = new(DescribeConfigsResult)
+        describe_configs_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            describe_configs_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            describe_configs_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
-        resource_type, count = _UNPACK_bB(buffer, at)
+        describe_configs_result.resource_type, count = _UNPACK_bB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -516,7 +536,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        describe_configs_result.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -527,6 +547,8 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  #
             refuse_count('configs', count, size - at)
         configs = []
         for _ in range(count):
+            describe_configs_resource_result = new(DescribeConfigsResourceResult)
+            describe_configs_resource_result.is_default = False
             count = buffer[at]
             at += 1
             if count > 127:
@@ -535,23 +557,22 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  #
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            describe_configs_resource_result.name = str(buffer[at:stop], "utf-8")
             at = stop
-            value: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                value = None
+                describe_configs_resource_result.value = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('value', count, size - at)
-                value = str(buffer[at:stop], "utf-8")
+                describe_configs_resource_result.value = str(buffer[at:stop], "utf-8")
                 at = stop
-            read_only, config_source, is_sensitive, count = _UNPACK_oboB(buffer, at)
+            describe_configs_resource_result.read_only, describe_configs_resource_result.config_source, describe_configs_resource_result.is_sensitive, count = _UNPACK_oboB(buffer, at)
             at += 4
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -560,6 +581,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  #
                 refuse_count('synonyms', count, size - at)
             synonyms = []
             for _ in range(count):
+                describe_configs_synonym = new(DescribeConfigsSynonym)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -568,56 +590,57 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  #
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('name', count, size - at)
-                synonyms_name = str(buffer[at:stop], "utf-8")
+                describe_configs_synonym.name = str(buffer[at:stop], "utf-8")
                 at = stop
-                synonyms_value: str | None
                 count = buffer[at]
                 at += 1
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    synonyms_value = None
+                    describe_configs_synonym.value = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('value', count, size - at)
-                    synonyms_value = str(buffer[at:stop], "utf-8")
+                    describe_configs_synonym.value = str(buffer[at:stop], "utf-8")
                     at = stop
-                source, tags = _UNPACK_bB(buffer, at)
+                describe_configs_synonym.source, tags = _UNPACK_bB(buffer, at)
                 at += 2
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                synonyms.append(DescribeConfigsSynonym(synonyms_name, synonyms_value, source))
-            documentation: str | None
-            config_type, count = _UNPACK_bB(buffer, at)
+                synonyms.append(describe_configs_synonym)
+            describe_configs_resource_result.synonyms = synonyms
+            describe_configs_resource_result.config_type, count = _UNPACK_bB(buffer, at)
             at += 2
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                documentation = None
+                describe_configs_resource_result.documentation = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('documentation', count, size - at)
-                documentation = str(buffer[at:stop], "utf-8")
+                describe_configs_resource_result.documentation = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            configs.append(DescribeConfigsResourceResult(name, value, read_only, False, config_source, is_sensitive, synonyms, config_type, documentation))
+            configs.append(describe_configs_resource_result)
+        describe_configs_result.configs = configs
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs))
+        results.append(describe_configs_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeConfigsResponse(throttle_time_ms, results), at
+    return m, at
 
 
 DescribeConfigsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4}

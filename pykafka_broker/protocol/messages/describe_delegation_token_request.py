@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -69,32 +70,34 @@ def _write_v0(m: DescribeDelegationTokenRequest, w: Write) -> None:  # versions 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenRequest, int]:  # versions 0-1
     size = len(buffer)
-    owners: list[DescribeDelegationTokenOwner] | None
+    m = new(DescribeDelegationTokenRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        owners = None
+        m.owners = None
     else:
         if count < 0 or count * 4 > size - at:
             refuse_count('owners', count, size - at)
         owners = []
         for _ in range(count):
+            describe_delegation_token_owner = new(DescribeDelegationTokenOwner)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('principal_type', count, size - at)
-            principal_type = str(buffer[at:stop], "utf-8")
+            describe_delegation_token_owner.principal_type = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('principal_name', count, size - at)
-            principal_name = str(buffer[at:stop], "utf-8")
+            describe_delegation_token_owner.principal_name = str(buffer[at:stop], "utf-8")
             at = stop
-            owners.append(DescribeDelegationTokenOwner(principal_type, principal_name))
-    return DescribeDelegationTokenRequest(owners), at
+            owners.append(describe_delegation_token_owner)
+        m.owners = owners
+    return m, at
 
 
 def _write_v2(m: DescribeDelegationTokenRequest, w: Write) -> None:  # versions 2-3, flexible
@@ -114,19 +117,20 @@ def _write_v2(m: DescribeDelegationTokenRequest, w: Write) -> None:  # versions 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenRequest, int]:  # versions 2-3, flexible
     size = len(buffer)
-    owners: list[DescribeDelegationTokenOwner] | None
+    m = new(DescribeDelegationTokenRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        owners = None
+        m.owners = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('owners', count, size - at)
         owners = []
         for _ in range(count):
+            describe_delegation_token_owner = new(DescribeDelegationTokenOwner)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -135,7 +139,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenRequest, i
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('principal_type', count, size - at)
-            principal_type = str(buffer[at:stop], "utf-8")
+            describe_delegation_token_owner.principal_type = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -145,18 +149,19 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenRequest, i
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('principal_name', count, size - at)
-            principal_name = str(buffer[at:stop], "utf-8")
+            describe_delegation_token_owner.principal_name = str(buffer[at:stop], "utf-8")
             at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            owners.append(DescribeDelegationTokenOwner(principal_type, principal_name))
+            owners.append(describe_delegation_token_owner)
+        m.owners = owners
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeDelegationTokenRequest(owners), at
+    return m, at
 
 
 DescribeDelegationTokenRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2}

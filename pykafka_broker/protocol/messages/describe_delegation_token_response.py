@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -131,39 +132,43 @@ def _write_v0(m: DescribeDelegationTokenResponse, w: Write) -> None:  # versions
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, int]:  # versions 0-1
     size = len(buffer)
-    error_code, count = _UNPACK_hi(buffer, at)
+    m = new(DescribeDelegationTokenResponse)
+    m.error_code, count = _UNPACK_hi(buffer, at)
     at += 6
     if count < 0 or count * 38 > size - at:
         refuse_count('tokens', count, size - at)
     tokens = []
     for _ in range(count):
+        described_delegation_token = new(DescribedDelegationToken)
+        described_delegation_token.token_requester_principal_type = ''
+        described_delegation_token.token_requester_principal_name = ''
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('principal_type', count, size - at)
-        principal_type = str(buffer[at:stop], "utf-8")
+        described_delegation_token.principal_type = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('principal_name', count, size - at)
-        principal_name = str(buffer[at:stop], "utf-8")
+        described_delegation_token.principal_name = str(buffer[at:stop], "utf-8")
         at = stop
-        issue_timestamp, expiry_timestamp, max_timestamp, count = _UNPACK_qqqh(buffer, at)
+        described_delegation_token.issue_timestamp, described_delegation_token.expiry_timestamp, described_delegation_token.max_timestamp, count = _UNPACK_qqqh(buffer, at)
         at += 26
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('token_id', count, size - at)
-        token_id = str(buffer[at:stop], "utf-8")
+        described_delegation_token.token_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('hmac', count, size - at)
-        hmac = bytes(buffer[at:stop])
+        described_delegation_token.hmac = bytes(buffer[at:stop])
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -171,25 +176,28 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
             refuse_count('renewers', count, size - at)
         renewers = []
         for _ in range(count):
+            described_delegation_token_renewer = new(DescribedDelegationTokenRenewer)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('principal_type', count, size - at)
-            renewers_principal_type = str(buffer[at:stop], "utf-8")
+            described_delegation_token_renewer.principal_type = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('principal_name', count, size - at)
-            renewers_principal_name = str(buffer[at:stop], "utf-8")
+            described_delegation_token_renewer.principal_name = str(buffer[at:stop], "utf-8")
             at = stop
-            renewers.append(DescribedDelegationTokenRenewer(renewers_principal_type, renewers_principal_name))
-        tokens.append(DescribedDelegationToken(principal_type, principal_name, '', '', issue_timestamp, expiry_timestamp, max_timestamp, token_id, hmac, renewers))
-    (throttle_time_ms,) = _UNPACK_i(buffer, at)
+            renewers.append(described_delegation_token_renewer)
+        described_delegation_token.renewers = renewers
+        tokens.append(described_delegation_token)
+    m.tokens = tokens
+    (m.throttle_time_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms), at
+    return m, at
 
 
 def _write_v2(m: DescribeDelegationTokenResponse, w: Write) -> None:  # version 2, flexible
@@ -232,7 +240,8 @@ def _write_v2(m: DescribeDelegationTokenResponse, w: Write) -> None:  # version 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, int]:  # version 2, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(DescribeDelegationTokenResponse)
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -241,6 +250,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
         refuse_count('tokens', count, size - at)
     tokens = []
     for _ in range(count):
+        described_delegation_token = new(DescribedDelegationToken)
+        described_delegation_token.token_requester_principal_type = ''
+        described_delegation_token.token_requester_principal_name = ''
         count = buffer[at]
         at += 1
         if count > 127:
@@ -249,7 +261,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('principal_type', count, size - at)
-        principal_type = str(buffer[at:stop], "utf-8")
+        described_delegation_token.principal_type = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -259,9 +271,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('principal_name', count, size - at)
-        principal_name = str(buffer[at:stop], "utf-8")
+        described_delegation_token.principal_name = str(buffer[at:stop], "utf-8")
         at = stop
-        issue_timestamp, expiry_timestamp, max_timestamp, count = _UNPACK_qqqB(buffer, at)
+        described_delegation_token.issue_timestamp, described_delegation_token.expiry_timestamp, described_delegation_token.max_timestamp, count = _UNPACK_qqqB(buffer, at)
         at += 25
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -269,7 +281,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('token_id', count, size - at)
-        token_id = str(buffer[at:stop], "utf-8")
+        described_delegation_token.token_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -279,7 +291,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('hmac', count, size - at)
-        hmac = bytes(buffer[at:stop])
+        described_delegation_token.hmac = bytes(buffer[at:stop])
         at = stop
         count = buffer[at]
         at += 1
@@ -290,6 +302,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
             refuse_count('renewers', count, size - at)
         renewers = []
         for _ in range(count):
+            described_delegation_token_renewer = new(DescribedDelegationTokenRenewer)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -298,7 +311,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('principal_type', count, size - at)
-            renewers_principal_type = str(buffer[at:stop], "utf-8")
+            described_delegation_token_renewer.principal_type = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -308,23 +321,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('principal_name', count, size - at)
-            renewers_principal_name = str(buffer[at:stop], "utf-8")
+            described_delegation_token_renewer.principal_name = str(buffer[at:stop], "utf-8")
             at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            renewers.append(DescribedDelegationTokenRenewer(renewers_principal_type, renewers_principal_name))
+            renewers.append(described_delegation_token_renewer)
+        described_delegation_token.renewers = renewers
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        tokens.append(DescribedDelegationToken(principal_type, principal_name, '', '', issue_timestamp, expiry_timestamp, max_timestamp, token_id, hmac, renewers))
-    throttle_time_ms, tags = _UNPACK_iB(buffer, at)
+        tokens.append(described_delegation_token)
+    m.tokens = tokens
+    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms), at
+    return m, at
 
 
 def _write_v3(m: DescribeDelegationTokenResponse, w: Write) -> None:  # version 3, flexible
@@ -369,7 +384,8 @@ def _write_v3(m: DescribeDelegationTokenResponse, w: Write) -> None:  # version 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, int]:  # version 3, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(DescribeDelegationTokenResponse)
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -378,6 +394,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
         refuse_count('tokens', count, size - at)
     tokens = []
     for _ in range(count):
+        described_delegation_token = new(DescribedDelegationToken)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -386,7 +403,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('principal_type', count, size - at)
-        principal_type = str(buffer[at:stop], "utf-8")
+        described_delegation_token.principal_type = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -396,7 +413,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('principal_name', count, size - at)
-        principal_name = str(buffer[at:stop], "utf-8")
+        described_delegation_token.principal_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -406,7 +423,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('token_requester_principal_type', count, size - at)
-        token_requester_principal_type = str(buffer[at:stop], "utf-8")
+        described_delegation_token.token_requester_principal_type = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -416,9 +433,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('token_requester_principal_name', count, size - at)
-        token_requester_principal_name = str(buffer[at:stop], "utf-8")
+        described_delegation_token.token_requester_principal_name = str(buffer[at:stop], "utf-8")
         at = stop
-        issue_timestamp, expiry_timestamp, max_timestamp, count = _UNPACK_qqqB(buffer, at)
+        described_delegation_token.issue_timestamp, described_delegation_token.expiry_timestamp, described_delegation_token.max_timestamp, count = _UNPACK_qqqB(buffer, at)
         at += 25
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -426,7 +443,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('token_id', count, size - at)
-        token_id = str(buffer[at:stop], "utf-8")
+        described_delegation_token.token_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -436,7 +453,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('hmac', count, size - at)
-        hmac = bytes(buffer[at:stop])
+        described_delegation_token.hmac = bytes(buffer[at:stop])
         at = stop
         count = buffer[at]
         at += 1
@@ -447,6 +464,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
             refuse_count('renewers', count, size - at)
         renewers = []
         for _ in range(count):
+            described_delegation_token_renewer = new(DescribedDelegationTokenRenewer)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -455,7 +473,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('principal_type', count, size - at)
-            renewers_principal_type = str(buffer[at:stop], "utf-8")
+            described_delegation_token_renewer.principal_type = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -465,23 +483,25 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('principal_name', count, size - at)
-            renewers_principal_name = str(buffer[at:stop], "utf-8")
+            described_delegation_token_renewer.principal_name = str(buffer[at:stop], "utf-8")
             at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            renewers.append(DescribedDelegationTokenRenewer(renewers_principal_type, renewers_principal_name))
+            renewers.append(described_delegation_token_renewer)
+        described_delegation_token.renewers = renewers
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        tokens.append(DescribedDelegationToken(principal_type, principal_name, token_requester_principal_type, token_requester_principal_name, issue_timestamp, expiry_timestamp, max_timestamp, token_id, hmac, renewers))
-    throttle_time_ms, tags = _UNPACK_iB(buffer, at)
+        tokens.append(described_delegation_token)
+    m.tokens = tokens
+    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms), at
+    return m, at
 
 
 DescribeDelegationTokenResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3}

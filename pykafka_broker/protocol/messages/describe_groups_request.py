@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -60,6 +61,8 @@ def _write_v0(m: DescribeGroupsRequest, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # versions 0-2
     size = len(buffer)
+    m = new(DescribeGroupsRequest)
+    m.include_authorized_operations = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 2 > size - at:
@@ -74,7 +77,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # v
         element = str(buffer[at:stop], "utf-8")
         at = stop
         groups.append(element)
-    return DescribeGroupsRequest(groups, False), at
+    m.groups = groups
+    return m, at
 
 
 def _write_v3(m: DescribeGroupsRequest, w: Write) -> None:  # versions 3-4
@@ -88,6 +92,7 @@ def _write_v3(m: DescribeGroupsRequest, w: Write) -> None:  # versions 3-4
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # versions 3-4
     size = len(buffer)
+    m = new(DescribeGroupsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 2 > size - at:
@@ -102,9 +107,10 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # v
         element = str(buffer[at:stop], "utf-8")
         at = stop
         groups.append(element)
-    (include_authorized_operations,) = _UNPACK_o(buffer, at)
+    m.groups = groups
+    (m.include_authorized_operations,) = _UNPACK_o(buffer, at)
     at += 1
-    return DescribeGroupsRequest(groups, include_authorized_operations), at
+    return m, at
 
 
 def _write_v5(m: DescribeGroupsRequest, w: Write) -> None:  # versions 5-6, flexible
@@ -120,6 +126,7 @@ def _write_v5(m: DescribeGroupsRequest, w: Write) -> None:  # versions 5-6, flex
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # versions 5-6, flexible
     size = len(buffer)
+    m = new(DescribeGroupsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -140,11 +147,12 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # v
         element = str(buffer[at:stop], "utf-8")
         at = stop
         groups.append(element)
-    include_authorized_operations, tags = _UNPACK_oB(buffer, at)
+    m.groups = groups
+    m.include_authorized_operations, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeGroupsRequest(groups, include_authorized_operations), at
+    return m, at
 
 
 DescribeGroupsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3, 5: _write_v5, 6: _write_v5}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -140,39 +141,44 @@ def _write_v0(m: DescribeGroupsResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # version 0
     size = len(buffer)
+    m = new(DescribeGroupsResponse)
+    m.throttle_time_ms = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 14 > size - at:
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
-        error_code, count = _UNPACK_hh(buffer, at)
+        described_group = new(DescribedGroup)
+        described_group.error_message = None
+        described_group.authorized_operations = -2147483648
+        described_group.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        described_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_state', count, size - at)
-        group_state = str(buffer[at:stop], "utf-8")
+        described_group.group_state = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        described_group.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol_data', count, size - at)
-        protocol_data = str(buffer[at:stop], "utf-8")
+        described_group.protocol_data = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -180,44 +186,48 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             refuse_count('members', count, size - at)
         members = []
         for _ in range(count):
+            described_group_member = new(DescribedGroupMember)
+            described_group_member.group_instance_id = None
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_id', count, size - at)
-            member_id = str(buffer[at:stop], "utf-8")
+            described_group_member.member_id = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('client_id', count, size - at)
-            client_id = str(buffer[at:stop], "utf-8")
+            described_group_member.client_id = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('client_host', count, size - at)
-            client_host = str(buffer[at:stop], "utf-8")
+            described_group_member.client_host = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_metadata', count, size - at)
-            member_metadata = bytes(buffer[at:stop])
+            described_group_member.member_metadata = bytes(buffer[at:stop])
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_assignment', count, size - at)
-            member_assignment = bytes(buffer[at:stop])
+            described_group_member.member_assignment = bytes(buffer[at:stop])
             at = stop
-            members.append(DescribedGroupMember(member_id, None, client_id, client_host, member_metadata, member_assignment))
-        groups.append(DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members, -2147483648))
-    return DescribeGroupsResponse(0, groups), at
+            members.append(described_group_member)
+        described_group.members = members
+        groups.append(described_group)
+    m.groups = groups
+    return m, at
 
 
 def _write_v1(m: DescribeGroupsResponse, w: Write) -> None:  # versions 1-2
@@ -257,39 +267,43 @@ def _write_v1(m: DescribeGroupsResponse, w: Write) -> None:  # versions 1-2
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # versions 1-2
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(DescribeGroupsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 14 > size - at:
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
-        error_code, count = _UNPACK_hh(buffer, at)
+        described_group = new(DescribedGroup)
+        described_group.error_message = None
+        described_group.authorized_operations = -2147483648
+        described_group.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        described_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_state', count, size - at)
-        group_state = str(buffer[at:stop], "utf-8")
+        described_group.group_state = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        described_group.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol_data', count, size - at)
-        protocol_data = str(buffer[at:stop], "utf-8")
+        described_group.protocol_data = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -297,44 +311,48 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             refuse_count('members', count, size - at)
         members = []
         for _ in range(count):
+            described_group_member = new(DescribedGroupMember)
+            described_group_member.group_instance_id = None
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_id', count, size - at)
-            member_id = str(buffer[at:stop], "utf-8")
+            described_group_member.member_id = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('client_id', count, size - at)
-            client_id = str(buffer[at:stop], "utf-8")
+            described_group_member.client_id = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('client_host', count, size - at)
-            client_host = str(buffer[at:stop], "utf-8")
+            described_group_member.client_host = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_metadata', count, size - at)
-            member_metadata = bytes(buffer[at:stop])
+            described_group_member.member_metadata = bytes(buffer[at:stop])
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_assignment', count, size - at)
-            member_assignment = bytes(buffer[at:stop])
+            described_group_member.member_assignment = bytes(buffer[at:stop])
             at = stop
-            members.append(DescribedGroupMember(member_id, None, client_id, client_host, member_metadata, member_assignment))
-        groups.append(DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members, -2147483648))
-    return DescribeGroupsResponse(throttle_time_ms, groups), at
+            members.append(described_group_member)
+        described_group.members = members
+        groups.append(described_group)
+    m.groups = groups
+    return m, at
 
 
 def _write_v3(m: DescribeGroupsResponse, w: Write) -> None:  # version 3
@@ -373,39 +391,42 @@ def _write_v3(m: DescribeGroupsResponse, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # version 3
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(DescribeGroupsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 18 > size - at:
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
-        error_code, count = _UNPACK_hh(buffer, at)
+        described_group = new(DescribedGroup)
+        described_group.error_message = None
+        described_group.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        described_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_state', count, size - at)
-        group_state = str(buffer[at:stop], "utf-8")
+        described_group.group_state = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        described_group.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol_data', count, size - at)
-        protocol_data = str(buffer[at:stop], "utf-8")
+        described_group.protocol_data = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -413,46 +434,50 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             refuse_count('members', count, size - at)
         members = []
         for _ in range(count):
+            described_group_member = new(DescribedGroupMember)
+            described_group_member.group_instance_id = None
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_id', count, size - at)
-            member_id = str(buffer[at:stop], "utf-8")
+            described_group_member.member_id = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('client_id', count, size - at)
-            client_id = str(buffer[at:stop], "utf-8")
+            described_group_member.client_id = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('client_host', count, size - at)
-            client_host = str(buffer[at:stop], "utf-8")
+            described_group_member.client_host = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_metadata', count, size - at)
-            member_metadata = bytes(buffer[at:stop])
+            described_group_member.member_metadata = bytes(buffer[at:stop])
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_assignment', count, size - at)
-            member_assignment = bytes(buffer[at:stop])
+            described_group_member.member_assignment = bytes(buffer[at:stop])
             at = stop
-            members.append(DescribedGroupMember(member_id, None, client_id, client_host, member_metadata, member_assignment))
-        (authorized_operations,) = _UNPACK_i(buffer, at)
+            members.append(described_group_member)
+        described_group.members = members
+        (described_group.authorized_operations,) = _UNPACK_i(buffer, at)
         at += 4
-        groups.append(DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members, authorized_operations))
-    return DescribeGroupsResponse(throttle_time_ms, groups), at
+        groups.append(described_group)
+    m.groups = groups
+    return m, at
 
 
 def _write_v4(m: DescribeGroupsResponse, w: Write) -> None:  # version 4
@@ -494,39 +519,42 @@ def _write_v4(m: DescribeGroupsResponse, w: Write) -> None:  # version 4
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # version 4
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(DescribeGroupsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 18 > size - at:
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
-        error_code, count = _UNPACK_hh(buffer, at)
+        described_group = new(DescribedGroup)
+        described_group.error_message = None
+        described_group.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        described_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_state', count, size - at)
-        group_state = str(buffer[at:stop], "utf-8")
+        described_group.group_state = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        described_group.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol_data', count, size - at)
-        protocol_data = str(buffer[at:stop], "utf-8")
+        described_group.protocol_data = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -534,57 +562,59 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             refuse_count('members', count, size - at)
         members = []
         for _ in range(count):
+            described_group_member = new(DescribedGroupMember)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_id', count, size - at)
-            member_id = str(buffer[at:stop], "utf-8")
+            described_group_member.member_id = str(buffer[at:stop], "utf-8")
             at = stop
-            group_instance_id: str | None
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             if count == -1:
-                group_instance_id = None
+                described_group_member.group_instance_id = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('group_instance_id', count, size - at)
-                group_instance_id = str(buffer[at:stop], "utf-8")
+                described_group_member.group_instance_id = str(buffer[at:stop], "utf-8")
                 at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('client_id', count, size - at)
-            client_id = str(buffer[at:stop], "utf-8")
+            described_group_member.client_id = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('client_host', count, size - at)
-            client_host = str(buffer[at:stop], "utf-8")
+            described_group_member.client_host = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_metadata', count, size - at)
-            member_metadata = bytes(buffer[at:stop])
+            described_group_member.member_metadata = bytes(buffer[at:stop])
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_assignment', count, size - at)
-            member_assignment = bytes(buffer[at:stop])
+            described_group_member.member_assignment = bytes(buffer[at:stop])
             at = stop
-            members.append(DescribedGroupMember(member_id, group_instance_id, client_id, client_host, member_metadata, member_assignment))
-        (authorized_operations,) = _UNPACK_i(buffer, at)
+            members.append(described_group_member)
+        described_group.members = members
+        (described_group.authorized_operations,) = _UNPACK_i(buffer, at)
         at += 4
-        groups.append(DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members, authorized_operations))
-    return DescribeGroupsResponse(throttle_time_ms, groups), at
+        groups.append(described_group)
+    m.groups = groups
+    return m, at
 
 
 def _write_v5(m: DescribeGroupsResponse, w: Write) -> None:  # version 5, flexible
@@ -638,7 +668,8 @@ def _write_v5(m: DescribeGroupsResponse, w: Write) -> None:  # version 5, flexib
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # version 5, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DescribeGroupsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -647,7 +678,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
-        error_code, count = _UNPACK_hB(buffer, at)
+        described_group = new(DescribedGroup)
+        described_group.error_message = None
+        described_group.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -655,7 +688,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        described_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -665,7 +698,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_state', count, size - at)
-        group_state = str(buffer[at:stop], "utf-8")
+        described_group.group_state = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -675,7 +708,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        described_group.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -685,7 +718,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_data', count, size - at)
-        protocol_data = str(buffer[at:stop], "utf-8")
+        described_group.protocol_data = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -696,6 +729,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             refuse_count('members', count, size - at)
         members = []
         for _ in range(count):
+            described_group_member = new(DescribedGroupMember)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -704,21 +738,20 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('member_id', count, size - at)
-            member_id = str(buffer[at:stop], "utf-8")
+            described_group_member.member_id = str(buffer[at:stop], "utf-8")
             at = stop
-            group_instance_id: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                group_instance_id = None
+                described_group_member.group_instance_id = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('group_instance_id', count, size - at)
-                group_instance_id = str(buffer[at:stop], "utf-8")
+                described_group_member.group_instance_id = str(buffer[at:stop], "utf-8")
                 at = stop
             count = buffer[at]
             at += 1
@@ -728,7 +761,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('client_id', count, size - at)
-            client_id = str(buffer[at:stop], "utf-8")
+            described_group_member.client_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -738,7 +771,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('client_host', count, size - at)
-            client_host = str(buffer[at:stop], "utf-8")
+            described_group_member.client_host = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -748,7 +781,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_metadata', count, size - at)
-            member_metadata = bytes(buffer[at:stop])
+            described_group_member.member_metadata = bytes(buffer[at:stop])
             at = stop
             count = buffer[at]
             at += 1
@@ -758,23 +791,25 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_assignment', count, size - at)
-            member_assignment = bytes(buffer[at:stop])
+            described_group_member.member_assignment = bytes(buffer[at:stop])
             at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            members.append(DescribedGroupMember(member_id, group_instance_id, client_id, client_host, member_metadata, member_assignment))
-        authorized_operations, tags = _UNPACK_iB(buffer, at)
+            members.append(described_group_member)
+        described_group.members = members
+        described_group.authorized_operations, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members, authorized_operations))
+        groups.append(described_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeGroupsResponse(throttle_time_ms, groups), at
+    return m, at
 
 
 def _write_v6(m: DescribeGroupsResponse, w: Write) -> None:  # version 6, flexible
@@ -828,7 +863,8 @@ def _write_v6(m: DescribeGroupsResponse, w: Write) -> None:  # version 6, flexib
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # version 6, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DescribeGroupsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -837,19 +873,19 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        described_group = new(DescribedGroup)
+        described_group.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            described_group.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            described_group.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         count = buffer[at]
         at += 1
@@ -859,7 +895,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        described_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -869,7 +905,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_state', count, size - at)
-        group_state = str(buffer[at:stop], "utf-8")
+        described_group.group_state = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -879,7 +915,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        described_group.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -889,7 +925,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_data', count, size - at)
-        protocol_data = str(buffer[at:stop], "utf-8")
+        described_group.protocol_data = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -900,6 +936,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             refuse_count('members', count, size - at)
         members = []
         for _ in range(count):
+            described_group_member = new(DescribedGroupMember)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -908,21 +945,20 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('member_id', count, size - at)
-            member_id = str(buffer[at:stop], "utf-8")
+            described_group_member.member_id = str(buffer[at:stop], "utf-8")
             at = stop
-            group_instance_id: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                group_instance_id = None
+                described_group_member.group_instance_id = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('group_instance_id', count, size - at)
-                group_instance_id = str(buffer[at:stop], "utf-8")
+                described_group_member.group_instance_id = str(buffer[at:stop], "utf-8")
                 at = stop
             count = buffer[at]
             at += 1
@@ -932,7 +968,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('client_id', count, size - at)
-            client_id = str(buffer[at:stop], "utf-8")
+            described_group_member.client_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -942,7 +978,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('client_host', count, size - at)
-            client_host = str(buffer[at:stop], "utf-8")
+            described_group_member.client_host = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -952,7 +988,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_metadata', count, size - at)
-            member_metadata = bytes(buffer[at:stop])
+            described_group_member.member_metadata = bytes(buffer[at:stop])
             at = stop
             count = buffer[at]
             at += 1
@@ -962,23 +998,25 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # 
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('member_assignment', count, size - at)
-            member_assignment = bytes(buffer[at:stop])
+            described_group_member.member_assignment = bytes(buffer[at:stop])
             at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            members.append(DescribedGroupMember(member_id, group_instance_id, client_id, client_host, member_metadata, member_assignment))
-        authorized_operations, tags = _UNPACK_iB(buffer, at)
+            members.append(described_group_member)
+        described_group.members = members
+        described_group.authorized_operations, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(DescribedGroup(error_code, error_message, group_id, group_state, protocol_type, protocol_data, members, authorized_operations))
+        groups.append(described_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeGroupsResponse(throttle_time_ms, groups), at
+    return m, at
 
 
 DescribeGroupsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4, 5: _write_v5, 6: _write_v6}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -71,31 +72,33 @@ def _write_v0(m: DescribeLogDirsRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # versions 0-1
     size = len(buffer)
-    topics: list[DescribableLogDirTopic] | None
+    m = new(DescribeLogDirsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        topics = None
+        m.topics = None
     else:
         if count < 0 or count * 6 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            describable_log_dir_topic = new(DescribableLogDirTopic)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('topic', count, size - at)
-            topic = str(buffer[at:stop], "utf-8")
+            describable_log_dir_topic.topic = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            describable_log_dir_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            topics.append(DescribableLogDirTopic(topic, partitions))
-    return DescribeLogDirsRequest(topics), at
+            topics.append(describable_log_dir_topic)
+        m.topics = topics
+    return m, at
 
 
 def _write_v2(m: DescribeLogDirsRequest, w: Write) -> None:  # versions 2-5, flexible
@@ -115,19 +118,20 @@ def _write_v2(m: DescribeLogDirsRequest, w: Write) -> None:  # versions 2-5, fle
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # versions 2-5, flexible
     size = len(buffer)
-    topics: list[DescribableLogDirTopic] | None
+    m = new(DescribeLogDirsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        topics = None
+        m.topics = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            describable_log_dir_topic = new(DescribableLogDirTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -136,7 +140,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('topic', count, size - at)
-            topic = str(buffer[at:stop], "utf-8")
+            describable_log_dir_topic.topic = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -145,18 +149,19 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            describable_log_dir_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(DescribableLogDirTopic(topic, partitions))
+            topics.append(describable_log_dir_topic)
+        m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeLogDirsRequest(topics), at
+    return m, at
 
 
 DescribeLogDirsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v2}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -136,18 +137,24 @@ def _write_v0(m: DescribeLogDirsResponse, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  # versions 0-1
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(DescribeLogDirsResponse)
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 8 > size - at:
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        error_code, count = _UNPACK_hh(buffer, at)
+        describe_log_dirs_result = new(DescribeLogDirsResult)
+        describe_log_dirs_result.total_bytes = -1
+        describe_log_dirs_result.usable_bytes = -1
+        describe_log_dirs_result.is_cordoned = False
+        describe_log_dirs_result.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('log_dir', count, size - at)
-        log_dir = str(buffer[at:stop], "utf-8")
+        describe_log_dirs_result.log_dir = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -155,26 +162,31 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            describe_log_dirs_topic = new(DescribeLogDirsTopic)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            describe_log_dirs_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 21 > size - at:
                 refuse_count('partitions', count, size - at)
+            partitions = []
             stop = at + count * 21
-            partitions = [
-                DescribeLogDirsPartition(partition_index, partition_size, offset_lag, is_future_key)
-                for partition_index, partition_size, offset_lag, is_future_key in _ITER_iqqo(buffer[at:stop])
-            ]
+            for values in _ITER_iqqo(buffer[at:stop]):
+                describe_log_dirs_partition = new(DescribeLogDirsPartition)
+                describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key = values
+                partitions.append(describe_log_dirs_partition)
             at = stop
-            topics.append(DescribeLogDirsTopic(name, partitions))
-        results.append(DescribeLogDirsResult(error_code, log_dir, topics, -1, -1, False))
-    return DescribeLogDirsResponse(throttle_time_ms, 0, results), at
+            describe_log_dirs_topic.partitions = partitions
+            topics.append(describe_log_dirs_topic)
+        describe_log_dirs_result.topics = topics
+        results.append(describe_log_dirs_result)
+    m.results = results
+    return m, at
 
 
 def _write_v2(m: DescribeLogDirsResponse, w: Write) -> None:  # version 2, flexible
@@ -204,7 +216,9 @@ def _write_v2(m: DescribeLogDirsResponse, w: Write) -> None:  # version 2, flexi
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  # version 2, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DescribeLogDirsResponse)
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -213,7 +227,11 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        error_code, count = _UNPACK_hB(buffer, at)
+        describe_log_dirs_result = new(DescribeLogDirsResult)
+        describe_log_dirs_result.total_bytes = -1
+        describe_log_dirs_result.usable_bytes = -1
+        describe_log_dirs_result.is_cordoned = False
+        describe_log_dirs_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -221,7 +239,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('log_dir', count, size - at)
-        log_dir = str(buffer[at:stop], "utf-8")
+        describe_log_dirs_result.log_dir = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -232,6 +250,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            describe_log_dirs_topic = new(DescribeLogDirsTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -240,7 +259,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            describe_log_dirs_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -251,26 +270,30 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
                 refuse_count('partitions', count, size - at)
             partitions = []
             for _ in range(count):
-                partition_index, partition_size, offset_lag, is_future_key, tags = _UNPACK_iqqoB(buffer, at)
+                describe_log_dirs_partition = new(DescribeLogDirsPartition)
+                describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key, tags = _UNPACK_iqqoB(buffer, at)
                 at += 22
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                partitions.append(DescribeLogDirsPartition(partition_index, partition_size, offset_lag, is_future_key))
+                partitions.append(describe_log_dirs_partition)
+            describe_log_dirs_topic.partitions = partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(DescribeLogDirsTopic(name, partitions))
+            topics.append(describe_log_dirs_topic)
+        describe_log_dirs_result.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(DescribeLogDirsResult(error_code, log_dir, topics, -1, -1, False))
+        results.append(describe_log_dirs_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeLogDirsResponse(throttle_time_ms, 0, results), at
+    return m, at
 
 
 def _write_v3(m: DescribeLogDirsResponse, w: Write) -> None:  # version 3, flexible
@@ -300,7 +323,8 @@ def _write_v3(m: DescribeLogDirsResponse, w: Write) -> None:  # version 3, flexi
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  # version 3, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(DescribeLogDirsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -309,7 +333,11 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        results_error_code, count = _UNPACK_hB(buffer, at)
+        describe_log_dirs_result = new(DescribeLogDirsResult)
+        describe_log_dirs_result.total_bytes = -1
+        describe_log_dirs_result.usable_bytes = -1
+        describe_log_dirs_result.is_cordoned = False
+        describe_log_dirs_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -317,7 +345,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('log_dir', count, size - at)
-        log_dir = str(buffer[at:stop], "utf-8")
+        describe_log_dirs_result.log_dir = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -328,6 +356,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            describe_log_dirs_topic = new(DescribeLogDirsTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -336,7 +365,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            describe_log_dirs_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -347,26 +376,30 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
                 refuse_count('partitions', count, size - at)
             partitions = []
             for _ in range(count):
-                partition_index, partition_size, offset_lag, is_future_key, tags = _UNPACK_iqqoB(buffer, at)
+                describe_log_dirs_partition = new(DescribeLogDirsPartition)
+                describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key, tags = _UNPACK_iqqoB(buffer, at)
                 at += 22
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                partitions.append(DescribeLogDirsPartition(partition_index, partition_size, offset_lag, is_future_key))
+                partitions.append(describe_log_dirs_partition)
+            describe_log_dirs_topic.partitions = partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(DescribeLogDirsTopic(name, partitions))
+            topics.append(describe_log_dirs_topic)
+        describe_log_dirs_result.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(DescribeLogDirsResult(results_error_code, log_dir, topics, -1, -1, False))
+        results.append(describe_log_dirs_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeLogDirsResponse(throttle_time_ms, error_code, results), at
+    return m, at
 
 
 def _write_v4(m: DescribeLogDirsResponse, w: Write) -> None:  # version 4, flexible
@@ -396,7 +429,8 @@ def _write_v4(m: DescribeLogDirsResponse, w: Write) -> None:  # version 4, flexi
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  # version 4, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(DescribeLogDirsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -405,7 +439,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        results_error_code, count = _UNPACK_hB(buffer, at)
+        describe_log_dirs_result = new(DescribeLogDirsResult)
+        describe_log_dirs_result.is_cordoned = False
+        describe_log_dirs_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -413,7 +449,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('log_dir', count, size - at)
-        log_dir = str(buffer[at:stop], "utf-8")
+        describe_log_dirs_result.log_dir = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -424,6 +460,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            describe_log_dirs_topic = new(DescribeLogDirsTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -432,7 +469,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            describe_log_dirs_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -443,26 +480,30 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
                 refuse_count('partitions', count, size - at)
             partitions = []
             for _ in range(count):
-                partition_index, partition_size, offset_lag, is_future_key, tags = _UNPACK_iqqoB(buffer, at)
+                describe_log_dirs_partition = new(DescribeLogDirsPartition)
+                describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key, tags = _UNPACK_iqqoB(buffer, at)
                 at += 22
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                partitions.append(DescribeLogDirsPartition(partition_index, partition_size, offset_lag, is_future_key))
+                partitions.append(describe_log_dirs_partition)
+            describe_log_dirs_topic.partitions = partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(DescribeLogDirsTopic(name, partitions))
-        total_bytes, usable_bytes, tags = _UNPACK_qqB(buffer, at)
+            topics.append(describe_log_dirs_topic)
+        describe_log_dirs_result.topics = topics
+        describe_log_dirs_result.total_bytes, describe_log_dirs_result.usable_bytes, tags = _UNPACK_qqB(buffer, at)
         at += 17
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(DescribeLogDirsResult(results_error_code, log_dir, topics, total_bytes, usable_bytes, False))
+        results.append(describe_log_dirs_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeLogDirsResponse(throttle_time_ms, error_code, results), at
+    return m, at
 
 
 def _write_v5(m: DescribeLogDirsResponse, w: Write) -> None:  # version 5, flexible
@@ -492,7 +533,8 @@ def _write_v5(m: DescribeLogDirsResponse, w: Write) -> None:  # version 5, flexi
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  # version 5, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(DescribeLogDirsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -501,7 +543,8 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        results_error_code, count = _UNPACK_hB(buffer, at)
+        describe_log_dirs_result = new(DescribeLogDirsResult)
+        describe_log_dirs_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -509,7 +552,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('log_dir', count, size - at)
-        log_dir = str(buffer[at:stop], "utf-8")
+        describe_log_dirs_result.log_dir = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -520,6 +563,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            describe_log_dirs_topic = new(DescribeLogDirsTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -528,7 +572,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            describe_log_dirs_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -539,26 +583,30 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  #
                 refuse_count('partitions', count, size - at)
             partitions = []
             for _ in range(count):
-                partition_index, partition_size, offset_lag, is_future_key, tags = _UNPACK_iqqoB(buffer, at)
+                describe_log_dirs_partition = new(DescribeLogDirsPartition)
+                describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key, tags = _UNPACK_iqqoB(buffer, at)
                 at += 22
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                partitions.append(DescribeLogDirsPartition(partition_index, partition_size, offset_lag, is_future_key))
+                partitions.append(describe_log_dirs_partition)
+            describe_log_dirs_topic.partitions = partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(DescribeLogDirsTopic(name, partitions))
-        total_bytes, usable_bytes, is_cordoned, tags = _UNPACK_qqoB(buffer, at)
+            topics.append(describe_log_dirs_topic)
+        describe_log_dirs_result.topics = topics
+        describe_log_dirs_result.total_bytes, describe_log_dirs_result.usable_bytes, describe_log_dirs_result.is_cordoned, tags = _UNPACK_qqoB(buffer, at)
         at += 18
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(DescribeLogDirsResult(results_error_code, log_dir, topics, total_bytes, usable_bytes, is_cordoned))
+        results.append(describe_log_dirs_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeLogDirsResponse(throttle_time_ms, error_code, results), at
+    return m, at
 
 
 DescribeLogDirsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3, 4: _write_v4, 5: _write_v5}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -72,6 +73,7 @@ def _write_v0(m: DescribeProducersRequest, w: Write) -> None:  # version 0, flex
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeProducersRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(DescribeProducersRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -81,6 +83,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeProducersRequest, int]:  
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_request = new(TopicRequest)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -89,7 +92,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeProducersRequest, int]:  
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_request.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -98,18 +101,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeProducersRequest, int]:  
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partition_indexes', count, size - at)
-        partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        topic_request.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicRequest(name, partition_indexes))
+        topics.append(topic_request)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeProducersRequest(topics), at
+    return m, at
 
 
 DescribeProducersRequest._WRITERS = {0: _write_v0}

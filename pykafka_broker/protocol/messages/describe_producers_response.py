@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -129,7 +130,8 @@ def _write_v0(m: DescribeProducersResponse, w: Write) -> None:  # version 0, fle
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeProducersResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DescribeProducersResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -138,6 +140,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeProducersResponse, int]: 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_response = new(TopicResponse)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -146,7 +149,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeProducersResponse, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -157,19 +160,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeProducersResponse, int]: 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            error_message: str | None
-            partition_index, error_code, count = _UNPACK_ihB(buffer, at)
+            partition_response = new(PartitionResponse)
+            partition_response.partition_index, partition_response.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                error_message = None
+                partition_response.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                error_message = str(buffer[at:stop], "utf-8")
+                partition_response.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
             count = buffer[at]
             at += 1
@@ -180,26 +183,30 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeProducersResponse, int]: 
                 refuse_count('active_producers', count, size - at)
             active_producers = []
             for _ in range(count):
-                producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch, current_txn_start_offset, tags = _UNPACK_qiiqiqB(buffer, at)
+                producer_state = new(ProducerState)
+                producer_state.producer_id, producer_state.producer_epoch, producer_state.last_sequence, producer_state.last_timestamp, producer_state.coordinator_epoch, producer_state.current_txn_start_offset, tags = _UNPACK_qiiqiqB(buffer, at)
                 at += 37
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                active_producers.append(ProducerState(producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch, current_txn_start_offset))
+                active_producers.append(producer_state)
+            partition_response.active_producers = active_producers
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionResponse(partition_index, error_code, error_message, active_producers))
+            partitions.append(partition_response)
+        topic_response.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicResponse(name, partitions))
+        topics.append(topic_response)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeProducersResponse(throttle_time_ms, topics), at
+    return m, at
 
 
 DescribeProducersResponse._WRITERS = {0: _write_v0}

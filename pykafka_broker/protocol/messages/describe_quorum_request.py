@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -86,6 +87,7 @@ def _write_v0(m: DescribeQuorumRequest, w: Write) -> None:  # versions 0-2, flex
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumRequest, int]:  # versions 0-2, flexible
     size = len(buffer)
+    m = new(DescribeQuorumRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -95,6 +97,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumRequest, int]:  # v
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -103,7 +106,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumRequest, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -114,21 +117,24 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumRequest, int]:  # v
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, tags = _UNPACK_iB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition_index, tags = _UNPACK_iB(buffer, at)
             at += 5
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeQuorumRequest(topics), at
+    return m, at
 
 
 DescribeQuorumRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0}

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -192,7 +193,10 @@ def _write_v0(m: DescribeQuorumResponse, w: Write) -> None:  # version 0, flexib
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # version 0, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(DescribeQuorumResponse)
+    m.error_message = ''
+    m.nodes = []
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -201,6 +205,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -209,7 +214,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -220,7 +225,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, partitions_error_code, leader_id, leader_epoch, high_watermark, count = _UNPACK_ihiiqB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.error_message = ''
+            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, partition_data.high_watermark, count = _UNPACK_ihiiqB(buffer, at)
             at += 23
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -229,11 +236,16 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
                 refuse_count('current_voters', count, size - at)
             current_voters = []
             for _ in range(count):
-                replica_id, log_end_offset, tags = _UNPACK_iqB(buffer, at)
+                replica_state = new(ReplicaState)
+                replica_state.replica_directory_id = ZERO_UUID
+                replica_state.last_fetch_timestamp = -1
+                replica_state.last_caught_up_timestamp = -1
+                replica_state.replica_id, replica_state.log_end_offset, tags = _UNPACK_iqB(buffer, at)
                 at += 13
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                current_voters.append(ReplicaState(replica_id, ZERO_UUID, log_end_offset, -1, -1))
+                current_voters.append(replica_state)
+            partition_data.current_voters = current_voters
             count = buffer[at]
             at += 1
             if count > 127:
@@ -243,26 +255,33 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
                 refuse_count('observers', count, size - at)
             observers = []
             for _ in range(count):
-                observers_replica_id, observers_log_end_offset, tags = _UNPACK_iqB(buffer, at)
+                observers_replica_state = new(ReplicaState)
+                observers_replica_state.replica_directory_id = ZERO_UUID
+                observers_replica_state.last_fetch_timestamp = -1
+                observers_replica_state.last_caught_up_timestamp = -1
+                observers_replica_state.replica_id, observers_replica_state.log_end_offset, tags = _UNPACK_iqB(buffer, at)
                 at += 13
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                observers.append(ReplicaState(observers_replica_id, ZERO_UUID, observers_log_end_offset, -1, -1))
+                observers.append(observers_replica_state)
+            partition_data.observers = observers
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, partitions_error_code, '', leader_id, leader_epoch, high_watermark, current_voters, observers))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeQuorumResponse(error_code, '', topics, []), at
+    return m, at
 
 
 def _write_v1(m: DescribeQuorumResponse, w: Write) -> None:  # version 1, flexible
@@ -300,7 +319,10 @@ def _write_v1(m: DescribeQuorumResponse, w: Write) -> None:  # version 1, flexib
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # version 1, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(DescribeQuorumResponse)
+    m.error_message = ''
+    m.nodes = []
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -309,6 +331,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -317,7 +340,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -328,7 +351,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, partitions_error_code, leader_id, leader_epoch, high_watermark, count = _UNPACK_ihiiqB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.error_message = ''
+            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, partition_data.high_watermark, count = _UNPACK_ihiiqB(buffer, at)
             at += 23
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -337,11 +362,14 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
                 refuse_count('current_voters', count, size - at)
             current_voters = []
             for _ in range(count):
-                replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp, tags = _UNPACK_iqqqB(buffer, at)
+                replica_state = new(ReplicaState)
+                replica_state.replica_directory_id = ZERO_UUID
+                replica_state.replica_id, replica_state.log_end_offset, replica_state.last_fetch_timestamp, replica_state.last_caught_up_timestamp, tags = _UNPACK_iqqqB(buffer, at)
                 at += 29
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                current_voters.append(ReplicaState(replica_id, ZERO_UUID, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp))
+                current_voters.append(replica_state)
+            partition_data.current_voters = current_voters
             count = buffer[at]
             at += 1
             if count > 127:
@@ -351,26 +379,31 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
                 refuse_count('observers', count, size - at)
             observers = []
             for _ in range(count):
-                observers_replica_id, observers_log_end_offset, observers_last_fetch_timestamp, observers_last_caught_up_timestamp, tags = _UNPACK_iqqqB(buffer, at)
+                observers_replica_state = new(ReplicaState)
+                observers_replica_state.replica_directory_id = ZERO_UUID
+                observers_replica_state.replica_id, observers_replica_state.log_end_offset, observers_replica_state.last_fetch_timestamp, observers_replica_state.last_caught_up_timestamp, tags = _UNPACK_iqqqB(buffer, at)
                 at += 29
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                observers.append(ReplicaState(observers_replica_id, ZERO_UUID, observers_log_end_offset, observers_last_fetch_timestamp, observers_last_caught_up_timestamp))
+                observers.append(observers_replica_state)
+            partition_data.observers = observers
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, partitions_error_code, '', leader_id, leader_epoch, high_watermark, current_voters, observers))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeQuorumResponse(error_code, '', topics, []), at
+    return m, at
 
 
 def _write_v2(m: DescribeQuorumResponse, w: Write) -> None:  # version 2, flexible
@@ -422,19 +455,19 @@ def _write_v2(m: DescribeQuorumResponse, w: Write) -> None:  # version 2, flexib
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # version 2, flexible
     size = len(buffer)
-    error_message: str | None
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(DescribeQuorumResponse)
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -445,6 +478,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -453,7 +487,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -464,21 +498,21 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_message: str | None
-            partition_index, partitions_error_code, count = _UNPACK_ihB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                partitions_error_message = None
+                partition_data.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                partitions_error_message = str(buffer[at:stop], "utf-8")
+                partition_data.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            leader_id, leader_epoch, high_watermark, count = _UNPACK_iiqB(buffer, at)
+            partition_data.leader_id, partition_data.leader_epoch, partition_data.high_watermark, count = _UNPACK_iiqB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -487,11 +521,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
                 refuse_count('current_voters', count, size - at)
             current_voters = []
             for _ in range(count):
-                replica_id, replica_directory_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp, tags = _UNPACK_i16sqqqB(buffer, at)
+                replica_state = new(ReplicaState)
+                replica_state.replica_id, replica_state.replica_directory_id, replica_state.log_end_offset, replica_state.last_fetch_timestamp, replica_state.last_caught_up_timestamp, tags = _UNPACK_i16sqqqB(buffer, at)
                 at += 45
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                current_voters.append(ReplicaState(replica_id, replica_directory_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp))
+                current_voters.append(replica_state)
+            partition_data.current_voters = current_voters
             count = buffer[at]
             at += 1
             if count > 127:
@@ -501,21 +537,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
                 refuse_count('observers', count, size - at)
             observers = []
             for _ in range(count):
-                observers_replica_id, observers_replica_directory_id, observers_log_end_offset, observers_last_fetch_timestamp, observers_last_caught_up_timestamp, tags = _UNPACK_i16sqqqB(buffer, at)
+                observers_replica_state = new(ReplicaState)
+                observers_replica_state.replica_id, observers_replica_state.replica_directory_id, observers_replica_state.log_end_offset, observers_replica_state.last_fetch_timestamp, observers_replica_state.last_caught_up_timestamp, tags = _UNPACK_i16sqqqB(buffer, at)
                 at += 45
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                observers.append(ReplicaState(observers_replica_id, observers_replica_directory_id, observers_log_end_offset, observers_last_fetch_timestamp, observers_last_caught_up_timestamp))
+                observers.append(observers_replica_state)
+            partition_data.observers = observers
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, partitions_error_code, partitions_error_message, leader_id, leader_epoch, high_watermark, current_voters, observers))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     count = buffer[at]
     at += 1
     if count > 127:
@@ -525,7 +565,8 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
         refuse_count('nodes', count, size - at)
     nodes = []
     for _ in range(count):
-        node_id, count = _UNPACK_iB(buffer, at)
+        node = new(Node)
+        node.node_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -534,6 +575,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
             refuse_count('listeners', count, size - at)
         listeners = []
         for _ in range(count):
+            listener = new(Listener)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -542,7 +584,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            listener.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -552,23 +594,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            listener.host = str(buffer[at:stop], "utf-8")
             at = stop
-            port, tags = _UNPACK_HB(buffer, at)
+            listener.port, tags = _UNPACK_HB(buffer, at)
             at += 3
             if tags:
                 at = skip_tags(buffer, at - 1)
-            listeners.append(Listener(name, host, port))
+            listeners.append(listener)
+        node.listeners = listeners
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        nodes.append(Node(node_id, listeners))
+        nodes.append(node)
+    m.nodes = nodes
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeQuorumResponse(error_code, error_message, topics, nodes), at
+    return m, at
 
 
 DescribeQuorumResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

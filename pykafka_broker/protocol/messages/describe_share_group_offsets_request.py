@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -94,6 +95,7 @@ def _write_v0(m: DescribeShareGroupOffsetsRequest, w: Write) -> None:  # version
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsRequest, int]:  # versions 0-1, flexible
     size = len(buffer)
+    m = new(DescribeShareGroupOffsetsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -103,6 +105,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsRequest,
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        describe_share_group_offsets_request_group = new(DescribeShareGroupOffsetsRequestGroup)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -111,21 +114,21 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsRequest,
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        describe_share_group_offsets_request_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
-        topics: list[DescribeShareGroupOffsetsRequestTopic] | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            topics = None
+            describe_share_group_offsets_request_group.topics = None
         else:
             if count < 0 or count * 3 > size - at:
                 refuse_count('topics', count, size - at)
             topics = []
             for _ in range(count):
+                describe_share_group_offsets_request_topic = new(DescribeShareGroupOffsetsRequestTopic)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -134,7 +137,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsRequest,
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('topic_name', count, size - at)
-                topic_name = str(buffer[at:stop], "utf-8")
+                describe_share_group_offsets_request_topic.topic_name = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -143,23 +146,25 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsRequest,
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                describe_share_group_offsets_request_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                topics.append(DescribeShareGroupOffsetsRequestTopic(topic_name, partitions))
+                topics.append(describe_share_group_offsets_request_topic)
+            describe_share_group_offsets_request_group.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(DescribeShareGroupOffsetsRequestGroup(group_id, topics))
+        groups.append(describe_share_group_offsets_request_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeShareGroupOffsetsRequest(groups), at
+    return m, at
 
 
 DescribeShareGroupOffsetsRequest._WRITERS = {0: _write_v0, 1: _write_v0}

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -141,7 +142,8 @@ def _write_v0(m: DescribeShareGroupOffsetsResponse, w: Write) -> None:  # versio
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DescribeShareGroupOffsetsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -150,6 +152,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        describe_share_group_offsets_response_group = new(DescribeShareGroupOffsetsResponseGroup)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -158,7 +161,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        describe_share_group_offsets_response_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -169,6 +172,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            describe_share_group_offsets_response_topic = new(DescribeShareGroupOffsetsResponseTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -177,9 +181,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('topic_name', count, size - at)
-            topic_name = str(buffer[at:stop], "utf-8")
+            describe_share_group_offsets_response_topic.topic_name = str(buffer[at:stop], "utf-8")
             at = stop
-            topic_id, count = _UNPACK_16sB(buffer, at)
+            describe_share_group_offsets_response_topic.topic_id, count = _UNPACK_16sB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -188,54 +192,57 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse
                 refuse_count('partitions', count, size - at)
             partitions = []
             for _ in range(count):
-                error_message: str | None
-                partition_index, start_offset, leader_epoch, error_code, count = _UNPACK_iqihB(buffer, at)
+                describe_share_group_offsets_response_partition = new(DescribeShareGroupOffsetsResponsePartition)
+                describe_share_group_offsets_response_partition.lag = -1
+                describe_share_group_offsets_response_partition.partition_index, describe_share_group_offsets_response_partition.start_offset, describe_share_group_offsets_response_partition.leader_epoch, describe_share_group_offsets_response_partition.error_code, count = _UNPACK_iqihB(buffer, at)
                 at += 19
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    error_message = None
+                    describe_share_group_offsets_response_partition.error_message = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('error_message', count, size - at)
-                    error_message = str(buffer[at:stop], "utf-8")
+                    describe_share_group_offsets_response_partition.error_message = str(buffer[at:stop], "utf-8")
                     at = stop
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                partitions.append(DescribeShareGroupOffsetsResponsePartition(partition_index, start_offset, leader_epoch, -1, error_code, error_message))
+                partitions.append(describe_share_group_offsets_response_partition)
+            describe_share_group_offsets_response_topic.partitions = partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(DescribeShareGroupOffsetsResponseTopic(topic_name, topic_id, partitions))
-        groups_error_message: str | None
-        groups_error_code, count = _UNPACK_hB(buffer, at)
+            topics.append(describe_share_group_offsets_response_topic)
+        describe_share_group_offsets_response_group.topics = topics
+        describe_share_group_offsets_response_group.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            groups_error_message = None
+            describe_share_group_offsets_response_group.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            groups_error_message = str(buffer[at:stop], "utf-8")
+            describe_share_group_offsets_response_group.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(DescribeShareGroupOffsetsResponseGroup(group_id, topics, groups_error_code, groups_error_message))
+        groups.append(describe_share_group_offsets_response_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeShareGroupOffsetsResponse(throttle_time_ms, groups), at
+    return m, at
 
 
 def _write_v1(m: DescribeShareGroupOffsetsResponse, w: Write) -> None:  # version 1, flexible
@@ -269,7 +276,8 @@ def _write_v1(m: DescribeShareGroupOffsetsResponse, w: Write) -> None:  # versio
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse, int]:  # version 1, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DescribeShareGroupOffsetsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -278,6 +286,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        describe_share_group_offsets_response_group = new(DescribeShareGroupOffsetsResponseGroup)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -286,7 +295,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        describe_share_group_offsets_response_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -297,6 +306,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            describe_share_group_offsets_response_topic = new(DescribeShareGroupOffsetsResponseTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -305,9 +315,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('topic_name', count, size - at)
-            topic_name = str(buffer[at:stop], "utf-8")
+            describe_share_group_offsets_response_topic.topic_name = str(buffer[at:stop], "utf-8")
             at = stop
-            topic_id, count = _UNPACK_16sB(buffer, at)
+            describe_share_group_offsets_response_topic.topic_id, count = _UNPACK_16sB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -316,54 +326,56 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse
                 refuse_count('partitions', count, size - at)
             partitions = []
             for _ in range(count):
-                error_message: str | None
-                partition_index, start_offset, leader_epoch, lag, error_code, count = _UNPACK_iqiqhB(buffer, at)
+                describe_share_group_offsets_response_partition = new(DescribeShareGroupOffsetsResponsePartition)
+                describe_share_group_offsets_response_partition.partition_index, describe_share_group_offsets_response_partition.start_offset, describe_share_group_offsets_response_partition.leader_epoch, describe_share_group_offsets_response_partition.lag, describe_share_group_offsets_response_partition.error_code, count = _UNPACK_iqiqhB(buffer, at)
                 at += 27
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    error_message = None
+                    describe_share_group_offsets_response_partition.error_message = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('error_message', count, size - at)
-                    error_message = str(buffer[at:stop], "utf-8")
+                    describe_share_group_offsets_response_partition.error_message = str(buffer[at:stop], "utf-8")
                     at = stop
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                partitions.append(DescribeShareGroupOffsetsResponsePartition(partition_index, start_offset, leader_epoch, lag, error_code, error_message))
+                partitions.append(describe_share_group_offsets_response_partition)
+            describe_share_group_offsets_response_topic.partitions = partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(DescribeShareGroupOffsetsResponseTopic(topic_name, topic_id, partitions))
-        groups_error_message: str | None
-        groups_error_code, count = _UNPACK_hB(buffer, at)
+            topics.append(describe_share_group_offsets_response_topic)
+        describe_share_group_offsets_response_group.topics = topics
+        describe_share_group_offsets_response_group.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            groups_error_message = None
+            describe_share_group_offsets_response_group.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            groups_error_message = str(buffer[at:stop], "utf-8")
+            describe_share_group_offsets_response_group.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(DescribeShareGroupOffsetsResponseGroup(group_id, topics, groups_error_code, groups_error_message))
+        groups.append(describe_share_group_offsets_response_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeShareGroupOffsetsResponse(throttle_time_ms, groups), at
+    return m, at
 
 
 DescribeShareGroupOffsetsResponse._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -97,6 +98,7 @@ def _write_v0(m: DescribeTopicPartitionsRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(DescribeTopicPartitionsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -106,6 +108,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsRequest, i
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_request = new(TopicRequest)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -114,19 +117,20 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsRequest, i
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_request.name = str(buffer[at:stop], "utf-8")
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicRequest(name))
-    cursor: Cursor | None
-    response_partition_limit, cursor_marker = _UNPACK_ib(buffer, at)
+        topics.append(topic_request)
+    m.topics = topics
+    m.response_partition_limit, cursor_marker = _UNPACK_ib(buffer, at)
     at += 5
     if cursor_marker < 0:
-        cursor = None
+        m.cursor = None
     else:
+        cursor = new(Cursor)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -135,18 +139,18 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsRequest, i
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        cursor.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, tags = _UNPACK_iB(buffer, at)
+        cursor.partition_index, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        cursor = Cursor(topic_name, partition_index)
+        m.cursor = cursor
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeTopicPartitionsRequest(topics, response_partition_limit, cursor), at
+    return m, at
 
 
 DescribeTopicPartitionsRequest._WRITERS = {0: _write_v0}

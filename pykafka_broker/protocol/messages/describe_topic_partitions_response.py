@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -168,7 +169,8 @@ def _write_v0(m: DescribeTopicPartitionsResponse, w: Write) -> None:  # version 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DescribeTopicPartitionsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -177,21 +179,21 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsResponse, 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        name: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        describe_topic_partitions_response_topic = new(DescribeTopicPartitionsResponseTopic)
+        describe_topic_partitions_response_topic.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            name = None
+            describe_topic_partitions_response_topic.name = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            describe_topic_partitions_response_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
-        topic_id, is_internal, count = _UNPACK_16soB(buffer, at)
+        describe_topic_partitions_response_topic.topic_id, describe_topic_partitions_response_topic.is_internal, count = _UNPACK_16soB(buffer, at)
         at += 18
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -200,14 +202,15 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsResponse, 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, leader_epoch, count = _UNPACK_hiiiB(buffer, at)
+            describe_topic_partitions_response_partition = new(DescribeTopicPartitionsResponsePartition)
+            describe_topic_partitions_response_partition.error_code, describe_topic_partitions_response_partition.partition_index, describe_topic_partitions_response_partition.leader_id, describe_topic_partitions_response_partition.leader_epoch, count = _UNPACK_hiiiB(buffer, at)
             at += 15
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            describe_topic_partitions_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -216,33 +219,31 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsResponse, 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            describe_topic_partitions_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            eligible_leader_replicas: list[int] | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                eligible_leader_replicas = None
+                describe_topic_partitions_response_partition.eligible_leader_replicas = None
             else:
                 if count < 0 or count * 4 > size - at:
                     refuse_count('eligible_leader_replicas', count, size - at)
-                eligible_leader_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                describe_topic_partitions_response_partition.eligible_leader_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
-            last_known_elr: list[int] | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                last_known_elr = None
+                describe_topic_partitions_response_partition.last_known_elr = None
             else:
                 if count < 0 or count * 4 > size - at:
                     refuse_count('last_known_elr', count, size - at)
-                last_known_elr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                describe_topic_partitions_response_partition.last_known_elr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
             count = buffer[at]
             at += 1
@@ -251,24 +252,26 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsResponse, 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            describe_topic_partitions_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(DescribeTopicPartitionsResponsePartition(partitions_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, eligible_leader_replicas, last_known_elr, offline_replicas))
-        topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
+            partitions.append(describe_topic_partitions_response_partition)
+        describe_topic_partitions_response_topic.partitions = partitions
+        describe_topic_partitions_response_topic.topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(DescribeTopicPartitionsResponseTopic(error_code, name, topic_id, is_internal, partitions, topic_authorized_operations))
-    next_cursor: Cursor | None
+        topics.append(describe_topic_partitions_response_topic)
+    m.topics = topics
     (next_cursor_marker,) = _UNPACK_b(buffer, at)
     at += 1
     if next_cursor_marker < 0:
-        next_cursor = None
+        m.next_cursor = None
     else:
+        next_cursor = new(Cursor)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -277,18 +280,18 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsResponse, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        next_cursor.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        next_cursor_partition_index, tags = _UNPACK_iB(buffer, at)
+        next_cursor.partition_index, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        next_cursor = Cursor(topic_name, next_cursor_partition_index)
+        m.next_cursor = next_cursor
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeTopicPartitionsResponse(throttle_time_ms, topics, next_cursor), at
+    return m, at
 
 
 DescribeTopicPartitionsResponse._WRITERS = {0: _write_v0}

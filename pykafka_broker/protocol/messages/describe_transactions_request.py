@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -50,6 +51,7 @@ def _write_v0(m: DescribeTransactionsRequest, w: Write) -> None:  # version 0, f
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(DescribeTransactionsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -70,11 +72,12 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsRequest, int]
         element = str(buffer[at:stop], "utf-8")
         at = stop
         transactional_ids.append(element)
+    m.transactional_ids = transactional_ids
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeTransactionsRequest(transactional_ids), at
+    return m, at
 
 
 DescribeTransactionsRequest._WRITERS = {0: _write_v0}

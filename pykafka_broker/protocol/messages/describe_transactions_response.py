@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -117,7 +118,8 @@ def _write_v0(m: DescribeTransactionsResponse, w: Write) -> None:  # version 0, 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(DescribeTransactionsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -126,7 +128,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsResponse, int
         refuse_count('transaction_states', count, size - at)
     transaction_states = []
     for _ in range(count):
-        error_code, count = _UNPACK_hB(buffer, at)
+        transaction_state = new(TransactionState)
+        transaction_state.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -134,7 +137,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsResponse, int
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('transactional_id', count, size - at)
-        transactional_id = str(buffer[at:stop], "utf-8")
+        transaction_state.transactional_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -144,9 +147,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsResponse, int
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('transaction_state', count, size - at)
-        transaction_state = str(buffer[at:stop], "utf-8")
+        transaction_state.transaction_state = str(buffer[at:stop], "utf-8")
         at = stop
-        transaction_timeout_ms, transaction_start_time_ms, producer_id, producer_epoch, count = _UNPACK_iqqhB(buffer, at)
+        transaction_state.transaction_timeout_ms, transaction_state.transaction_start_time_ms, transaction_state.producer_id, transaction_state.producer_epoch, count = _UNPACK_iqqhB(buffer, at)
         at += 23
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -155,6 +158,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsResponse, int
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            topic_data = new(TopicData)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -163,7 +167,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsResponse, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('topic', count, size - at)
-            topic = str(buffer[at:stop], "utf-8")
+            topic_data.topic = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -172,23 +176,25 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsResponse, int
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            topic_data.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(TopicData(topic, partitions))
+            topics.append(topic_data)
+        transaction_state.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        transaction_states.append(TransactionState(error_code, transactional_id, transaction_state, transaction_timeout_ms, transaction_start_time_ms, producer_id, producer_epoch, topics))
+        transaction_states.append(transaction_state)
+    m.transaction_states = transaction_states
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeTransactionsResponse(throttle_time_ms, transaction_states), at
+    return m, at
 
 
 DescribeTransactionsResponse._WRITERS = {0: _write_v0}

@@ -12,6 +12,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -64,19 +65,20 @@ def _write_v0(m: DescribeUserScramCredentialsRequest, w: Write) -> None:  # vers
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeUserScramCredentialsRequest, int]:  # version 0, flexible
     size = len(buffer)
-    users: list[UserName] | None
+    m = new(DescribeUserScramCredentialsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        users = None
+        m.users = None
     else:
         if count < 0 or count * 2 > size - at:
             refuse_count('users', count, size - at)
         users = []
         for _ in range(count):
+            user_name = new(UserName)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -85,18 +87,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeUserScramCredentialsReque
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            user_name.name = str(buffer[at:stop], "utf-8")
             at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            users.append(UserName(name))
+            users.append(user_name)
+        m.users = users
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeUserScramCredentialsRequest(users), at
+    return m, at
 
 
 DescribeUserScramCredentialsRequest._WRITERS = {0: _write_v0}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -108,19 +109,19 @@ def _write_v0(m: DescribeUserScramCredentialsResponse, w: Write) -> None:  # ver
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeUserScramCredentialsResponse, int]:  # version 0, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(DescribeUserScramCredentialsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -131,6 +132,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeUserScramCredentialsRespo
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
+        describe_user_scram_credentials_result = new(DescribeUserScramCredentialsResult)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -139,21 +141,20 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeUserScramCredentialsRespo
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('user', count, size - at)
-        user = str(buffer[at:stop], "utf-8")
+        describe_user_scram_credentials_result.user = str(buffer[at:stop], "utf-8")
         at = stop
-        results_error_message: str | None
-        results_error_code, count = _UNPACK_hB(buffer, at)
+        describe_user_scram_credentials_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            results_error_message = None
+            describe_user_scram_credentials_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            results_error_message = str(buffer[at:stop], "utf-8")
+            describe_user_scram_credentials_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         count = buffer[at]
         at += 1
@@ -164,21 +165,24 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeUserScramCredentialsRespo
             refuse_count('credential_infos', count, size - at)
         credential_infos = []
         for _ in range(count):
-            mechanism, iterations, tags = _UNPACK_biB(buffer, at)
+            credential_info = new(CredentialInfo)
+            credential_info.mechanism, credential_info.iterations, tags = _UNPACK_biB(buffer, at)
             at += 6
             if tags:
                 at = skip_tags(buffer, at - 1)
-            credential_infos.append(CredentialInfo(mechanism, iterations))
+            credential_infos.append(credential_info)
+        describe_user_scram_credentials_result.credential_infos = credential_infos
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(DescribeUserScramCredentialsResult(user, results_error_code, results_error_message, credential_infos))
+        results.append(describe_user_scram_credentials_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DescribeUserScramCredentialsResponse(throttle_time_ms, error_code, error_message, results), at
+    return m, at
 
 
 DescribeUserScramCredentialsResponse._WRITERS = {0: _write_v0}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -85,33 +86,36 @@ def _write_v0(m: ElectLeadersRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # version 0
     size = len(buffer)
-    topic_partitions: list[TopicPartitions] | None
+    m = new(ElectLeadersRequest)
+    m.election_type = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        topic_partitions = None
+        m.topic_partitions = None
     else:
         if count < 0 or count * 6 > size - at:
             refuse_count('topic_partitions', count, size - at)
         topic_partitions = []
         for _ in range(count):
+            topic_partitions_topic_partitions = new(TopicPartitions)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('topic', count, size - at)
-            topic = str(buffer[at:stop], "utf-8")
+            topic_partitions_topic_partitions.topic = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            topic_partitions.append(TopicPartitions(topic, partitions))
-    (timeout_ms,) = _UNPACK_i(buffer, at)
+            topic_partitions.append(topic_partitions_topic_partitions)
+        m.topic_partitions = topic_partitions
+    (m.timeout_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return ElectLeadersRequest(0, topic_partitions, timeout_ms), at
+    return m, at
 
 
 def _write_v1(m: ElectLeadersRequest, w: Write) -> None:  # version 1
@@ -127,33 +131,35 @@ def _write_v1(m: ElectLeadersRequest, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # version 1
     size = len(buffer)
-    topic_partitions: list[TopicPartitions] | None
-    election_type, count = _UNPACK_bi(buffer, at)
+    m = new(ElectLeadersRequest)
+    m.election_type, count = _UNPACK_bi(buffer, at)
     at += 5
     if count == -1:
-        topic_partitions = None
+        m.topic_partitions = None
     else:
         if count < 0 or count * 6 > size - at:
             refuse_count('topic_partitions', count, size - at)
         topic_partitions = []
         for _ in range(count):
+            topic_partitions_topic_partitions = new(TopicPartitions)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('topic', count, size - at)
-            topic = str(buffer[at:stop], "utf-8")
+            topic_partitions_topic_partitions.topic = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            topic_partitions.append(TopicPartitions(topic, partitions))
-    (timeout_ms,) = _UNPACK_i(buffer, at)
+            topic_partitions.append(topic_partitions_topic_partitions)
+        m.topic_partitions = topic_partitions
+    (m.timeout_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), at
+    return m, at
 
 
 def _write_v2(m: ElectLeadersRequest, w: Write) -> None:  # version 2, flexible
@@ -173,19 +179,20 @@ def _write_v2(m: ElectLeadersRequest, w: Write) -> None:  # version 2, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # version 2, flexible
     size = len(buffer)
-    topic_partitions: list[TopicPartitions] | None
-    election_type, count = _UNPACK_bB(buffer, at)
+    m = new(ElectLeadersRequest)
+    m.election_type, count = _UNPACK_bB(buffer, at)
     at += 2
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        topic_partitions = None
+        m.topic_partitions = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('topic_partitions', count, size - at)
         topic_partitions = []
         for _ in range(count):
+            topic_partitions_topic_partitions = new(TopicPartitions)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -194,7 +201,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # ver
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('topic', count, size - at)
-            topic = str(buffer[at:stop], "utf-8")
+            topic_partitions_topic_partitions.topic = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -203,18 +210,19 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topic_partitions.append(TopicPartitions(topic, partitions))
-    timeout_ms, tags = _UNPACK_iB(buffer, at)
+            topic_partitions.append(topic_partitions_topic_partitions)
+        m.topic_partitions = topic_partitions
+    m.timeout_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), at
+    return m, at
 
 
 ElectLeadersRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -106,18 +107,21 @@ def _write_v0(m: ElectLeadersResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # version 0
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(ElectLeadersResponse)
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('replica_election_results', count, size - at)
     replica_election_results = []
     for _ in range(count):
+        replica_election_result = new(ReplicaElectionResult)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        replica_election_result.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -125,20 +129,22 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # ve
             refuse_count('partition_result', count, size - at)
         partition_result = []
         for _ in range(count):
-            error_message: str | None
-            partition_id, error_code, count = _UNPACK_ihh(buffer, at)
+            partition_result_partition_result = new(PartitionResult)
+            partition_result_partition_result.partition_id, partition_result_partition_result.error_code, count = _UNPACK_ihh(buffer, at)
             at += 8
             if count == -1:
-                error_message = None
+                partition_result_partition_result.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('error_message', count, size - at)
-                error_message = str(buffer[at:stop], "utf-8")
+                partition_result_partition_result.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            partition_result.append(PartitionResult(partition_id, error_code, error_message))
-        replica_election_results.append(ReplicaElectionResult(topic, partition_result))
-    return ElectLeadersResponse(throttle_time_ms, 0, replica_election_results), at
+            partition_result.append(partition_result_partition_result)
+        replica_election_result.partition_result = partition_result
+        replica_election_results.append(replica_election_result)
+    m.replica_election_results = replica_election_results
+    return m, at
 
 
 def _write_v1(m: ElectLeadersResponse, w: Write) -> None:  # version 1
@@ -157,18 +163,20 @@ def _write_v1(m: ElectLeadersResponse, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # version 1
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihi(buffer, at)
+    m = new(ElectLeadersResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihi(buffer, at)
     at += 10
     if count < 0 or count * 6 > size - at:
         refuse_count('replica_election_results', count, size - at)
     replica_election_results = []
     for _ in range(count):
+        replica_election_result = new(ReplicaElectionResult)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        replica_election_result.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -176,20 +184,22 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # ve
             refuse_count('partition_result', count, size - at)
         partition_result = []
         for _ in range(count):
-            error_message: str | None
-            partition_id, partition_result_error_code, count = _UNPACK_ihh(buffer, at)
+            partition_result_partition_result = new(PartitionResult)
+            partition_result_partition_result.partition_id, partition_result_partition_result.error_code, count = _UNPACK_ihh(buffer, at)
             at += 8
             if count == -1:
-                error_message = None
+                partition_result_partition_result.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('error_message', count, size - at)
-                error_message = str(buffer[at:stop], "utf-8")
+                partition_result_partition_result.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            partition_result.append(PartitionResult(partition_id, partition_result_error_code, error_message))
-        replica_election_results.append(ReplicaElectionResult(topic, partition_result))
-    return ElectLeadersResponse(throttle_time_ms, error_code, replica_election_results), at
+            partition_result.append(partition_result_partition_result)
+        replica_election_result.partition_result = partition_result
+        replica_election_results.append(replica_election_result)
+    m.replica_election_results = replica_election_results
+    return m, at
 
 
 def _write_v2(m: ElectLeadersResponse, w: Write) -> None:  # version 2, flexible
@@ -213,7 +223,8 @@ def _write_v2(m: ElectLeadersResponse, w: Write) -> None:  # version 2, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # version 2, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(ElectLeadersResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -222,6 +233,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # ve
         refuse_count('replica_election_results', count, size - at)
     replica_election_results = []
     for _ in range(count):
+        replica_election_result = new(ReplicaElectionResult)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -230,7 +242,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        replica_election_result.topic = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -241,35 +253,37 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # ve
             refuse_count('partition_result', count, size - at)
         partition_result = []
         for _ in range(count):
-            error_message: str | None
-            partition_id, partition_result_error_code, count = _UNPACK_ihB(buffer, at)
+            partition_result_partition_result = new(PartitionResult)
+            partition_result_partition_result.partition_id, partition_result_partition_result.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                error_message = None
+                partition_result_partition_result.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                error_message = str(buffer[at:stop], "utf-8")
+                partition_result_partition_result.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_result.append(PartitionResult(partition_id, partition_result_error_code, error_message))
+            partition_result.append(partition_result_partition_result)
+        replica_election_result.partition_result = partition_result
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        replica_election_results.append(ReplicaElectionResult(topic, partition_result))
+        replica_election_results.append(replica_election_result)
+    m.replica_election_results = replica_election_results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ElectLeadersResponse(throttle_time_ms, error_code, replica_election_results), at
+    return m, at
 
 
 ElectLeadersResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

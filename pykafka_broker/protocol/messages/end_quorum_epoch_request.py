@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -142,16 +143,17 @@ def _write_v0(m: EndQuorumEpochRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # version 0
     size = len(buffer)
-    cluster_id: str | None
+    m = new(EndQuorumEpochRequest)
+    m.leader_endpoints = []
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -159,12 +161,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -172,15 +175,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, leader_id, leader_epoch, count = _UNPACK_iiii(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.preferred_candidates = []
+            partition_data.partition_index, partition_data.leader_id, partition_data.leader_epoch, count = _UNPACK_iiii(buffer, at)
             at += 16
             if count < 0 or count * 4 > size - at:
                 refuse_count('preferred_successors', count, size - at)
-            preferred_successors = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            partition_data.preferred_successors = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partitions.append(PartitionData(partition_index, leader_id, leader_epoch, preferred_successors, []))
-        topics.append(TopicData(topic_name, partitions))
-    return EndQuorumEpochRequest(cluster_id, topics, []), at
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
+        topics.append(topic_data)
+    m.topics = topics
+    return m, at
 
 
 def _write_v1(m: EndQuorumEpochRequest, w: Write) -> None:  # version 1, flexible
@@ -220,19 +227,19 @@ def _write_v1(m: EndQuorumEpochRequest, w: Write) -> None:  # version 1, flexibl
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # version 1, flexible
     size = len(buffer)
-    cluster_id: str | None
+    m = new(EndQuorumEpochRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -243,6 +250,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -251,7 +259,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -262,7 +270,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, leader_id, leader_epoch, count = _UNPACK_iiiB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.preferred_successors = []
+            partition_data.partition_index, partition_data.leader_id, partition_data.leader_epoch, count = _UNPACK_iiiB(buffer, at)
             at += 13
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -271,21 +281,25 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
                 refuse_count('preferred_candidates', count, size - at)
             preferred_candidates = []
             for _ in range(count):
-                candidate_id, candidate_directory_id, tags = _UNPACK_i16sB(buffer, at)
+                replica_info = new(ReplicaInfo)
+                replica_info.candidate_id, replica_info.candidate_directory_id, tags = _UNPACK_i16sB(buffer, at)
                 at += 21
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                preferred_candidates.append(ReplicaInfo(candidate_id, candidate_directory_id))
+                preferred_candidates.append(replica_info)
+            partition_data.preferred_candidates = preferred_candidates
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, leader_id, leader_epoch, [], preferred_candidates))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     count = buffer[at]
     at += 1
     if count > 127:
@@ -295,6 +309,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
         refuse_count('leader_endpoints', count, size - at)
     leader_endpoints = []
     for _ in range(count):
+        leader_endpoint = new(LeaderEndpoint)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -303,7 +318,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        leader_endpoint.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -313,18 +328,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        leader_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, tags = _UNPACK_HB(buffer, at)
+        leader_endpoint.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        leader_endpoints.append(LeaderEndpoint(name, host, port))
+        leader_endpoints.append(leader_endpoint)
+    m.leader_endpoints = leader_endpoints
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return EndQuorumEpochRequest(cluster_id, topics, leader_endpoints), at
+    return m, at
 
 
 EndQuorumEpochRequest._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -128,31 +129,37 @@ def _write_v0(m: EndQuorumEpochResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EndQuorumEpochResponse, int]:  # version 0
     size = len(buffer)
-    error_code, count = _UNPACK_hi(buffer, at)
+    m = new(EndQuorumEpochResponse)
+    m.node_endpoints = []
+    m.error_code, count = _UNPACK_hi(buffer, at)
     at += 6
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 14 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 14
-        partitions = [
-            PartitionData(partition_index, partitions_error_code, leader_id, leader_epoch)
-            for partition_index, partitions_error_code, leader_id, leader_epoch in _ITER_ihii(buffer[at:stop])
-        ]
+        for values in _ITER_ihii(buffer[at:stop]):
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch = values
+            partitions.append(partition_data)
         at = stop
-        topics.append(TopicData(topic_name, partitions))
-    return EndQuorumEpochResponse(error_code, topics, []), at
+        topic_data.partitions = partitions
+        topics.append(topic_data)
+    m.topics = topics
+    return m, at
 
 
 def _write_v1(m: EndQuorumEpochResponse, w: Write) -> None:  # version 1, flexible
@@ -186,7 +193,9 @@ def _write_v1(m: EndQuorumEpochResponse, w: Write) -> None:  # version 1, flexib
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochResponse, int]:  # version 1, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(EndQuorumEpochResponse)
+    m.node_endpoints = []
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -195,6 +204,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochResponse, int]:  # 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -203,7 +213,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -214,19 +224,21 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochResponse, int]:  # 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, partitions_error_code, leader_id, leader_epoch, tags = _UNPACK_ihiiB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, tags = _UNPACK_ihiiB(buffer, at)
             at += 15
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, partitions_error_code, leader_id, leader_epoch))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
-    node_endpoints: list[NodeEndpoint] = []
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -241,7 +253,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochResponse, int]:  # 
                     refuse_count('node_endpoints', count, size - at)
                 node_endpoints = []
                 for _ in range(count):
-                    node_id, count = _UNPACK_iB(buffer, at)
+                    node_endpoint = new(NodeEndpoint)
+                    node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
                     at += 5
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
@@ -249,17 +262,18 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochResponse, int]:  # 
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('host', count, size - at)
-                    host = str(buffer[at:stop], "utf-8")
+                    node_endpoint.host = str(buffer[at:stop], "utf-8")
                     at = stop
-                    port, tags = _UNPACK_HB(buffer, at)
+                    node_endpoint.port, tags = _UNPACK_HB(buffer, at)
                     at += 3
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    node_endpoints.append(NodeEndpoint(node_id, host, port))
+                    node_endpoints.append(node_endpoint)
+                m.node_endpoints = node_endpoints
                 if at != end:
                     refuse_tag('node_endpoints', at, end)
             at = end
-    return EndQuorumEpochResponse(error_code, topics, node_endpoints), at
+    return m, at
 
 
 EndQuorumEpochResponse._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     string_length,
@@ -54,16 +55,17 @@ def _write_v0(m: EndTxnRequest, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EndTxnRequest, int]:  # versions 0-2
     size = len(buffer)
+    m = new(EndTxnRequest)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('transactional_id', count, size - at)
-    transactional_id = str(buffer[at:stop], "utf-8")
+    m.transactional_id = str(buffer[at:stop], "utf-8")
     at = stop
-    producer_id, producer_epoch, committed = _UNPACK_qho(buffer, at)
+    m.producer_id, m.producer_epoch, m.committed = _UNPACK_qho(buffer, at)
     at += 11
-    return EndTxnRequest(transactional_id, producer_id, producer_epoch, committed), at
+    return m, at
 
 
 def _write_v3(m: EndTxnRequest, w: Write) -> None:  # versions 3-5, flexible
@@ -75,6 +77,7 @@ def _write_v3(m: EndTxnRequest, w: Write) -> None:  # versions 3-5, flexible
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[EndTxnRequest, int]:  # versions 3-5, flexible
     size = len(buffer)
+    m = new(EndTxnRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -83,13 +86,13 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[EndTxnRequest, int]:  # versions 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('transactional_id', count, size - at)
-    transactional_id = str(buffer[at:stop], "utf-8")
+    m.transactional_id = str(buffer[at:stop], "utf-8")
     at = stop
-    producer_id, producer_epoch, committed, tags = _UNPACK_qhoB(buffer, at)
+    m.producer_id, m.producer_epoch, m.committed, tags = _UNPACK_qhoB(buffer, at)
     at += 12
     if tags:
         at = skip_tags(buffer, at - 1)
-    return EndTxnRequest(transactional_id, producer_id, producer_epoch, committed), at
+    return m, at
 
 
 EndTxnRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3, 5: _write_v3}

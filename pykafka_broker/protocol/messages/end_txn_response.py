@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -47,9 +48,12 @@ def _write_v0(m: EndTxnResponse, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EndTxnResponse, int]:  # versions 0-2
-    throttle_time_ms, error_code = _UNPACK_ih(buffer, at)
+    m = new(EndTxnResponse)
+    m.producer_id = -1
+    m.producer_epoch = -1
+    m.throttle_time_ms, m.error_code = _UNPACK_ih(buffer, at)
     at += 6
-    return EndTxnResponse(throttle_time_ms, error_code, -1, -1), at
+    return m, at
 
 
 def _write_v3(m: EndTxnResponse, w: Write) -> None:  # versions 3-4, flexible
@@ -57,11 +61,14 @@ def _write_v3(m: EndTxnResponse, w: Write) -> None:  # versions 3-4, flexible
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[EndTxnResponse, int]:  # versions 3-4, flexible
-    throttle_time_ms, error_code, tags = _UNPACK_ihB(buffer, at)
+    m = new(EndTxnResponse)
+    m.producer_id = -1
+    m.producer_epoch = -1
+    m.throttle_time_ms, m.error_code, tags = _UNPACK_ihB(buffer, at)
     at += 7
     if tags:
         at = skip_tags(buffer, at - 1)
-    return EndTxnResponse(throttle_time_ms, error_code, -1, -1), at
+    return m, at
 
 
 def _write_v5(m: EndTxnResponse, w: Write) -> None:  # version 5, flexible
@@ -69,11 +76,12 @@ def _write_v5(m: EndTxnResponse, w: Write) -> None:  # version 5, flexible
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[EndTxnResponse, int]:  # version 5, flexible
-    throttle_time_ms, error_code, producer_id, producer_epoch, tags = _UNPACK_ihqhB(buffer, at)
+    m = new(EndTxnResponse)
+    m.throttle_time_ms, m.error_code, m.producer_id, m.producer_epoch, tags = _UNPACK_ihqhB(buffer, at)
     at += 17
     if tags:
         at = skip_tags(buffer, at - 1)
-    return EndTxnResponse(throttle_time_ms, error_code, producer_id, producer_epoch), at
+    return m, at
 
 
 EndTxnResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3, 5: _write_v5}

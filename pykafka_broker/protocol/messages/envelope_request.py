@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     uvarint,
@@ -59,6 +60,7 @@ def _write_v0(m: EnvelopeRequest, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EnvelopeRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(EnvelopeRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -67,21 +69,20 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[EnvelopeRequest, int]:  # version
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('request_data', count, size - at)
-    request_data = bytes(buffer[at:stop])
+    m.request_data = bytes(buffer[at:stop])
     at = stop
-    request_principal: bytes | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        request_principal = None
+        m.request_principal = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('request_principal', count, size - at)
-        request_principal = bytes(buffer[at:stop])
+        m.request_principal = bytes(buffer[at:stop])
         at = stop
     count = buffer[at]
     at += 1
@@ -91,13 +92,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[EnvelopeRequest, int]:  # version
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('client_host_address', count, size - at)
-    client_host_address = bytes(buffer[at:stop])
+    m.client_host_address = bytes(buffer[at:stop])
     at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return EnvelopeRequest(request_data, request_principal, client_host_address), at
+    return m, at
 
 
 EnvelopeRequest._WRITERS = {0: _write_v0}

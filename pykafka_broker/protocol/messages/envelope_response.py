@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     uvarint,
@@ -49,25 +50,25 @@ def _write_v0(m: EnvelopeResponse, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EnvelopeResponse, int]:  # version 0, flexible
     size = len(buffer)
-    response_data: bytes | None
+    m = new(EnvelopeResponse)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        response_data = None
+        m.response_data = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('response_data', count, size - at)
-        response_data = bytes(buffer[at:stop])
+        m.response_data = bytes(buffer[at:stop])
         at = stop
-    error_code, tags = _UNPACK_hB(buffer, at)
+    m.error_code, tags = _UNPACK_hB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return EnvelopeResponse(response_data, error_code), at
+    return m, at
 
 
 EnvelopeResponse._WRITERS = {0: _write_v0}

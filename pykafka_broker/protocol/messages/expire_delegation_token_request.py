@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     uvarint,
@@ -52,16 +53,17 @@ def _write_v0(m: ExpireDelegationTokenRequest, w: Write) -> None:  # versions 0-
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ExpireDelegationTokenRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(ExpireDelegationTokenRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('hmac', count, size - at)
-    hmac = bytes(buffer[at:stop])
+    m.hmac = bytes(buffer[at:stop])
     at = stop
-    (expiry_time_period_ms,) = _UNPACK_q(buffer, at)
+    (m.expiry_time_period_ms,) = _UNPACK_q(buffer, at)
     at += 8
-    return ExpireDelegationTokenRequest(hmac, expiry_time_period_ms), at
+    return m, at
 
 
 def _write_v2(m: ExpireDelegationTokenRequest, w: Write) -> None:  # version 2, flexible
@@ -75,6 +77,7 @@ def _write_v2(m: ExpireDelegationTokenRequest, w: Write) -> None:  # version 2, 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ExpireDelegationTokenRequest, int]:  # version 2, flexible
     size = len(buffer)
+    m = new(ExpireDelegationTokenRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -83,13 +86,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ExpireDelegationTokenRequest, int
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('hmac', count, size - at)
-    hmac = bytes(buffer[at:stop])
+    m.hmac = bytes(buffer[at:stop])
     at = stop
-    expiry_time_period_ms, tags = _UNPACK_qB(buffer, at)
+    m.expiry_time_period_ms, tags = _UNPACK_qB(buffer, at)
     at += 9
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ExpireDelegationTokenRequest(hmac, expiry_time_period_ms), at
+    return m, at
 
 
 ExpireDelegationTokenRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

@@ -20,6 +20,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -201,31 +202,50 @@ def _write_v0(m: FetchRequest, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 0-2
     size = len(buffer)
-    replica_id, max_wait_ms, min_bytes, count = _UNPACK_iiii(buffer, at)
+    m = new(FetchRequest)
+    m.cluster_id = None
+    m.replica_state = _DEFAULT_REPLICA_STATE
+    m.max_bytes = 2147483647
+    m.isolation_level = 0
+    m.session_id = 0
+    m.session_epoch = -1
+    m.forgotten_topics_data = []
+    m.rack_id = ''
+    m.replica_id, m.max_wait_ms, m.min_bytes, count = _UNPACK_iiii(buffer, at)
     at += 16
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetch_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 16 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 16
-        partitions = [
-            FetchPartition(partition, -1, fetch_offset, -1, -1, partition_max_bytes, ZERO_UUID, 9223372036854775807)
-            for partition, fetch_offset, partition_max_bytes in _ITER_iqi(buffer[at:stop])
-        ]
+        for values in _ITER_iqi(buffer[at:stop]):
+            fetch_partition = new(FetchPartition)
+            fetch_partition.partition, fetch_partition.fetch_offset, fetch_partition.partition_max_bytes = values
+            fetch_partition.current_leader_epoch = -1
+            fetch_partition.last_fetched_epoch = -1
+            fetch_partition.log_start_offset = -1
+            fetch_partition.replica_directory_id = ZERO_UUID
+            fetch_partition.high_watermark = 9223372036854775807
+            partitions.append(fetch_partition)
         at = stop
-        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
-    return FetchRequest(None, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, 2147483647, 0, 0, -1, topics, [], ''), at
+        fetch_topic.partitions = partitions
+        topics.append(fetch_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v3(m: FetchRequest, w: Write) -> None:  # version 3
@@ -248,31 +268,49 @@ def _write_v3(m: FetchRequest, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 3
     size = len(buffer)
-    replica_id, max_wait_ms, min_bytes, max_bytes, count = _UNPACK_iiiii(buffer, at)
+    m = new(FetchRequest)
+    m.cluster_id = None
+    m.replica_state = _DEFAULT_REPLICA_STATE
+    m.isolation_level = 0
+    m.session_id = 0
+    m.session_epoch = -1
+    m.forgotten_topics_data = []
+    m.rack_id = ''
+    m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, count = _UNPACK_iiiii(buffer, at)
     at += 20
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetch_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 16 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 16
-        partitions = [
-            FetchPartition(partition, -1, fetch_offset, -1, -1, partition_max_bytes, ZERO_UUID, 9223372036854775807)
-            for partition, fetch_offset, partition_max_bytes in _ITER_iqi(buffer[at:stop])
-        ]
+        for values in _ITER_iqi(buffer[at:stop]):
+            fetch_partition = new(FetchPartition)
+            fetch_partition.partition, fetch_partition.fetch_offset, fetch_partition.partition_max_bytes = values
+            fetch_partition.current_leader_epoch = -1
+            fetch_partition.last_fetched_epoch = -1
+            fetch_partition.log_start_offset = -1
+            fetch_partition.replica_directory_id = ZERO_UUID
+            fetch_partition.high_watermark = 9223372036854775807
+            partitions.append(fetch_partition)
         at = stop
-        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
-    return FetchRequest(None, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, max_bytes, 0, 0, -1, topics, [], ''), at
+        fetch_topic.partitions = partitions
+        topics.append(fetch_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v4(m: FetchRequest, w: Write) -> None:  # version 4
@@ -295,31 +333,48 @@ def _write_v4(m: FetchRequest, w: Write) -> None:  # version 4
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 4
     size = len(buffer)
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, count = _UNPACK_iiiibi(buffer, at)
+    m = new(FetchRequest)
+    m.cluster_id = None
+    m.replica_state = _DEFAULT_REPLICA_STATE
+    m.session_id = 0
+    m.session_epoch = -1
+    m.forgotten_topics_data = []
+    m.rack_id = ''
+    m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, count = _UNPACK_iiiibi(buffer, at)
     at += 21
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetch_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 16 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 16
-        partitions = [
-            FetchPartition(partition, -1, fetch_offset, -1, -1, partition_max_bytes, ZERO_UUID, 9223372036854775807)
-            for partition, fetch_offset, partition_max_bytes in _ITER_iqi(buffer[at:stop])
-        ]
+        for values in _ITER_iqi(buffer[at:stop]):
+            fetch_partition = new(FetchPartition)
+            fetch_partition.partition, fetch_partition.fetch_offset, fetch_partition.partition_max_bytes = values
+            fetch_partition.current_leader_epoch = -1
+            fetch_partition.last_fetched_epoch = -1
+            fetch_partition.log_start_offset = -1
+            fetch_partition.replica_directory_id = ZERO_UUID
+            fetch_partition.high_watermark = 9223372036854775807
+            partitions.append(fetch_partition)
         at = stop
-        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
-    return FetchRequest(None, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1, topics, [], ''), at
+        fetch_topic.partitions = partitions
+        topics.append(fetch_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v5(m: FetchRequest, w: Write) -> None:  # versions 5-6
@@ -342,31 +397,47 @@ def _write_v5(m: FetchRequest, w: Write) -> None:  # versions 5-6
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 5-6
     size = len(buffer)
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, count = _UNPACK_iiiibi(buffer, at)
+    m = new(FetchRequest)
+    m.cluster_id = None
+    m.replica_state = _DEFAULT_REPLICA_STATE
+    m.session_id = 0
+    m.session_epoch = -1
+    m.forgotten_topics_data = []
+    m.rack_id = ''
+    m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, count = _UNPACK_iiiibi(buffer, at)
     at += 21
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetch_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 24 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 24
-        partitions = [
-            FetchPartition(partition, -1, fetch_offset, -1, log_start_offset, partition_max_bytes, ZERO_UUID, 9223372036854775807)
-            for partition, fetch_offset, log_start_offset, partition_max_bytes in _ITER_iqqi(buffer[at:stop])
-        ]
+        for values in _ITER_iqqi(buffer[at:stop]):
+            fetch_partition = new(FetchPartition)
+            fetch_partition.partition, fetch_partition.fetch_offset, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes = values
+            fetch_partition.current_leader_epoch = -1
+            fetch_partition.last_fetched_epoch = -1
+            fetch_partition.replica_directory_id = ZERO_UUID
+            fetch_partition.high_watermark = 9223372036854775807
+            partitions.append(fetch_partition)
         at = stop
-        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
-    return FetchRequest(None, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1, topics, [], ''), at
+        fetch_topic.partitions = partitions
+        topics.append(fetch_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v7(m: FetchRequest, w: Write) -> None:  # versions 7-8
@@ -394,51 +465,67 @@ def _write_v7(m: FetchRequest, w: Write) -> None:  # versions 7-8
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 7-8
     size = len(buffer)
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, count = _UNPACK_iiiibiii(buffer, at)
+    m = new(FetchRequest)
+    m.cluster_id = None
+    m.replica_state = _DEFAULT_REPLICA_STATE
+    m.rack_id = ''
+    m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, m.session_id, m.session_epoch, count = _UNPACK_iiiibiii(buffer, at)
     at += 29
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetch_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 24 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 24
-        partitions = [
-            FetchPartition(partition, -1, fetch_offset, -1, log_start_offset, partition_max_bytes, ZERO_UUID, 9223372036854775807)
-            for partition, fetch_offset, log_start_offset, partition_max_bytes in _ITER_iqqi(buffer[at:stop])
-        ]
+        for values in _ITER_iqqi(buffer[at:stop]):
+            fetch_partition = new(FetchPartition)
+            fetch_partition.partition, fetch_partition.fetch_offset, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes = values
+            fetch_partition.current_leader_epoch = -1
+            fetch_partition.last_fetched_epoch = -1
+            fetch_partition.replica_directory_id = ZERO_UUID
+            fetch_partition.high_watermark = 9223372036854775807
+            partitions.append(fetch_partition)
         at = stop
-        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
+        fetch_topic.partitions = partitions
+        topics.append(fetch_topic)
+    m.topics = topics
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('forgotten_topics_data', count, size - at)
     forgotten_topics_data = []
     for _ in range(count):
+        forgotten_topic = new(ForgottenTopic)
+        forgotten_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        forgotten_topics_data_topic = str(buffer[at:stop], "utf-8")
+        forgotten_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions))
-    return FetchRequest(None, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, ''), at
+        forgotten_topics_data.append(forgotten_topic)
+    m.forgotten_topics_data = forgotten_topics_data
+    return m, at
 
 
 def _write_v9(m: FetchRequest, w: Write) -> None:  # versions 9-10
@@ -466,51 +553,66 @@ def _write_v9(m: FetchRequest, w: Write) -> None:  # versions 9-10
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 9-10
     size = len(buffer)
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, count = _UNPACK_iiiibiii(buffer, at)
+    m = new(FetchRequest)
+    m.cluster_id = None
+    m.replica_state = _DEFAULT_REPLICA_STATE
+    m.rack_id = ''
+    m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, m.session_id, m.session_epoch, count = _UNPACK_iiiibiii(buffer, at)
     at += 29
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetch_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 28 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 28
-        partitions = [
-            FetchPartition(partition, current_leader_epoch, fetch_offset, -1, log_start_offset, partition_max_bytes, ZERO_UUID, 9223372036854775807)
-            for partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes in _ITER_iiqqi(buffer[at:stop])
-        ]
+        for values in _ITER_iiqqi(buffer[at:stop]):
+            fetch_partition = new(FetchPartition)
+            fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes = values
+            fetch_partition.last_fetched_epoch = -1
+            fetch_partition.replica_directory_id = ZERO_UUID
+            fetch_partition.high_watermark = 9223372036854775807
+            partitions.append(fetch_partition)
         at = stop
-        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
+        fetch_topic.partitions = partitions
+        topics.append(fetch_topic)
+    m.topics = topics
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('forgotten_topics_data', count, size - at)
     forgotten_topics_data = []
     for _ in range(count):
+        forgotten_topic = new(ForgottenTopic)
+        forgotten_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        forgotten_topics_data_topic = str(buffer[at:stop], "utf-8")
+        forgotten_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions))
-    return FetchRequest(None, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, ''), at
+        forgotten_topics_data.append(forgotten_topic)
+    m.forgotten_topics_data = forgotten_topics_data
+    return m, at
 
 
 def _write_v11(m: FetchRequest, w: Write) -> None:  # version 11
@@ -540,58 +642,72 @@ def _write_v11(m: FetchRequest, w: Write) -> None:  # version 11
 
 def _read_v11(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 11
     size = len(buffer)
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, count = _UNPACK_iiiibiii(buffer, at)
+    m = new(FetchRequest)
+    m.cluster_id = None
+    m.replica_state = _DEFAULT_REPLICA_STATE
+    m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, m.session_id, m.session_epoch, count = _UNPACK_iiiibiii(buffer, at)
     at += 29
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetch_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 28 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 28
-        partitions = [
-            FetchPartition(partition, current_leader_epoch, fetch_offset, -1, log_start_offset, partition_max_bytes, ZERO_UUID, 9223372036854775807)
-            for partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes in _ITER_iiqqi(buffer[at:stop])
-        ]
+        for values in _ITER_iiqqi(buffer[at:stop]):
+            fetch_partition = new(FetchPartition)
+            fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes = values
+            fetch_partition.last_fetched_epoch = -1
+            fetch_partition.replica_directory_id = ZERO_UUID
+            fetch_partition.high_watermark = 9223372036854775807
+            partitions.append(fetch_partition)
         at = stop
-        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
+        fetch_topic.partitions = partitions
+        topics.append(fetch_topic)
+    m.topics = topics
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('forgotten_topics_data', count, size - at)
     forgotten_topics_data = []
     for _ in range(count):
+        forgotten_topic = new(ForgottenTopic)
+        forgotten_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        forgotten_topics_data_topic = str(buffer[at:stop], "utf-8")
+        forgotten_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions))
+        forgotten_topics_data.append(forgotten_topic)
+    m.forgotten_topics_data = forgotten_topics_data
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('rack_id', count, size - at)
-    rack_id = str(buffer[at:stop], "utf-8")
+    m.rack_id = str(buffer[at:stop], "utf-8")
     at = stop
-    return FetchRequest(None, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), at
+    return m, at
 
 
 def _write_v12(m: FetchRequest, w: Write) -> None:  # version 12, flexible
@@ -635,7 +751,10 @@ def _write_v12(m: FetchRequest, w: Write) -> None:  # version 12, flexible
 
 def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 12, flexible
     size = len(buffer)
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, count = _UNPACK_iiiibiiB(buffer, at)
+    m = new(FetchRequest)
+    m.cluster_id = None
+    m.replica_state = _DEFAULT_REPLICA_STATE
+    m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, m.session_id, m.session_epoch, count = _UNPACK_iiiibiiB(buffer, at)
     at += 26
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -644,6 +763,8 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -652,7 +773,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetch_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -663,16 +784,21 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
+            fetch_partition = new(FetchPartition)
+            fetch_partition.replica_directory_id = ZERO_UUID
+            fetch_partition.high_watermark = 9223372036854775807
+            fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
             at += 33
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, ZERO_UUID, 9223372036854775807))
+            partitions.append(fetch_partition)
+        fetch_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
+        topics.append(fetch_topic)
+    m.topics = topics
     count = buffer[at]
     at += 1
     if count > 127:
@@ -682,6 +808,8 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         refuse_count('forgotten_topics_data', count, size - at)
     forgotten_topics_data = []
     for _ in range(count):
+        forgotten_topic = new(ForgottenTopic)
+        forgotten_topic.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -690,7 +818,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic', count, size - at)
-        forgotten_topics_data_topic = str(buffer[at:stop], "utf-8")
+        forgotten_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -699,13 +827,14 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions))
+        forgotten_topics_data.append(forgotten_topic)
+    m.forgotten_topics_data = forgotten_topics_data
     count = buffer[at]
     at += 1
     if count > 127:
@@ -714,11 +843,10 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('rack_id', count, size - at)
-    rack_id = str(buffer[at:stop], "utf-8")
+    m.rack_id = str(buffer[at:stop], "utf-8")
     at = stop
     tags = buffer[at]
     at += 1
-    cluster_id: str | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -730,17 +858,17 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    cluster_id = None
+                    m.cluster_id = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('cluster_id', count, size - at)
-                    cluster_id = str(buffer[at:stop], "utf-8")
+                    m.cluster_id = str(buffer[at:stop], "utf-8")
                     at = stop
                 if at != end:
                     refuse_tag('cluster_id', at, end)
             at = end
-    return FetchRequest(cluster_id, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), at
+    return m, at
 
 
 def _write_v13(m: FetchRequest, w: Write) -> None:  # versions 13-14, flexible
@@ -778,7 +906,10 @@ def _write_v13(m: FetchRequest, w: Write) -> None:  # versions 13-14, flexible
 
 def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 13-14, flexible
     size = len(buffer)
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, count = _UNPACK_iiiibiiB(buffer, at)
+    m = new(FetchRequest)
+    m.cluster_id = None
+    m.replica_state = _DEFAULT_REPLICA_STATE
+    m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, m.session_id, m.session_epoch, count = _UNPACK_iiiibiiB(buffer, at)
     at += 26
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -787,7 +918,9 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic = ''
+        fetch_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -796,16 +929,21 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
+            fetch_partition = new(FetchPartition)
+            fetch_partition.replica_directory_id = ZERO_UUID
+            fetch_partition.high_watermark = 9223372036854775807
+            fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
             at += 33
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, ZERO_UUID, 9223372036854775807))
+            partitions.append(fetch_partition)
+        fetch_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(FetchTopic('', topic_id, partitions))
+        topics.append(fetch_topic)
+    m.topics = topics
     count = buffer[at]
     at += 1
     if count > 127:
@@ -815,20 +953,23 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
         refuse_count('forgotten_topics_data', count, size - at)
     forgotten_topics_data = []
     for _ in range(count):
-        forgotten_topics_data_topic_id, count = _UNPACK_16sB(buffer, at)
+        forgotten_topic = new(ForgottenTopic)
+        forgotten_topic.topic = ''
+        forgotten_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        forgotten_topics_data.append(ForgottenTopic('', forgotten_topics_data_topic_id, forgotten_topics_data_partitions))
+        forgotten_topics_data.append(forgotten_topic)
+    m.forgotten_topics_data = forgotten_topics_data
     count = buffer[at]
     at += 1
     if count > 127:
@@ -837,11 +978,10 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('rack_id', count, size - at)
-    rack_id = str(buffer[at:stop], "utf-8")
+    m.rack_id = str(buffer[at:stop], "utf-8")
     at = stop
     tags = buffer[at]
     at += 1
-    cluster_id: str | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -853,17 +993,17 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    cluster_id = None
+                    m.cluster_id = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('cluster_id', count, size - at)
-                    cluster_id = str(buffer[at:stop], "utf-8")
+                    m.cluster_id = str(buffer[at:stop], "utf-8")
                     at = stop
                 if at != end:
                     refuse_tag('cluster_id', at, end)
             at = end
-    return FetchRequest(cluster_id, replica_id, _DEFAULT_REPLICA_STATE, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), at
+    return m, at
 
 
 def _write_v15(m: FetchRequest, w: Write) -> None:  # versions 15-16, flexible
@@ -906,7 +1046,11 @@ def _write_v15(m: FetchRequest, w: Write) -> None:  # versions 15-16, flexible
 
 def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 15-16, flexible
     size = len(buffer)
-    max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, count = _UNPACK_iiibiiB(buffer, at)
+    m = new(FetchRequest)
+    m.cluster_id = None
+    m.replica_id = -1
+    m.replica_state = _DEFAULT_REPLICA_STATE
+    m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, m.session_id, m.session_epoch, count = _UNPACK_iiibiiB(buffer, at)
     at += 22
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -915,7 +1059,9 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic = ''
+        fetch_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -924,16 +1070,21 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
+            fetch_partition = new(FetchPartition)
+            fetch_partition.replica_directory_id = ZERO_UUID
+            fetch_partition.high_watermark = 9223372036854775807
+            fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
             at += 33
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, ZERO_UUID, 9223372036854775807))
+            partitions.append(fetch_partition)
+        fetch_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(FetchTopic('', topic_id, partitions))
+        topics.append(fetch_topic)
+    m.topics = topics
     count = buffer[at]
     at += 1
     if count > 127:
@@ -943,20 +1094,23 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
         refuse_count('forgotten_topics_data', count, size - at)
     forgotten_topics_data = []
     for _ in range(count):
-        forgotten_topics_data_topic_id, count = _UNPACK_16sB(buffer, at)
+        forgotten_topic = new(ForgottenTopic)
+        forgotten_topic.topic = ''
+        forgotten_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        forgotten_topics_data.append(ForgottenTopic('', forgotten_topics_data_topic_id, forgotten_topics_data_partitions))
+        forgotten_topics_data.append(forgotten_topic)
+    m.forgotten_topics_data = forgotten_topics_data
     count = buffer[at]
     at += 1
     if count > 127:
@@ -965,12 +1119,10 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('rack_id', count, size - at)
-    rack_id = str(buffer[at:stop], "utf-8")
+    m.rack_id = str(buffer[at:stop], "utf-8")
     at = stop
     tags = buffer[at]
     at += 1
-    cluster_id: str | None = None
-    replica_state: ReplicaState = _DEFAULT_REPLICA_STATE
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -982,25 +1134,26 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    cluster_id = None
+                    m.cluster_id = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('cluster_id', count, size - at)
-                    cluster_id = str(buffer[at:stop], "utf-8")
+                    m.cluster_id = str(buffer[at:stop], "utf-8")
                     at = stop
                 if at != end:
                     refuse_tag('cluster_id', at, end)
             elif tag_number == 1:
-                replica_id, replica_epoch, tags = _UNPACK_iqB(buffer, at)
+                replica_state = new(ReplicaState)
+                replica_state.replica_id, replica_state.replica_epoch, tags = _UNPACK_iqB(buffer, at)
                 at += 13
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                replica_state = ReplicaState(replica_id, replica_epoch)
+                m.replica_state = replica_state
                 if at != end:
                     refuse_tag('replica_state', at, end)
             at = end
-    return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), at
+    return m, at
 
 
 def _write_v17(m: FetchRequest, w: Write) -> None:  # version 17, flexible
@@ -1049,7 +1202,11 @@ def _write_v17(m: FetchRequest, w: Write) -> None:  # version 17, flexible
 
 def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 17, flexible
     size = len(buffer)
-    max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, count = _UNPACK_iiibiiB(buffer, at)
+    m = new(FetchRequest)
+    m.cluster_id = None
+    m.replica_id = -1
+    m.replica_state = _DEFAULT_REPLICA_STATE
+    m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, m.session_id, m.session_epoch, count = _UNPACK_iiibiiB(buffer, at)
     at += 22
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1058,7 +1215,9 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic = ''
+        fetch_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1067,25 +1226,29 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
+            fetch_partition = new(FetchPartition)
+            fetch_partition.replica_directory_id = ZERO_UUID
+            fetch_partition.high_watermark = 9223372036854775807
+            fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
             at += 33
-            replica_directory_id: bytes = ZERO_UUID
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
-                        (replica_directory_id,) = _UNPACK_16s(buffer, at)
+                        (fetch_partition.replica_directory_id,) = _UNPACK_16s(buffer, at)
                         at += 16
                         if at != end:
                             refuse_tag('replica_directory_id', at, end)
                     at = end
-            partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, replica_directory_id, 9223372036854775807))
+            partitions.append(fetch_partition)
+        fetch_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(FetchTopic('', topic_id, partitions))
+        topics.append(fetch_topic)
+    m.topics = topics
     count = buffer[at]
     at += 1
     if count > 127:
@@ -1095,20 +1258,23 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         refuse_count('forgotten_topics_data', count, size - at)
     forgotten_topics_data = []
     for _ in range(count):
-        forgotten_topics_data_topic_id, count = _UNPACK_16sB(buffer, at)
+        forgotten_topic = new(ForgottenTopic)
+        forgotten_topic.topic = ''
+        forgotten_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        forgotten_topics_data.append(ForgottenTopic('', forgotten_topics_data_topic_id, forgotten_topics_data_partitions))
+        forgotten_topics_data.append(forgotten_topic)
+    m.forgotten_topics_data = forgotten_topics_data
     count = buffer[at]
     at += 1
     if count > 127:
@@ -1117,12 +1283,10 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('rack_id', count, size - at)
-    rack_id = str(buffer[at:stop], "utf-8")
+    m.rack_id = str(buffer[at:stop], "utf-8")
     at = stop
     tags = buffer[at]
     at += 1
-    cluster_id: str | None = None
-    replica_state: ReplicaState = _DEFAULT_REPLICA_STATE
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -1134,25 +1298,26 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    cluster_id = None
+                    m.cluster_id = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('cluster_id', count, size - at)
-                    cluster_id = str(buffer[at:stop], "utf-8")
+                    m.cluster_id = str(buffer[at:stop], "utf-8")
                     at = stop
                 if at != _end:
                     refuse_tag('cluster_id', at, _end)
             elif _tag_number == 1:
-                replica_id, replica_epoch, tags = _UNPACK_iqB(buffer, at)
+                replica_state = new(ReplicaState)
+                replica_state.replica_id, replica_state.replica_epoch, tags = _UNPACK_iqB(buffer, at)
                 at += 13
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                replica_state = ReplicaState(replica_id, replica_epoch)
+                m.replica_state = replica_state
                 if at != _end:
                     refuse_tag('replica_state', at, _end)
             at = _end
-    return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), at
+    return m, at
 
 
 def _write_v18(m: FetchRequest, w: Write) -> None:  # version 18, flexible
@@ -1205,7 +1370,11 @@ def _write_v18(m: FetchRequest, w: Write) -> None:  # version 18, flexible
 
 def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 18, flexible
     size = len(buffer)
-    max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, count = _UNPACK_iiibiiB(buffer, at)
+    m = new(FetchRequest)
+    m.cluster_id = None
+    m.replica_id = -1
+    m.replica_state = _DEFAULT_REPLICA_STATE
+    m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, m.session_id, m.session_epoch, count = _UNPACK_iiibiiB(buffer, at)
     at += 22
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1214,7 +1383,9 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic = ''
+        fetch_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1223,31 +1394,34 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
+            fetch_partition = new(FetchPartition)
+            fetch_partition.replica_directory_id = ZERO_UUID
+            fetch_partition.high_watermark = 9223372036854775807
+            fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
             at += 33
-            replica_directory_id: bytes = ZERO_UUID
-            high_watermark: int = 9223372036854775807
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
-                        (replica_directory_id,) = _UNPACK_16s(buffer, at)
+                        (fetch_partition.replica_directory_id,) = _UNPACK_16s(buffer, at)
                         at += 16
                         if at != end:
                             refuse_tag('replica_directory_id', at, end)
                     elif tag_number == 1:
-                        (high_watermark,) = _UNPACK_q(buffer, at)
+                        (fetch_partition.high_watermark,) = _UNPACK_q(buffer, at)
                         at += 8
                         if at != end:
                             refuse_tag('high_watermark', at, end)
                     at = end
-            partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, replica_directory_id, high_watermark))
+            partitions.append(fetch_partition)
+        fetch_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(FetchTopic('', topic_id, partitions))
+        topics.append(fetch_topic)
+    m.topics = topics
     count = buffer[at]
     at += 1
     if count > 127:
@@ -1257,20 +1431,23 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         refuse_count('forgotten_topics_data', count, size - at)
     forgotten_topics_data = []
     for _ in range(count):
-        forgotten_topics_data_topic_id, count = _UNPACK_16sB(buffer, at)
+        forgotten_topic = new(ForgottenTopic)
+        forgotten_topic.topic = ''
+        forgotten_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        forgotten_topics_data.append(ForgottenTopic('', forgotten_topics_data_topic_id, forgotten_topics_data_partitions))
+        forgotten_topics_data.append(forgotten_topic)
+    m.forgotten_topics_data = forgotten_topics_data
     count = buffer[at]
     at += 1
     if count > 127:
@@ -1279,12 +1456,10 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('rack_id', count, size - at)
-    rack_id = str(buffer[at:stop], "utf-8")
+    m.rack_id = str(buffer[at:stop], "utf-8")
     at = stop
     tags = buffer[at]
     at += 1
-    cluster_id: str | None = None
-    replica_state: ReplicaState = _DEFAULT_REPLICA_STATE
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -1296,25 +1471,26 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    cluster_id = None
+                    m.cluster_id = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('cluster_id', count, size - at)
-                    cluster_id = str(buffer[at:stop], "utf-8")
+                    m.cluster_id = str(buffer[at:stop], "utf-8")
                     at = stop
                 if at != _end:
                     refuse_tag('cluster_id', at, _end)
             elif _tag_number == 1:
-                replica_id, replica_epoch, tags = _UNPACK_iqB(buffer, at)
+                replica_state = new(ReplicaState)
+                replica_state.replica_id, replica_state.replica_epoch, tags = _UNPACK_iqB(buffer, at)
                 at += 13
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                replica_state = ReplicaState(replica_id, replica_epoch)
+                m.replica_state = replica_state
                 if at != _end:
                     refuse_tag('replica_state', at, _end)
             at = _end
-    return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), at
+    return m, at
 
 
 FetchRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v4, 5: _write_v5, 6: _write_v5, 7: _write_v7, 8: _write_v7, 9: _write_v9, 10: _write_v9, 11: _write_v11, 12: _write_v12, 13: _write_v13, 14: _write_v13, 15: _write_v15, 16: _write_v15, 17: _write_v17, 18: _write_v18}

@@ -19,6 +19,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -246,18 +247,25 @@ def _write_v0(m: FetchResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 0
     size = len(buffer)
+    m = new(FetchResponse)
+    m.throttle_time_ms = 0
+    m.error_code = 0
+    m.session_id = 0
+    m.node_endpoints = []
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        fetchable_topic_response = new(FetchableTopicResponse)
+        fetchable_topic_response.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetchable_topic_response.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -265,19 +273,29 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 0
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, error_code, high_watermark, count = _UNPACK_ihqi(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.last_stable_offset = -1
+            partition_data.log_start_offset = -1
+            partition_data.diverging_epoch = _DEFAULT_EPOCH_END_OFFSET
+            partition_data.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_data.snapshot_id = _DEFAULT_SNAPSHOT_ID
+            partition_data.aborted_transactions = []
+            partition_data.preferred_read_replica = -1
+            partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, count = _UNPACK_ihqi(buffer, at)
             at += 18
             if count == -1:
-                records = None
+                partition_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_data.records = memoryview(buffer)[at:stop]
                 at = stop
-            partitions.append(PartitionData(partition_index, error_code, high_watermark, -1, -1, _DEFAULT_EPOCH_END_OFFSET, _DEFAULT_LEADER_ID_AND_EPOCH, _DEFAULT_SNAPSHOT_ID, [], -1, records))
-        responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
-    return FetchResponse(0, 0, 0, responses, []), at
+            partitions.append(partition_data)
+        fetchable_topic_response.partitions = partitions
+        responses.append(fetchable_topic_response)
+    m.responses = responses
+    return m, at
 
 
 def _write_v1(m: FetchResponse, w: Write) -> None:  # versions 1-3
@@ -309,18 +327,24 @@ def _write_v1(m: FetchResponse, w: Write) -> None:  # versions 1-3
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 1-3
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(FetchResponse)
+    m.error_code = 0
+    m.session_id = 0
+    m.node_endpoints = []
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        fetchable_topic_response = new(FetchableTopicResponse)
+        fetchable_topic_response.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetchable_topic_response.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -328,19 +352,29 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, error_code, high_watermark, count = _UNPACK_ihqi(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.last_stable_offset = -1
+            partition_data.log_start_offset = -1
+            partition_data.diverging_epoch = _DEFAULT_EPOCH_END_OFFSET
+            partition_data.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_data.snapshot_id = _DEFAULT_SNAPSHOT_ID
+            partition_data.aborted_transactions = []
+            partition_data.preferred_read_replica = -1
+            partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, count = _UNPACK_ihqi(buffer, at)
             at += 18
             if count == -1:
-                records = None
+                partition_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_data.records = memoryview(buffer)[at:stop]
                 at = stop
-            partitions.append(PartitionData(partition_index, error_code, high_watermark, -1, -1, _DEFAULT_EPOCH_END_OFFSET, _DEFAULT_LEADER_ID_AND_EPOCH, _DEFAULT_SNAPSHOT_ID, [], -1, records))
-        responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
-    return FetchResponse(throttle_time_ms, 0, 0, responses, []), at
+            partitions.append(partition_data)
+        fetchable_topic_response.partitions = partitions
+        responses.append(fetchable_topic_response)
+    m.responses = responses
+    return m, at
 
 
 def _write_v4(m: FetchResponse, w: Write) -> None:  # version 4
@@ -376,18 +410,24 @@ def _write_v4(m: FetchResponse, w: Write) -> None:  # version 4
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 4
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(FetchResponse)
+    m.error_code = 0
+    m.session_id = 0
+    m.node_endpoints = []
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        fetchable_topic_response = new(FetchableTopicResponse)
+        fetchable_topic_response.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetchable_topic_response.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -395,33 +435,42 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 4
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            aborted_transactions: list[AbortedTransaction] | None
-            partition_index, error_code, high_watermark, last_stable_offset, count = _UNPACK_ihqqi(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.log_start_offset = -1
+            partition_data.diverging_epoch = _DEFAULT_EPOCH_END_OFFSET
+            partition_data.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_data.snapshot_id = _DEFAULT_SNAPSHOT_ID
+            partition_data.preferred_read_replica = -1
+            partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, count = _UNPACK_ihqqi(buffer, at)
             at += 26
             if count == -1:
-                aborted_transactions = None
+                partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 16 > size - at:
                     refuse_count('aborted_transactions', count, size - at)
+                aborted_transactions = []
                 stop = at + count * 16
-                aborted_transactions = [
-                    AbortedTransaction(producer_id, first_offset)
-                    for producer_id, first_offset in _ITER_qq(buffer[at:stop])
-                ]
+                for values in _ITER_qq(buffer[at:stop]):
+                    aborted_transaction = new(AbortedTransaction)
+                    aborted_transaction.producer_id, aborted_transaction.first_offset = values
+                    aborted_transactions.append(aborted_transaction)
                 at = stop
+                partition_data.aborted_transactions = aborted_transactions
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count == -1:
-                records = None
+                partition_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_data.records = memoryview(buffer)[at:stop]
                 at = stop
-            partitions.append(PartitionData(partition_index, error_code, high_watermark, last_stable_offset, -1, _DEFAULT_EPOCH_END_OFFSET, _DEFAULT_LEADER_ID_AND_EPOCH, _DEFAULT_SNAPSHOT_ID, aborted_transactions, -1, records))
-        responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
-    return FetchResponse(throttle_time_ms, 0, 0, responses, []), at
+            partitions.append(partition_data)
+        fetchable_topic_response.partitions = partitions
+        responses.append(fetchable_topic_response)
+    m.responses = responses
+    return m, at
 
 
 def _write_v5(m: FetchResponse, w: Write) -> None:  # versions 5-6
@@ -457,18 +506,24 @@ def _write_v5(m: FetchResponse, w: Write) -> None:  # versions 5-6
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 5-6
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(FetchResponse)
+    m.error_code = 0
+    m.session_id = 0
+    m.node_endpoints = []
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        fetchable_topic_response = new(FetchableTopicResponse)
+        fetchable_topic_response.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetchable_topic_response.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -476,33 +531,41 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            aborted_transactions: list[AbortedTransaction] | None
-            partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, count = _UNPACK_ihqqqi(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.diverging_epoch = _DEFAULT_EPOCH_END_OFFSET
+            partition_data.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_data.snapshot_id = _DEFAULT_SNAPSHOT_ID
+            partition_data.preferred_read_replica = -1
+            partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, count = _UNPACK_ihqqqi(buffer, at)
             at += 34
             if count == -1:
-                aborted_transactions = None
+                partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 16 > size - at:
                     refuse_count('aborted_transactions', count, size - at)
+                aborted_transactions = []
                 stop = at + count * 16
-                aborted_transactions = [
-                    AbortedTransaction(producer_id, first_offset)
-                    for producer_id, first_offset in _ITER_qq(buffer[at:stop])
-                ]
+                for values in _ITER_qq(buffer[at:stop]):
+                    aborted_transaction = new(AbortedTransaction)
+                    aborted_transaction.producer_id, aborted_transaction.first_offset = values
+                    aborted_transactions.append(aborted_transaction)
                 at = stop
+                partition_data.aborted_transactions = aborted_transactions
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count == -1:
-                records = None
+                partition_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_data.records = memoryview(buffer)[at:stop]
                 at = stop
-            partitions.append(PartitionData(partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, _DEFAULT_EPOCH_END_OFFSET, _DEFAULT_LEADER_ID_AND_EPOCH, _DEFAULT_SNAPSHOT_ID, aborted_transactions, -1, records))
-        responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
-    return FetchResponse(throttle_time_ms, 0, 0, responses, []), at
+            partitions.append(partition_data)
+        fetchable_topic_response.partitions = partitions
+        responses.append(fetchable_topic_response)
+    m.responses = responses
+    return m, at
 
 
 def _write_v7(m: FetchResponse, w: Write) -> None:  # versions 7-10
@@ -536,18 +599,22 @@ def _write_v7(m: FetchResponse, w: Write) -> None:  # versions 7-10
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 7-10
     size = len(buffer)
-    throttle_time_ms, error_code, session_id, count = _UNPACK_ihii(buffer, at)
+    m = new(FetchResponse)
+    m.node_endpoints = []
+    m.throttle_time_ms, m.error_code, m.session_id, count = _UNPACK_ihii(buffer, at)
     at += 14
     if count < 0 or count * 6 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        fetchable_topic_response = new(FetchableTopicResponse)
+        fetchable_topic_response.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetchable_topic_response.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -555,33 +622,41 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            aborted_transactions: list[AbortedTransaction] | None
-            partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, count = _UNPACK_ihqqqi(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.diverging_epoch = _DEFAULT_EPOCH_END_OFFSET
+            partition_data.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_data.snapshot_id = _DEFAULT_SNAPSHOT_ID
+            partition_data.preferred_read_replica = -1
+            partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, count = _UNPACK_ihqqqi(buffer, at)
             at += 34
             if count == -1:
-                aborted_transactions = None
+                partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 16 > size - at:
                     refuse_count('aborted_transactions', count, size - at)
+                aborted_transactions = []
                 stop = at + count * 16
-                aborted_transactions = [
-                    AbortedTransaction(producer_id, first_offset)
-                    for producer_id, first_offset in _ITER_qq(buffer[at:stop])
-                ]
+                for values in _ITER_qq(buffer[at:stop]):
+                    aborted_transaction = new(AbortedTransaction)
+                    aborted_transaction.producer_id, aborted_transaction.first_offset = values
+                    aborted_transactions.append(aborted_transaction)
                 at = stop
+                partition_data.aborted_transactions = aborted_transactions
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count == -1:
-                records = None
+                partition_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_data.records = memoryview(buffer)[at:stop]
                 at = stop
-            partitions.append(PartitionData(partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, _DEFAULT_EPOCH_END_OFFSET, _DEFAULT_LEADER_ID_AND_EPOCH, _DEFAULT_SNAPSHOT_ID, aborted_transactions, -1, records))
-        responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
-    return FetchResponse(throttle_time_ms, error_code, session_id, responses, []), at
+            partitions.append(partition_data)
+        fetchable_topic_response.partitions = partitions
+        responses.append(fetchable_topic_response)
+    m.responses = responses
+    return m, at
 
 
 def _write_v11(m: FetchResponse, w: Write) -> None:  # version 11
@@ -613,18 +688,22 @@ def _write_v11(m: FetchResponse, w: Write) -> None:  # version 11
 
 def _read_v11(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 11
     size = len(buffer)
-    throttle_time_ms, error_code, session_id, count = _UNPACK_ihii(buffer, at)
+    m = new(FetchResponse)
+    m.node_endpoints = []
+    m.throttle_time_ms, m.error_code, m.session_id, count = _UNPACK_ihii(buffer, at)
     at += 14
     if count < 0 or count * 6 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        fetchable_topic_response = new(FetchableTopicResponse)
+        fetchable_topic_response.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetchable_topic_response.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -632,33 +711,40 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            aborted_transactions: list[AbortedTransaction] | None
-            partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, count = _UNPACK_ihqqqi(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.diverging_epoch = _DEFAULT_EPOCH_END_OFFSET
+            partition_data.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_data.snapshot_id = _DEFAULT_SNAPSHOT_ID
+            partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, count = _UNPACK_ihqqqi(buffer, at)
             at += 34
             if count == -1:
-                aborted_transactions = None
+                partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 16 > size - at:
                     refuse_count('aborted_transactions', count, size - at)
+                aborted_transactions = []
                 stop = at + count * 16
-                aborted_transactions = [
-                    AbortedTransaction(producer_id, first_offset)
-                    for producer_id, first_offset in _ITER_qq(buffer[at:stop])
-                ]
+                for values in _ITER_qq(buffer[at:stop]):
+                    aborted_transaction = new(AbortedTransaction)
+                    aborted_transaction.producer_id, aborted_transaction.first_offset = values
+                    aborted_transactions.append(aborted_transaction)
                 at = stop
-            preferred_read_replica, count = _UNPACK_ii(buffer, at)
+                partition_data.aborted_transactions = aborted_transactions
+            partition_data.preferred_read_replica, count = _UNPACK_ii(buffer, at)
             at += 8
             if count == -1:
-                records = None
+                partition_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_data.records = memoryview(buffer)[at:stop]
                 at = stop
-            partitions.append(PartitionData(partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, _DEFAULT_EPOCH_END_OFFSET, _DEFAULT_LEADER_ID_AND_EPOCH, _DEFAULT_SNAPSHOT_ID, aborted_transactions, preferred_read_replica, records))
-        responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
-    return FetchResponse(throttle_time_ms, error_code, session_id, responses, []), at
+            partitions.append(partition_data)
+        fetchable_topic_response.partitions = partitions
+        responses.append(fetchable_topic_response)
+    m.responses = responses
+    return m, at
 
 
 def _write_v12(m: FetchResponse, w: Write) -> None:  # version 12, flexible
@@ -708,7 +794,9 @@ def _write_v12(m: FetchResponse, w: Write) -> None:  # version 12, flexible
 
 def _read_v12(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 12, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, session_id, count = _UNPACK_ihiB(buffer, at)
+    m = new(FetchResponse)
+    m.node_endpoints = []
+    m.throttle_time_ms, m.error_code, m.session_id, count = _UNPACK_ihiB(buffer, at)
     at += 11
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -717,6 +805,8 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        fetchable_topic_response = new(FetchableTopicResponse)
+        fetchable_topic_response.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -725,7 +815,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        fetchable_topic_response.topic = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -736,82 +826,89 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            aborted_transactions: list[AbortedTransaction] | None
-            partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, count = _UNPACK_ihqqqB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.diverging_epoch = _DEFAULT_EPOCH_END_OFFSET
+            partition_data.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_data.snapshot_id = _DEFAULT_SNAPSHOT_ID
+            partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, count = _UNPACK_ihqqqB(buffer, at)
             at += 31
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                aborted_transactions = None
+                partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 17 > size - at:
                     refuse_count('aborted_transactions', count, size - at)
                 aborted_transactions = []
                 for _ in range(count):
-                    producer_id, first_offset, tags = _UNPACK_qqB(buffer, at)
+                    aborted_transaction = new(AbortedTransaction)
+                    aborted_transaction.producer_id, aborted_transaction.first_offset, tags = _UNPACK_qqB(buffer, at)
                     at += 17
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    aborted_transactions.append(AbortedTransaction(producer_id, first_offset))
-            preferred_read_replica, count = _UNPACK_iB(buffer, at)
+                    aborted_transactions.append(aborted_transaction)
+                partition_data.aborted_transactions = aborted_transactions
+            partition_data.preferred_read_replica, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                records = None
+                partition_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_data.records = memoryview(buffer)[at:stop]
                 at = stop
             tags = buffer[at]
             at += 1
-            diverging_epoch: EpochEndOffset = _DEFAULT_EPOCH_END_OFFSET
-            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
-            snapshot_id: SnapshotId = _DEFAULT_SNAPSHOT_ID
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
-                        epoch, end_offset, tags = _UNPACK_iqB(buffer, at)
+                        diverging_epoch = new(EpochEndOffset)
+                        diverging_epoch.epoch, diverging_epoch.end_offset, tags = _UNPACK_iqB(buffer, at)
                         at += 13
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        diverging_epoch = EpochEndOffset(epoch, end_offset)
+                        partition_data.diverging_epoch = diverging_epoch
                         if at != end:
                             refuse_tag('diverging_epoch', at, end)
                     elif tag_number == 1:
-                        leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
+                        current_leader = new(LeaderIdAndEpoch)
+                        current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
                         at += 9
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
+                        partition_data.current_leader = current_leader
                         if at != end:
                             refuse_tag('current_leader', at, end)
                     elif tag_number == 2:
-                        snapshot_id_end_offset, snapshot_id_epoch, tags = _UNPACK_qiB(buffer, at)
+                        snapshot_id = new(SnapshotId)
+                        snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_qiB(buffer, at)
                         at += 13
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        snapshot_id = SnapshotId(snapshot_id_end_offset, snapshot_id_epoch)
+                        partition_data.snapshot_id = snapshot_id
                         if at != end:
                             refuse_tag('snapshot_id', at, end)
                     at = end
-            partitions.append(PartitionData(partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records))
+            partitions.append(partition_data)
+        fetchable_topic_response.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
+        responses.append(fetchable_topic_response)
+    m.responses = responses
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return FetchResponse(throttle_time_ms, error_code, session_id, responses, []), at
+    return m, at
 
 
 def _write_v13(m: FetchResponse, w: Write) -> None:  # versions 13-15, flexible
@@ -858,7 +955,9 @@ def _write_v13(m: FetchResponse, w: Write) -> None:  # versions 13-15, flexible
 
 def _read_v13(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 13-15, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, session_id, count = _UNPACK_ihiB(buffer, at)
+    m = new(FetchResponse)
+    m.node_endpoints = []
+    m.throttle_time_ms, m.error_code, m.session_id, count = _UNPACK_ihiB(buffer, at)
     at += 11
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -867,7 +966,9 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        fetchable_topic_response = new(FetchableTopicResponse)
+        fetchable_topic_response.topic = ''
+        fetchable_topic_response.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -876,82 +977,89 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            aborted_transactions: list[AbortedTransaction] | None
-            partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, count = _UNPACK_ihqqqB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.diverging_epoch = _DEFAULT_EPOCH_END_OFFSET
+            partition_data.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_data.snapshot_id = _DEFAULT_SNAPSHOT_ID
+            partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, count = _UNPACK_ihqqqB(buffer, at)
             at += 31
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                aborted_transactions = None
+                partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 17 > size - at:
                     refuse_count('aborted_transactions', count, size - at)
                 aborted_transactions = []
                 for _ in range(count):
-                    producer_id, first_offset, tags = _UNPACK_qqB(buffer, at)
+                    aborted_transaction = new(AbortedTransaction)
+                    aborted_transaction.producer_id, aborted_transaction.first_offset, tags = _UNPACK_qqB(buffer, at)
                     at += 17
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    aborted_transactions.append(AbortedTransaction(producer_id, first_offset))
-            preferred_read_replica, count = _UNPACK_iB(buffer, at)
+                    aborted_transactions.append(aborted_transaction)
+                partition_data.aborted_transactions = aborted_transactions
+            partition_data.preferred_read_replica, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                records = None
+                partition_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_data.records = memoryview(buffer)[at:stop]
                 at = stop
             tags = buffer[at]
             at += 1
-            diverging_epoch: EpochEndOffset = _DEFAULT_EPOCH_END_OFFSET
-            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
-            snapshot_id: SnapshotId = _DEFAULT_SNAPSHOT_ID
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
-                        epoch, end_offset, tags = _UNPACK_iqB(buffer, at)
+                        diverging_epoch = new(EpochEndOffset)
+                        diverging_epoch.epoch, diverging_epoch.end_offset, tags = _UNPACK_iqB(buffer, at)
                         at += 13
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        diverging_epoch = EpochEndOffset(epoch, end_offset)
+                        partition_data.diverging_epoch = diverging_epoch
                         if at != end:
                             refuse_tag('diverging_epoch', at, end)
                     elif tag_number == 1:
-                        leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
+                        current_leader = new(LeaderIdAndEpoch)
+                        current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
                         at += 9
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
+                        partition_data.current_leader = current_leader
                         if at != end:
                             refuse_tag('current_leader', at, end)
                     elif tag_number == 2:
-                        snapshot_id_end_offset, snapshot_id_epoch, tags = _UNPACK_qiB(buffer, at)
+                        snapshot_id = new(SnapshotId)
+                        snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_qiB(buffer, at)
                         at += 13
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        snapshot_id = SnapshotId(snapshot_id_end_offset, snapshot_id_epoch)
+                        partition_data.snapshot_id = snapshot_id
                         if at != end:
                             refuse_tag('snapshot_id', at, end)
                     at = end
-            partitions.append(PartitionData(partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records))
+            partitions.append(partition_data)
+        fetchable_topic_response.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(FetchableTopicResponse('', topic_id, partitions))
+        responses.append(fetchable_topic_response)
+    m.responses = responses
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return FetchResponse(throttle_time_ms, error_code, session_id, responses, []), at
+    return m, at
 
 
 def _write_v16(m: FetchResponse, w: Write) -> None:  # versions 16-18, flexible
@@ -1010,7 +1118,9 @@ def _write_v16(m: FetchResponse, w: Write) -> None:  # versions 16-18, flexible
 
 def _read_v16(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 16-18, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, session_id, count = _UNPACK_ihiB(buffer, at)
+    m = new(FetchResponse)
+    m.node_endpoints = []
+    m.throttle_time_ms, m.error_code, m.session_id, count = _UNPACK_ihiB(buffer, at)
     at += 11
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1019,7 +1129,9 @@ def _read_v16(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        fetchable_topic_response = new(FetchableTopicResponse)
+        fetchable_topic_response.topic = ''
+        fetchable_topic_response.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1028,80 +1140,86 @@ def _read_v16(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            aborted_transactions: list[AbortedTransaction] | None
-            partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, count = _UNPACK_ihqqqB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.diverging_epoch = _DEFAULT_EPOCH_END_OFFSET
+            partition_data.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_data.snapshot_id = _DEFAULT_SNAPSHOT_ID
+            partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, count = _UNPACK_ihqqqB(buffer, at)
             at += 31
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                aborted_transactions = None
+                partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 17 > size - at:
                     refuse_count('aborted_transactions', count, size - at)
                 aborted_transactions = []
                 for _ in range(count):
-                    producer_id, first_offset, tags = _UNPACK_qqB(buffer, at)
+                    aborted_transaction = new(AbortedTransaction)
+                    aborted_transaction.producer_id, aborted_transaction.first_offset, tags = _UNPACK_qqB(buffer, at)
                     at += 17
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    aborted_transactions.append(AbortedTransaction(producer_id, first_offset))
-            preferred_read_replica, count = _UNPACK_iB(buffer, at)
+                    aborted_transactions.append(aborted_transaction)
+                partition_data.aborted_transactions = aborted_transactions
+            partition_data.preferred_read_replica, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                records = None
+                partition_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_data.records = memoryview(buffer)[at:stop]
                 at = stop
             tags = buffer[at]
             at += 1
-            diverging_epoch: EpochEndOffset = _DEFAULT_EPOCH_END_OFFSET
-            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
-            snapshot_id: SnapshotId = _DEFAULT_SNAPSHOT_ID
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
-                        epoch, end_offset, tags = _UNPACK_iqB(buffer, at)
+                        diverging_epoch = new(EpochEndOffset)
+                        diverging_epoch.epoch, diverging_epoch.end_offset, tags = _UNPACK_iqB(buffer, at)
                         at += 13
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        diverging_epoch = EpochEndOffset(epoch, end_offset)
+                        partition_data.diverging_epoch = diverging_epoch
                         if at != end:
                             refuse_tag('diverging_epoch', at, end)
                     elif tag_number == 1:
-                        leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
+                        current_leader = new(LeaderIdAndEpoch)
+                        current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
                         at += 9
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
+                        partition_data.current_leader = current_leader
                         if at != end:
                             refuse_tag('current_leader', at, end)
                     elif tag_number == 2:
-                        snapshot_id_end_offset, snapshot_id_epoch, tags = _UNPACK_qiB(buffer, at)
+                        snapshot_id = new(SnapshotId)
+                        snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_qiB(buffer, at)
                         at += 13
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        snapshot_id = SnapshotId(snapshot_id_end_offset, snapshot_id_epoch)
+                        partition_data.snapshot_id = snapshot_id
                         if at != end:
                             refuse_tag('snapshot_id', at, end)
                     at = end
-            partitions.append(PartitionData(partition_index, partitions_error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records))
+            partitions.append(partition_data)
+        fetchable_topic_response.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(FetchableTopicResponse('', topic_id, partitions))
+        responses.append(fetchable_topic_response)
+    m.responses = responses
     tags = buffer[at]
     at += 1
-    node_endpoints: list[NodeEndpoint] = []
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -1116,7 +1234,8 @@ def _read_v16(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
                     refuse_count('node_endpoints', count, size - at)
                 node_endpoints = []
                 for _ in range(count):
-                    node_id, count = _UNPACK_iB(buffer, at)
+                    node_endpoint = new(NodeEndpoint)
+                    node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
                     at += 5
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
@@ -1124,31 +1243,31 @@ def _read_v16(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('host', count, size - at)
-                    host = str(buffer[at:stop], "utf-8")
+                    node_endpoint.host = str(buffer[at:stop], "utf-8")
                     at = stop
-                    rack: str | None
-                    port, count = _UNPACK_iB(buffer, at)
+                    node_endpoint.port, count = _UNPACK_iB(buffer, at)
                     at += 5
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
                     if count == -1:
-                        rack = None
+                        node_endpoint.rack = None
                     else:
                         stop = at + count
                         if count < 0 or stop > size or count > 32767:
                             refuse_length('rack', count, size - at)
-                        rack = str(buffer[at:stop], "utf-8")
+                        node_endpoint.rack = str(buffer[at:stop], "utf-8")
                         at = stop
                     tags = buffer[at]
                     at += 1
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    node_endpoints.append(NodeEndpoint(node_id, host, port, rack))
+                    node_endpoints.append(node_endpoint)
+                m.node_endpoints = node_endpoints
                 if at != _end:
                     refuse_tag('node_endpoints', at, _end)
             at = _end
-    return FetchResponse(throttle_time_ms, error_code, session_id, responses, node_endpoints), at
+    return m, at
 
 
 FetchResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v1, 4: _write_v4, 5: _write_v5, 6: _write_v5, 7: _write_v7, 8: _write_v7, 9: _write_v7, 10: _write_v7, 11: _write_v11, 12: _write_v12, 13: _write_v13, 14: _write_v13, 15: _write_v13, 16: _write_v16, 17: _write_v16, 18: _write_v16}

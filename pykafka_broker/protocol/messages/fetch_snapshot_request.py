@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -36,10 +37,9 @@ _PACK_ii = Struct(">ii").pack
 _PACK_iiqixq = Struct(">iiqixq").pack
 _PACK_iiqixqx = Struct(">iiqixqx").pack
 _UNPACK_16s = Struct(">16s").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
 _UNPACK_iiB = Struct(">iiB").unpack_from
+_UNPACK_iiqiB = Struct(">iiqiB").unpack_from
 _UNPACK_qB = Struct(">qB").unpack_from
-_UNPACK_qiB = Struct(">qiB").unpack_from
 
 
 class SnapshotId(Fields):
@@ -141,7 +141,9 @@ def _write_v0(m: FetchSnapshotRequest, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # version 0, flexible
     size = len(buffer)
-    replica_id, max_bytes, count = _UNPACK_iiB(buffer, at)
+    m = new(FetchSnapshotRequest)
+    m.cluster_id = None
+    m.replica_id, m.max_bytes, count = _UNPACK_iiB(buffer, at)
     at += 9
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -150,6 +152,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_snapshot = new(TopicSnapshot)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -158,7 +161,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_snapshot.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -169,26 +172,28 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, current_leader_epoch = _UNPACK_ii(buffer, at)
-            at += 8
-            end_offset, epoch, tags = _UNPACK_qiB(buffer, at)
-            at += 13
+            partition_snapshot = new(PartitionSnapshot)
+            partition_snapshot.replica_directory_id = ZERO_UUID
+            snapshot_id = new(SnapshotId)
+            partition_snapshot.partition, partition_snapshot.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_iiqiB(buffer, at)
+            at += 21
             if tags:
                 at = skip_tags(buffer, at - 1)
-            snapshot_id = SnapshotId(end_offset, epoch)
-            position, tags = _UNPACK_qB(buffer, at)
+            partition_snapshot.snapshot_id = snapshot_id
+            partition_snapshot.position, tags = _UNPACK_qB(buffer, at)
             at += 9
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionSnapshot(partition, current_leader_epoch, snapshot_id, position, ZERO_UUID))
+            partitions.append(partition_snapshot)
+        topic_snapshot.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicSnapshot(name, partitions))
+        topics.append(topic_snapshot)
+    m.topics = topics
     tags = buffer[at]
     at += 1
-    cluster_id: str | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -200,17 +205,17 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    cluster_id = None
+                    m.cluster_id = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('cluster_id', count, size - at)
-                    cluster_id = str(buffer[at:stop], "utf-8")
+                    m.cluster_id = str(buffer[at:stop], "utf-8")
                     at = stop
                 if at != end:
                     refuse_tag('cluster_id', at, end)
             at = end
-    return FetchSnapshotRequest(cluster_id, replica_id, max_bytes, topics), at
+    return m, at
 
 
 def _write_v1(m: FetchSnapshotRequest, w: Write) -> None:  # version 1, flexible
@@ -245,7 +250,9 @@ def _write_v1(m: FetchSnapshotRequest, w: Write) -> None:  # version 1, flexible
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # version 1, flexible
     size = len(buffer)
-    replica_id, max_bytes, count = _UNPACK_iiB(buffer, at)
+    m = new(FetchSnapshotRequest)
+    m.cluster_id = None
+    m.replica_id, m.max_bytes, count = _UNPACK_iiB(buffer, at)
     at += 9
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -254,6 +261,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_snapshot = new(TopicSnapshot)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -262,7 +270,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_snapshot.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -273,35 +281,36 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, current_leader_epoch = _UNPACK_ii(buffer, at)
-            at += 8
-            end_offset, epoch, tags = _UNPACK_qiB(buffer, at)
-            at += 13
+            partition_snapshot = new(PartitionSnapshot)
+            partition_snapshot.replica_directory_id = ZERO_UUID
+            snapshot_id = new(SnapshotId)
+            partition_snapshot.partition, partition_snapshot.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_iiqiB(buffer, at)
+            at += 21
             if tags:
                 at = skip_tags(buffer, at - 1)
-            snapshot_id = SnapshotId(end_offset, epoch)
-            position, tags = _UNPACK_qB(buffer, at)
+            partition_snapshot.snapshot_id = snapshot_id
+            partition_snapshot.position, tags = _UNPACK_qB(buffer, at)
             at += 9
-            replica_directory_id: bytes = ZERO_UUID
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
-                        (replica_directory_id,) = _UNPACK_16s(buffer, at)
+                        (partition_snapshot.replica_directory_id,) = _UNPACK_16s(buffer, at)
                         at += 16
                         if at != end:
                             refuse_tag('replica_directory_id', at, end)
                     at = end
-            partitions.append(PartitionSnapshot(partition, current_leader_epoch, snapshot_id, position, replica_directory_id))
+            partitions.append(partition_snapshot)
+        topic_snapshot.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicSnapshot(name, partitions))
+        topics.append(topic_snapshot)
+    m.topics = topics
     tags = buffer[at]
     at += 1
-    cluster_id: str | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -313,17 +322,17 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    cluster_id = None
+                    m.cluster_id = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('cluster_id', count, size - at)
-                    cluster_id = str(buffer[at:stop], "utf-8")
+                    m.cluster_id = str(buffer[at:stop], "utf-8")
                     at = stop
                 if at != _end:
                     refuse_tag('cluster_id', at, _end)
             at = _end
-    return FetchSnapshotRequest(cluster_id, replica_id, max_bytes, topics), at
+    return m, at
 
 
 FetchSnapshotRequest._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -37,10 +38,9 @@ _PACK_ihqixqq = Struct(">ihqixqq").pack
 _PACK_iix = Struct(">iix").pack
 _UNPACK_HB = Struct(">HB").unpack_from
 _UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ih = Struct(">ih").unpack_from
 _UNPACK_ihB = Struct(">ihB").unpack_from
+_UNPACK_ihqiB = Struct(">ihqiB").unpack_from
 _UNPACK_iiB = Struct(">iiB").unpack_from
-_UNPACK_qiB = Struct(">qiB").unpack_from
 _UNPACK_qqB = Struct(">qqB").unpack_from
 
 
@@ -185,7 +185,9 @@ def _write_v0(m: FetchSnapshotResponse, w: Write) -> None:  # version 0, flexibl
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(FetchSnapshotResponse)
+    m.node_endpoints = []
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -194,6 +196,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_snapshot = new(TopicSnapshot)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -202,7 +205,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_snapshot.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -213,14 +216,15 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            index, partitions_error_code = _UNPACK_ih(buffer, at)
-            at += 6
-            end_offset, epoch, tags = _UNPACK_qiB(buffer, at)
-            at += 13
+            partition_snapshot = new(PartitionSnapshot)
+            partition_snapshot.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            snapshot_id = new(SnapshotId)
+            partition_snapshot.index, partition_snapshot.error_code, snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_ihqiB(buffer, at)
+            at += 19
             if tags:
                 at = skip_tags(buffer, at - 1)
-            snapshot_id = SnapshotId(end_offset, epoch)
-            partitions_size, position, count = _UNPACK_qqB(buffer, at)
+            partition_snapshot.snapshot_id = snapshot_id
+            partition_snapshot.size, partition_snapshot.position, count = _UNPACK_qqB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -228,35 +232,37 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('unaligned_records', count, size - at)
-            unaligned_records = memoryview(buffer)[at:stop]
+            partition_snapshot.unaligned_records = memoryview(buffer)[at:stop]
             at = stop
             tags = buffer[at]
             at += 1
-            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
-                        leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
+                        current_leader = new(LeaderIdAndEpoch)
+                        current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
                         at += 9
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
+                        partition_snapshot.current_leader = current_leader
                         if at != end:
                             refuse_tag('current_leader', at, end)
                     at = end
-            partitions.append(PartitionSnapshot(index, partitions_error_code, snapshot_id, current_leader, partitions_size, position, unaligned_records))
+            partitions.append(partition_snapshot)
+        topic_snapshot.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicSnapshot(name, partitions))
+        topics.append(topic_snapshot)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return FetchSnapshotResponse(throttle_time_ms, error_code, topics, []), at
+    return m, at
 
 
 def _write_v1(m: FetchSnapshotResponse, w: Write) -> None:  # version 1, flexible
@@ -302,7 +308,9 @@ def _write_v1(m: FetchSnapshotResponse, w: Write) -> None:  # version 1, flexibl
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # version 1, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(FetchSnapshotResponse)
+    m.node_endpoints = []
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -311,6 +319,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_snapshot = new(TopicSnapshot)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -319,7 +328,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_snapshot.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -330,14 +339,15 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            index, partitions_error_code = _UNPACK_ih(buffer, at)
-            at += 6
-            end_offset, epoch, tags = _UNPACK_qiB(buffer, at)
-            at += 13
+            partition_snapshot = new(PartitionSnapshot)
+            partition_snapshot.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            snapshot_id = new(SnapshotId)
+            partition_snapshot.index, partition_snapshot.error_code, snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_ihqiB(buffer, at)
+            at += 19
             if tags:
                 at = skip_tags(buffer, at - 1)
-            snapshot_id = SnapshotId(end_offset, epoch)
-            partitions_size, position, count = _UNPACK_qqB(buffer, at)
+            partition_snapshot.snapshot_id = snapshot_id
+            partition_snapshot.size, partition_snapshot.position, count = _UNPACK_qqB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -345,33 +355,34 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('unaligned_records', count, size - at)
-            unaligned_records = memoryview(buffer)[at:stop]
+            partition_snapshot.unaligned_records = memoryview(buffer)[at:stop]
             at = stop
             tags = buffer[at]
             at += 1
-            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
-                        leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
+                        current_leader = new(LeaderIdAndEpoch)
+                        current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
                         at += 9
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
+                        partition_snapshot.current_leader = current_leader
                         if at != end:
                             refuse_tag('current_leader', at, end)
                     at = end
-            partitions.append(PartitionSnapshot(index, partitions_error_code, snapshot_id, current_leader, partitions_size, position, unaligned_records))
+            partitions.append(partition_snapshot)
+        topic_snapshot.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicSnapshot(name, partitions))
+        topics.append(topic_snapshot)
+    m.topics = topics
     tags = buffer[at]
     at += 1
-    node_endpoints: list[NodeEndpoint] = []
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -386,7 +397,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
                     refuse_count('node_endpoints', count, size - at)
                 node_endpoints = []
                 for _ in range(count):
-                    node_id, count = _UNPACK_iB(buffer, at)
+                    node_endpoint = new(NodeEndpoint)
+                    node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
                     at += 5
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
@@ -394,17 +406,18 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # v
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('host', count, size - at)
-                    host = str(buffer[at:stop], "utf-8")
+                    node_endpoint.host = str(buffer[at:stop], "utf-8")
                     at = stop
-                    port, tags = _UNPACK_HB(buffer, at)
+                    node_endpoint.port, tags = _UNPACK_HB(buffer, at)
                     at += 3
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    node_endpoints.append(NodeEndpoint(node_id, host, port))
+                    node_endpoints.append(node_endpoint)
+                m.node_endpoints = node_endpoints
                 if at != _end:
                     refuse_tag('node_endpoints', at, _end)
             at = _end
-    return FetchSnapshotResponse(throttle_time_ms, error_code, topics, node_endpoints), at
+    return m, at
 
 
 FetchSnapshotResponse._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -12,6 +12,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -60,14 +61,17 @@ def _write_v0(m: FindCoordinatorRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # version 0
     size = len(buffer)
+    m = new(FindCoordinatorRequest)
+    m.key_type = 0
+    m.coordinator_keys = []
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('key', count, size - at)
-    key = str(buffer[at:stop], "utf-8")
+    m.key = str(buffer[at:stop], "utf-8")
     at = stop
-    return FindCoordinatorRequest(key, 0, []), at
+    return m, at
 
 
 def _write_v1(m: FindCoordinatorRequest, w: Write) -> None:  # versions 1-2
@@ -80,16 +84,18 @@ def _write_v1(m: FindCoordinatorRequest, w: Write) -> None:  # versions 1-2
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # versions 1-2
     size = len(buffer)
+    m = new(FindCoordinatorRequest)
+    m.coordinator_keys = []
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('key', count, size - at)
-    key = str(buffer[at:stop], "utf-8")
+    m.key = str(buffer[at:stop], "utf-8")
     at = stop
-    (key_type,) = _UNPACK_b(buffer, at)
+    (m.key_type,) = _UNPACK_b(buffer, at)
     at += 1
-    return FindCoordinatorRequest(key, key_type, []), at
+    return m, at
 
 
 def _write_v3(m: FindCoordinatorRequest, w: Write) -> None:  # version 3, flexible
@@ -103,6 +109,8 @@ def _write_v3(m: FindCoordinatorRequest, w: Write) -> None:  # version 3, flexib
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # version 3, flexible
     size = len(buffer)
+    m = new(FindCoordinatorRequest)
+    m.coordinator_keys = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -111,13 +119,13 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('key', count, size - at)
-    key = str(buffer[at:stop], "utf-8")
+    m.key = str(buffer[at:stop], "utf-8")
     at = stop
-    key_type, tags = _UNPACK_bB(buffer, at)
+    m.key_type, tags = _UNPACK_bB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return FindCoordinatorRequest(key, key_type, []), at
+    return m, at
 
 
 def _write_v4(m: FindCoordinatorRequest, w: Write) -> None:  # versions 4-6, flexible
@@ -135,7 +143,9 @@ def _write_v4(m: FindCoordinatorRequest, w: Write) -> None:  # versions 4-6, fle
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # versions 4-6, flexible
     size = len(buffer)
-    key_type, count = _UNPACK_bB(buffer, at)
+    m = new(FindCoordinatorRequest)
+    m.key = ''
+    m.key_type, count = _UNPACK_bB(buffer, at)
     at += 2
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -155,11 +165,12 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # 
         element = str(buffer[at:stop], "utf-8")
         at = stop
         coordinator_keys.append(element)
+    m.coordinator_keys = coordinator_keys
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return FindCoordinatorRequest('', key_type, coordinator_keys), at
+    return m, at
 
 
 FindCoordinatorRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4, 5: _write_v4, 6: _write_v4}

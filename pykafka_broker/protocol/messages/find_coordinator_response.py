@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -97,16 +98,20 @@ def _write_v0(m: FindCoordinatorResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FindCoordinatorResponse, int]:  # version 0
     size = len(buffer)
-    error_code, node_id, count = _UNPACK_hih(buffer, at)
+    m = new(FindCoordinatorResponse)
+    m.throttle_time_ms = 0
+    m.error_message = ''
+    m.coordinators = []
+    m.error_code, m.node_id, count = _UNPACK_hih(buffer, at)
     at += 8
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('host', count, size - at)
-    host = str(buffer[at:stop], "utf-8")
+    m.host = str(buffer[at:stop], "utf-8")
     at = stop
-    (port,) = _UNPACK_i(buffer, at)
+    (m.port,) = _UNPACK_i(buffer, at)
     at += 4
-    return FindCoordinatorResponse(0, error_code, '', node_id, host, port, []), at
+    return m, at
 
 
 def _write_v1(m: FindCoordinatorResponse, w: Write) -> None:  # versions 1-2
@@ -122,27 +127,28 @@ def _write_v1(m: FindCoordinatorResponse, w: Write) -> None:  # versions 1-2
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[FindCoordinatorResponse, int]:  # versions 1-2
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihh(buffer, at)
+    m = new(FindCoordinatorResponse)
+    m.coordinators = []
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihh(buffer, at)
     at += 8
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
-    node_id, count = _UNPACK_ih(buffer, at)
+    m.node_id, count = _UNPACK_ih(buffer, at)
     at += 6
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('host', count, size - at)
-    host = str(buffer[at:stop], "utf-8")
+    m.host = str(buffer[at:stop], "utf-8")
     at = stop
-    (port,) = _UNPACK_i(buffer, at)
+    (m.port,) = _UNPACK_i(buffer, at)
     at += 4
-    return FindCoordinatorResponse(throttle_time_ms, error_code, error_message, node_id, host, port, []), at
+    return m, at
 
 
 def _write_v3(m: FindCoordinatorResponse, w: Write) -> None:  # version 3, flexible
@@ -158,21 +164,22 @@ def _write_v3(m: FindCoordinatorResponse, w: Write) -> None:  # version 3, flexi
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[FindCoordinatorResponse, int]:  # version 3, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(FindCoordinatorResponse)
+    m.coordinators = []
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
-    node_id, count = _UNPACK_iB(buffer, at)
+    m.node_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -180,13 +187,13 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[FindCoordinatorResponse, int]:  #
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('host', count, size - at)
-    host = str(buffer[at:stop], "utf-8")
+    m.host = str(buffer[at:stop], "utf-8")
     at = stop
-    port, tags = _UNPACK_iB(buffer, at)
+    m.port, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return FindCoordinatorResponse(throttle_time_ms, error_code, error_message, node_id, host, port, []), at
+    return m, at
 
 
 def _write_v4(m: FindCoordinatorResponse, w: Write) -> None:  # versions 4-6, flexible
@@ -216,7 +223,13 @@ def _write_v4(m: FindCoordinatorResponse, w: Write) -> None:  # versions 4-6, fl
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[FindCoordinatorResponse, int]:  # versions 4-6, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(FindCoordinatorResponse)
+    m.error_code = 0
+    m.error_message = ''
+    m.node_id = 0
+    m.host = ''
+    m.port = 0
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -225,6 +238,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[FindCoordinatorResponse, int]:  #
         refuse_count('coordinators', count, size - at)
     coordinators = []
     for _ in range(count):
+        coordinator = new(Coordinator)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -233,9 +247,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[FindCoordinatorResponse, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('key', count, size - at)
-        key = str(buffer[at:stop], "utf-8")
+        coordinator.key = str(buffer[at:stop], "utf-8")
         at = stop
-        node_id, count = _UNPACK_iB(buffer, at)
+        coordinator.node_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -243,32 +257,32 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[FindCoordinatorResponse, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        coordinator.host = str(buffer[at:stop], "utf-8")
         at = stop
-        error_message: str | None
-        port, error_code, count = _UNPACK_ihB(buffer, at)
+        coordinator.port, coordinator.error_code, count = _UNPACK_ihB(buffer, at)
         at += 7
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            coordinator.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            coordinator.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        coordinators.append(Coordinator(key, node_id, host, port, error_code, error_message))
+        coordinators.append(coordinator)
+    m.coordinators = coordinators
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return FindCoordinatorResponse(throttle_time_ms, 0, '', 0, '', 0, coordinators), at
+    return m, at
 
 
 FindCoordinatorResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4, 5: _write_v4, 6: _write_v4}

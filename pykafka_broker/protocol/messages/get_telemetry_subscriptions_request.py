@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     Write,
     ZERO_UUID,
+    new,
     skip_tags,
 )
 
@@ -38,11 +39,12 @@ def _write_v0(m: GetTelemetrySubscriptionsRequest, w: Write) -> None:  # version
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[GetTelemetrySubscriptionsRequest, int]:  # version 0, flexible
-    client_instance_id, tags = _UNPACK_16sB(buffer, at)
+    m = new(GetTelemetrySubscriptionsRequest)
+    m.client_instance_id, tags = _UNPACK_16sB(buffer, at)
     at += 17
     if tags:
         at = skip_tags(buffer, at - 1)
-    return GetTelemetrySubscriptionsRequest(client_instance_id), at
+    return m, at
 
 
 GetTelemetrySubscriptionsRequest._WRITERS = {0: _write_v0}

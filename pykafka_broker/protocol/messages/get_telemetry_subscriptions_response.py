@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -75,16 +76,17 @@ def _write_v0(m: GetTelemetrySubscriptionsResponse, w: Write) -> None:  # versio
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[GetTelemetrySubscriptionsResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, client_instance_id, subscription_id, count = _UNPACK_ih16siB(buffer, at)
+    m = new(GetTelemetrySubscriptionsResponse)
+    m.throttle_time_ms, m.error_code, m.client_instance_id, m.subscription_id, count = _UNPACK_ih16siB(buffer, at)
     at += 27
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count < 0 or count > size - at:
         refuse_count('accepted_compression_types', count, size - at)
-    accepted_compression_types = list(unpack_from(f">{count}b", buffer, at))
+    m.accepted_compression_types = list(unpack_from(f">{count}b", buffer, at))
     at += count
-    push_interval_ms, telemetry_max_bytes, delta_temporality, count = _UNPACK_iioB(buffer, at)
+    m.push_interval_ms, m.telemetry_max_bytes, m.delta_temporality, count = _UNPACK_iioB(buffer, at)
     at += 10
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -104,11 +106,12 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[GetTelemetrySubscriptionsResponse
         element = str(buffer[at:stop], "utf-8")
         at = stop
         requested_metrics.append(element)
+    m.requested_metrics = requested_metrics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return GetTelemetrySubscriptionsResponse(throttle_time_ms, error_code, client_instance_id, subscription_id, accepted_compression_types, push_interval_ms, telemetry_max_bytes, delta_temporality, requested_metrics), at
+    return m, at
 
 
 GetTelemetrySubscriptionsResponse._WRITERS = {0: _write_v0}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_field,
     refuse_length,
     skip_tags,
@@ -61,21 +62,23 @@ def _write_v0(m: HeartbeatRequest, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[HeartbeatRequest, int]:  # versions 0-2
     size = len(buffer)
+    m = new(HeartbeatRequest)
+    m.group_instance_id = None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id, count = _UNPACK_ih(buffer, at)
+    m.generation_id, count = _UNPACK_ih(buffer, at)
     at += 6
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    return HeartbeatRequest(group_id, generation_id, member_id, None), at
+    return m, at
 
 
 def _write_v3(m: HeartbeatRequest, w: Write) -> None:  # version 3
@@ -90,32 +93,32 @@ def _write_v3(m: HeartbeatRequest, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[HeartbeatRequest, int]:  # version 3
     size = len(buffer)
+    m = new(HeartbeatRequest)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id, count = _UNPACK_ih(buffer, at)
+    m.generation_id, count = _UNPACK_ih(buffer, at)
     at += 6
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    group_instance_id: str | None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        group_instance_id = None
+        m.group_instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_instance_id', count, size - at)
-        group_instance_id = str(buffer[at:stop], "utf-8")
+        m.group_instance_id = str(buffer[at:stop], "utf-8")
         at = stop
-    return HeartbeatRequest(group_id, generation_id, member_id, group_instance_id), at
+    return m, at
 
 
 def _write_v4(m: HeartbeatRequest, w: Write) -> None:  # version 4, flexible
@@ -132,6 +135,7 @@ def _write_v4(m: HeartbeatRequest, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[HeartbeatRequest, int]:  # version 4, flexible
     size = len(buffer)
+    m = new(HeartbeatRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -140,9 +144,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[HeartbeatRequest, int]:  # versio
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id, count = _UNPACK_iB(buffer, at)
+    m.generation_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -150,27 +154,26 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[HeartbeatRequest, int]:  # versio
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    group_instance_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        group_instance_id = None
+        m.group_instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_instance_id', count, size - at)
-        group_instance_id = str(buffer[at:stop], "utf-8")
+        m.group_instance_id = str(buffer[at:stop], "utf-8")
         at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return HeartbeatRequest(group_id, generation_id, member_id, group_instance_id), at
+    return m, at
 
 
 HeartbeatRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v4}

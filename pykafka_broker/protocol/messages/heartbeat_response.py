@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -43,9 +44,11 @@ def _write_v0(m: HeartbeatResponse, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[HeartbeatResponse, int]:  # version 0
-    (error_code,) = _UNPACK_h(buffer, at)
+    m = new(HeartbeatResponse)
+    m.throttle_time_ms = 0
+    (m.error_code,) = _UNPACK_h(buffer, at)
     at += 2
-    return HeartbeatResponse(0, error_code), at
+    return m, at
 
 
 def _write_v1(m: HeartbeatResponse, w: Write) -> None:  # versions 1-3
@@ -53,9 +56,10 @@ def _write_v1(m: HeartbeatResponse, w: Write) -> None:  # versions 1-3
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[HeartbeatResponse, int]:  # versions 1-3
-    throttle_time_ms, error_code = _UNPACK_ih(buffer, at)
+    m = new(HeartbeatResponse)
+    m.throttle_time_ms, m.error_code = _UNPACK_ih(buffer, at)
     at += 6
-    return HeartbeatResponse(throttle_time_ms, error_code), at
+    return m, at
 
 
 def _write_v4(m: HeartbeatResponse, w: Write) -> None:  # version 4, flexible
@@ -63,11 +67,12 @@ def _write_v4(m: HeartbeatResponse, w: Write) -> None:  # version 4, flexible
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[HeartbeatResponse, int]:  # version 4, flexible
-    throttle_time_ms, error_code, tags = _UNPACK_ihB(buffer, at)
+    m = new(HeartbeatResponse)
+    m.throttle_time_ms, m.error_code, tags = _UNPACK_ihB(buffer, at)
     at += 7
     if tags:
         at = skip_tags(buffer, at - 1)
-    return HeartbeatResponse(throttle_time_ms, error_code), at
+    return m, at
 
 
 HeartbeatResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v1, 4: _write_v4}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -106,18 +107,20 @@ def _write_v0(m: IncrementalAlterConfigsRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, int]:  # version 0
     size = len(buffer)
+    m = new(IncrementalAlterConfigsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 7 > size - at:
         refuse_count('resources', count, size - at)
     resources = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bh(buffer, at)
+        alter_configs_resource = new(AlterConfigsResource)
+        alter_configs_resource.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        alter_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -125,29 +128,31 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, i
             refuse_count('configs', count, size - at)
         configs = []
         for _ in range(count):
+            alterable_config = new(AlterableConfig)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            alterable_config.name = str(buffer[at:stop], "utf-8")
             at = stop
-            value: str | None
-            config_operation, count = _UNPACK_bh(buffer, at)
+            alterable_config.config_operation, count = _UNPACK_bh(buffer, at)
             at += 3
             if count == -1:
-                value = None
+                alterable_config.value = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('value', count, size - at)
-                value = str(buffer[at:stop], "utf-8")
+                alterable_config.value = str(buffer[at:stop], "utf-8")
                 at = stop
-            configs.append(AlterableConfig(name, config_operation, value))
-        resources.append(AlterConfigsResource(resource_type, resource_name, configs))
-    (validate_only,) = _UNPACK_o(buffer, at)
+            configs.append(alterable_config)
+        alter_configs_resource.configs = configs
+        resources.append(alter_configs_resource)
+    m.resources = resources
+    (m.validate_only,) = _UNPACK_o(buffer, at)
     at += 1
-    return IncrementalAlterConfigsRequest(resources, validate_only), at
+    return m, at
 
 
 def _write_v1(m: IncrementalAlterConfigsRequest, w: Write) -> None:  # version 1, flexible
@@ -174,6 +179,7 @@ def _write_v1(m: IncrementalAlterConfigsRequest, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, int]:  # version 1, flexible
     size = len(buffer)
+    m = new(IncrementalAlterConfigsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -183,7 +189,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, i
         refuse_count('resources', count, size - at)
     resources = []
     for _ in range(count):
-        resource_type, count = _UNPACK_bB(buffer, at)
+        alter_configs_resource = new(AlterConfigsResource)
+        alter_configs_resource.resource_type, count = _UNPACK_bB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -191,7 +198,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, i
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        alter_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -202,6 +209,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, i
             refuse_count('configs', count, size - at)
         configs = []
         for _ in range(count):
+            alterable_config = new(AlterableConfig)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -210,37 +218,38 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, i
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            alterable_config.name = str(buffer[at:stop], "utf-8")
             at = stop
-            value: str | None
-            config_operation, count = _UNPACK_bB(buffer, at)
+            alterable_config.config_operation, count = _UNPACK_bB(buffer, at)
             at += 2
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                value = None
+                alterable_config.value = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('value', count, size - at)
-                value = str(buffer[at:stop], "utf-8")
+                alterable_config.value = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            configs.append(AlterableConfig(name, config_operation, value))
+            configs.append(alterable_config)
+        alter_configs_resource.configs = configs
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        resources.append(AlterConfigsResource(resource_type, resource_name, configs))
-    validate_only, tags = _UNPACK_oB(buffer, at)
+        resources.append(alter_configs_resource)
+    m.resources = resources
+    m.validate_only, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return IncrementalAlterConfigsRequest(resources, validate_only), at
+    return m, at
 
 
 IncrementalAlterConfigsRequest._WRITERS = {0: _write_v0, 1: _write_v1}

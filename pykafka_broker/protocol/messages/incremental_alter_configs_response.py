@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -86,32 +87,34 @@ def _write_v0(m: IncrementalAlterConfigsResponse, w: Write) -> None:  # version 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsResponse, int]:  # version 0
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(IncrementalAlterConfigsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 7 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hh(buffer, at)
+        alter_configs_resource_response = new(AlterConfigsResourceResponse)
+        alter_configs_resource_response.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         if count == -1:
-            error_message = None
+            alter_configs_resource_response.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            alter_configs_resource_response.error_message = str(buffer[at:stop], "utf-8")
             at = stop
-        resource_type, count = _UNPACK_bh(buffer, at)
+        alter_configs_resource_response.resource_type, count = _UNPACK_bh(buffer, at)
         at += 3
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        alter_configs_resource_response.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
-        responses.append(AlterConfigsResourceResponse(error_code, error_message, resource_type, resource_name))
-    return IncrementalAlterConfigsResponse(throttle_time_ms, responses), at
+        responses.append(alter_configs_resource_response)
+    m.responses = responses
+    return m, at
 
 
 def _write_v1(m: IncrementalAlterConfigsResponse, w: Write) -> None:  # version 1, flexible
@@ -130,7 +133,8 @@ def _write_v1(m: IncrementalAlterConfigsResponse, w: Write) -> None:  # version 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsResponse, int]:  # version 1, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(IncrementalAlterConfigsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -139,21 +143,21 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsResponse, 
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        alter_configs_resource_response = new(AlterConfigsResourceResponse)
+        alter_configs_resource_response.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            alter_configs_resource_response.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            alter_configs_resource_response.error_message = str(buffer[at:stop], "utf-8")
             at = stop
-        resource_type, count = _UNPACK_bB(buffer, at)
+        alter_configs_resource_response.resource_type, count = _UNPACK_bB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -161,18 +165,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsResponse, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        alter_configs_resource_response.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(AlterConfigsResourceResponse(error_code, error_message, resource_type, resource_name))
+        responses.append(alter_configs_resource_response)
+    m.responses = responses
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return IncrementalAlterConfigsResponse(throttle_time_ms, responses), at
+    return m, at
 
 
 IncrementalAlterConfigsResponse._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     NULL,
     Write,
     compact_string,
+    new,
     refuse_field,
     refuse_length,
     skip_tags,
@@ -72,20 +73,24 @@ def _write_v0(m: InitProducerIdRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # versions 0-1
     size = len(buffer)
-    transactional_id: str | None
+    m = new(InitProducerIdRequest)
+    m.producer_id = -1
+    m.producer_epoch = -1
+    m.enable2_pc = False
+    m.keep_prepared_txn = False
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        transactional_id = None
+        m.transactional_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('transactional_id', count, size - at)
-        transactional_id = str(buffer[at:stop], "utf-8")
+        m.transactional_id = str(buffer[at:stop], "utf-8")
         at = stop
-    (transaction_timeout_ms,) = _UNPACK_i(buffer, at)
+    (m.transaction_timeout_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return InitProducerIdRequest(transactional_id, transaction_timeout_ms, -1, -1, False, False), at
+    return m, at
 
 
 def _write_v2(m: InitProducerIdRequest, w: Write) -> None:  # version 2, flexible
@@ -104,25 +109,29 @@ def _write_v2(m: InitProducerIdRequest, w: Write) -> None:  # version 2, flexibl
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # version 2, flexible
     size = len(buffer)
-    transactional_id: str | None
+    m = new(InitProducerIdRequest)
+    m.producer_id = -1
+    m.producer_epoch = -1
+    m.enable2_pc = False
+    m.keep_prepared_txn = False
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        transactional_id = None
+        m.transactional_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('transactional_id', count, size - at)
-        transactional_id = str(buffer[at:stop], "utf-8")
+        m.transactional_id = str(buffer[at:stop], "utf-8")
         at = stop
-    transaction_timeout_ms, tags = _UNPACK_iB(buffer, at)
+    m.transaction_timeout_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return InitProducerIdRequest(transactional_id, transaction_timeout_ms, -1, -1, False, False), at
+    return m, at
 
 
 def _write_v3(m: InitProducerIdRequest, w: Write) -> None:  # versions 3-5, flexible
@@ -137,25 +146,27 @@ def _write_v3(m: InitProducerIdRequest, w: Write) -> None:  # versions 3-5, flex
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # versions 3-5, flexible
     size = len(buffer)
-    transactional_id: str | None
+    m = new(InitProducerIdRequest)
+    m.enable2_pc = False
+    m.keep_prepared_txn = False
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        transactional_id = None
+        m.transactional_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('transactional_id', count, size - at)
-        transactional_id = str(buffer[at:stop], "utf-8")
+        m.transactional_id = str(buffer[at:stop], "utf-8")
         at = stop
-    transaction_timeout_ms, producer_id, producer_epoch, tags = _UNPACK_iqhB(buffer, at)
+    m.transaction_timeout_ms, m.producer_id, m.producer_epoch, tags = _UNPACK_iqhB(buffer, at)
     at += 15
     if tags:
         at = skip_tags(buffer, at - 1)
-    return InitProducerIdRequest(transactional_id, transaction_timeout_ms, producer_id, producer_epoch, False, False), at
+    return m, at
 
 
 def _write_v6(m: InitProducerIdRequest, w: Write) -> None:  # version 6, flexible
@@ -166,25 +177,25 @@ def _write_v6(m: InitProducerIdRequest, w: Write) -> None:  # version 6, flexibl
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # version 6, flexible
     size = len(buffer)
-    transactional_id: str | None
+    m = new(InitProducerIdRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        transactional_id = None
+        m.transactional_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('transactional_id', count, size - at)
-        transactional_id = str(buffer[at:stop], "utf-8")
+        m.transactional_id = str(buffer[at:stop], "utf-8")
         at = stop
-    transaction_timeout_ms, producer_id, producer_epoch, enable2_pc, keep_prepared_txn, tags = _UNPACK_iqhooB(buffer, at)
+    m.transaction_timeout_ms, m.producer_id, m.producer_epoch, m.enable2_pc, m.keep_prepared_txn, tags = _UNPACK_iqhooB(buffer, at)
     at += 17
     if tags:
         at = skip_tags(buffer, at - 1)
-    return InitProducerIdRequest(transactional_id, transaction_timeout_ms, producer_id, producer_epoch, enable2_pc, keep_prepared_txn), at
+    return m, at
 
 
 InitProducerIdRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3, 4: _write_v3, 5: _write_v3, 6: _write_v6}

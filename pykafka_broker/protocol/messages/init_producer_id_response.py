@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     refuse_field,
     skip_tags,
 )
@@ -56,9 +57,12 @@ def _write_v0(m: InitProducerIdResponse, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[InitProducerIdResponse, int]:  # versions 0-1
-    throttle_time_ms, error_code, producer_id, producer_epoch = _UNPACK_ihqh(buffer, at)
+    m = new(InitProducerIdResponse)
+    m.ongoing_txn_producer_id = -1
+    m.ongoing_txn_producer_epoch = -1
+    m.throttle_time_ms, m.error_code, m.producer_id, m.producer_epoch = _UNPACK_ihqh(buffer, at)
     at += 16
-    return InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch, -1, -1), at
+    return m, at
 
 
 def _write_v2(m: InitProducerIdResponse, w: Write) -> None:  # versions 2-5, flexible
@@ -70,11 +74,14 @@ def _write_v2(m: InitProducerIdResponse, w: Write) -> None:  # versions 2-5, fle
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[InitProducerIdResponse, int]:  # versions 2-5, flexible
-    throttle_time_ms, error_code, producer_id, producer_epoch, tags = _UNPACK_ihqhB(buffer, at)
+    m = new(InitProducerIdResponse)
+    m.ongoing_txn_producer_id = -1
+    m.ongoing_txn_producer_epoch = -1
+    m.throttle_time_ms, m.error_code, m.producer_id, m.producer_epoch, tags = _UNPACK_ihqhB(buffer, at)
     at += 17
     if tags:
         at = skip_tags(buffer, at - 1)
-    return InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch, -1, -1), at
+    return m, at
 
 
 def _write_v6(m: InitProducerIdResponse, w: Write) -> None:  # version 6, flexible
@@ -82,11 +89,12 @@ def _write_v6(m: InitProducerIdResponse, w: Write) -> None:  # version 6, flexib
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[InitProducerIdResponse, int]:  # version 6, flexible
-    throttle_time_ms, error_code, producer_id, producer_epoch, ongoing_txn_producer_id, ongoing_txn_producer_epoch, tags = _UNPACK_ihqhqhB(buffer, at)
+    m = new(InitProducerIdResponse)
+    m.throttle_time_ms, m.error_code, m.producer_id, m.producer_epoch, m.ongoing_txn_producer_id, m.ongoing_txn_producer_epoch, tags = _UNPACK_ihqhqhB(buffer, at)
     at += 27
     if tags:
         at = skip_tags(buffer, at - 1)
-    return InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch, ongoing_txn_producer_id, ongoing_txn_producer_epoch), at
+    return m, at
 
 
 InitProducerIdResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v2, 6: _write_v6}

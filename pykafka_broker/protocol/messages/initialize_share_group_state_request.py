@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -95,6 +96,7 @@ def _write_v0(m: InitializeShareGroupStateRequest, w: Write) -> None:  # version
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[InitializeShareGroupStateRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(InitializeShareGroupStateRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -103,7 +105,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[InitializeShareGroupStateRequest,
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -114,7 +116,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[InitializeShareGroupStateRequest,
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        initialize_state_data = new(InitializeStateData)
+        initialize_state_data.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -123,21 +126,24 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[InitializeShareGroupStateRequest,
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, state_epoch, start_offset, tags = _UNPACK_iiqB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition, partition_data.state_epoch, partition_data.start_offset, tags = _UNPACK_iiqB(buffer, at)
             at += 17
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition, state_epoch, start_offset))
+            partitions.append(partition_data)
+        initialize_state_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(InitializeStateData(topic_id, partitions))
+        topics.append(initialize_state_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return InitializeShareGroupStateRequest(group_id, topics), at
+    return m, at
 
 
 InitializeShareGroupStateRequest._WRITERS = {0: _write_v0}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -102,26 +103,30 @@ def _write_v0(m: JoinGroupRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # version 0
     size = len(buffer)
+    m = new(JoinGroupRequest)
+    m.rebalance_timeout_ms = -1
+    m.group_instance_id = None
+    m.reason = None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    session_timeout_ms, count = _UNPACK_ih(buffer, at)
+    m.session_timeout_ms, count = _UNPACK_ih(buffer, at)
     at += 6
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('protocol_type', count, size - at)
-    protocol_type = str(buffer[at:stop], "utf-8")
+    m.protocol_type = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -129,22 +134,24 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
         refuse_count('protocols', count, size - at)
     protocols = []
     for _ in range(count):
+        join_group_request_protocol = new(JoinGroupRequestProtocol)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        join_group_request_protocol.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('metadata', count, size - at)
-        metadata = bytes(buffer[at:stop])
+        join_group_request_protocol.metadata = bytes(buffer[at:stop])
         at = stop
-        protocols.append(JoinGroupRequestProtocol(name, metadata))
-    return JoinGroupRequest(group_id, session_timeout_ms, -1, member_id, None, protocol_type, protocols, None), at
+        protocols.append(join_group_request_protocol)
+    m.protocols = protocols
+    return m, at
 
 
 def _write_v1(m: JoinGroupRequest, w: Write) -> None:  # versions 1-4
@@ -169,26 +176,29 @@ def _write_v1(m: JoinGroupRequest, w: Write) -> None:  # versions 1-4
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versions 1-4
     size = len(buffer)
+    m = new(JoinGroupRequest)
+    m.group_instance_id = None
+    m.reason = None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    session_timeout_ms, rebalance_timeout_ms, count = _UNPACK_iih(buffer, at)
+    m.session_timeout_ms, m.rebalance_timeout_ms, count = _UNPACK_iih(buffer, at)
     at += 10
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('protocol_type', count, size - at)
-    protocol_type = str(buffer[at:stop], "utf-8")
+    m.protocol_type = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -196,22 +206,24 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
         refuse_count('protocols', count, size - at)
     protocols = []
     for _ in range(count):
+        join_group_request_protocol = new(JoinGroupRequestProtocol)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        join_group_request_protocol.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('metadata', count, size - at)
-        metadata = bytes(buffer[at:stop])
+        join_group_request_protocol.metadata = bytes(buffer[at:stop])
         at = stop
-        protocols.append(JoinGroupRequestProtocol(name, metadata))
-    return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, None, protocol_type, protocols, None), at
+        protocols.append(join_group_request_protocol)
+    m.protocols = protocols
+    return m, at
 
 
 def _write_v5(m: JoinGroupRequest, w: Write) -> None:  # version 5
@@ -237,37 +249,38 @@ def _write_v5(m: JoinGroupRequest, w: Write) -> None:  # version 5
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # version 5
     size = len(buffer)
+    m = new(JoinGroupRequest)
+    m.reason = None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    session_timeout_ms, rebalance_timeout_ms, count = _UNPACK_iih(buffer, at)
+    m.session_timeout_ms, m.rebalance_timeout_ms, count = _UNPACK_iih(buffer, at)
     at += 10
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    group_instance_id: str | None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        group_instance_id = None
+        m.group_instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_instance_id', count, size - at)
-        group_instance_id = str(buffer[at:stop], "utf-8")
+        m.group_instance_id = str(buffer[at:stop], "utf-8")
         at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('protocol_type', count, size - at)
-    protocol_type = str(buffer[at:stop], "utf-8")
+    m.protocol_type = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -275,22 +288,24 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
         refuse_count('protocols', count, size - at)
     protocols = []
     for _ in range(count):
+        join_group_request_protocol = new(JoinGroupRequestProtocol)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        join_group_request_protocol.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('metadata', count, size - at)
-        metadata = bytes(buffer[at:stop])
+        join_group_request_protocol.metadata = bytes(buffer[at:stop])
         at = stop
-        protocols.append(JoinGroupRequestProtocol(name, metadata))
-    return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, None), at
+        protocols.append(join_group_request_protocol)
+    m.protocols = protocols
+    return m, at
 
 
 def _write_v6(m: JoinGroupRequest, w: Write) -> None:  # versions 6-7, flexible
@@ -323,6 +338,8 @@ def _write_v6(m: JoinGroupRequest, w: Write) -> None:  # versions 6-7, flexible
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versions 6-7, flexible
     size = len(buffer)
+    m = new(JoinGroupRequest)
+    m.reason = None
     count = buffer[at]
     at += 1
     if count > 127:
@@ -331,9 +348,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    session_timeout_ms, rebalance_timeout_ms, count = _UNPACK_iiB(buffer, at)
+    m.session_timeout_ms, m.rebalance_timeout_ms, count = _UNPACK_iiB(buffer, at)
     at += 9
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -341,21 +358,20 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    group_instance_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        group_instance_id = None
+        m.group_instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_instance_id', count, size - at)
-        group_instance_id = str(buffer[at:stop], "utf-8")
+        m.group_instance_id = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -365,7 +381,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('protocol_type', count, size - at)
-    protocol_type = str(buffer[at:stop], "utf-8")
+    m.protocol_type = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -376,6 +392,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
         refuse_count('protocols', count, size - at)
     protocols = []
     for _ in range(count):
+        join_group_request_protocol = new(JoinGroupRequestProtocol)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -384,7 +401,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        join_group_request_protocol.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -394,18 +411,19 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('metadata', count, size - at)
-        metadata = bytes(buffer[at:stop])
+        join_group_request_protocol.metadata = bytes(buffer[at:stop])
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        protocols.append(JoinGroupRequestProtocol(name, metadata))
+        protocols.append(join_group_request_protocol)
+    m.protocols = protocols
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, None), at
+    return m, at
 
 
 def _write_v8(m: JoinGroupRequest, w: Write) -> None:  # versions 8-9, flexible
@@ -440,6 +458,7 @@ def _write_v8(m: JoinGroupRequest, w: Write) -> None:  # versions 8-9, flexible
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versions 8-9, flexible
     size = len(buffer)
+    m = new(JoinGroupRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -448,9 +467,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    session_timeout_ms, rebalance_timeout_ms, count = _UNPACK_iiB(buffer, at)
+    m.session_timeout_ms, m.rebalance_timeout_ms, count = _UNPACK_iiB(buffer, at)
     at += 9
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -458,21 +477,20 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    group_instance_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        group_instance_id = None
+        m.group_instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_instance_id', count, size - at)
-        group_instance_id = str(buffer[at:stop], "utf-8")
+        m.group_instance_id = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -482,7 +500,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('protocol_type', count, size - at)
-    protocol_type = str(buffer[at:stop], "utf-8")
+    m.protocol_type = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -493,6 +511,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
         refuse_count('protocols', count, size - at)
     protocols = []
     for _ in range(count):
+        join_group_request_protocol = new(JoinGroupRequestProtocol)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -501,7 +520,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        join_group_request_protocol.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -511,32 +530,32 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('metadata', count, size - at)
-        metadata = bytes(buffer[at:stop])
+        join_group_request_protocol.metadata = bytes(buffer[at:stop])
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        protocols.append(JoinGroupRequestProtocol(name, metadata))
-    reason: str | None
+        protocols.append(join_group_request_protocol)
+    m.protocols = protocols
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        reason = None
+        m.reason = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('reason', count, size - at)
-        reason = str(buffer[at:stop], "utf-8")
+        m.reason = str(buffer[at:stop], "utf-8")
         at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, reason), at
+    return m, at
 
 
 JoinGroupRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v1, 4: _write_v1, 5: _write_v5, 6: _write_v6, 7: _write_v6, 8: _write_v8, 9: _write_v8}

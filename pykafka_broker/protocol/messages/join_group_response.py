@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -112,26 +113,30 @@ def _write_v0(m: JoinGroupResponse, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versions 0-1
     size = len(buffer)
-    error_code, generation_id, count = _UNPACK_hih(buffer, at)
+    m = new(JoinGroupResponse)
+    m.throttle_time_ms = 0
+    m.protocol_type = None
+    m.skip_assignment = False
+    m.error_code, m.generation_id, count = _UNPACK_hih(buffer, at)
     at += 8
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('protocol_name', count, size - at)
-    protocol_name = str(buffer[at:stop], "utf-8")
+    m.protocol_name = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('leader', count, size - at)
-    leader = str(buffer[at:stop], "utf-8")
+    m.leader = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -139,22 +144,25 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        join_group_response_member = new(JoinGroupResponseMember)
+        join_group_response_member.group_instance_id = None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('member_id', count, size - at)
-        members_member_id = str(buffer[at:stop], "utf-8")
+        join_group_response_member.member_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('metadata', count, size - at)
-        metadata = bytes(buffer[at:stop])
+        join_group_response_member.metadata = bytes(buffer[at:stop])
         at = stop
-        members.append(JoinGroupResponseMember(members_member_id, None, metadata))
-    return JoinGroupResponse(0, error_code, generation_id, None, protocol_name, leader, False, member_id, members), at
+        members.append(join_group_response_member)
+    m.members = members
+    return m, at
 
 
 def _write_v2(m: JoinGroupResponse, w: Write) -> None:  # versions 2-4
@@ -182,26 +190,29 @@ def _write_v2(m: JoinGroupResponse, w: Write) -> None:  # versions 2-4
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versions 2-4
     size = len(buffer)
-    throttle_time_ms, error_code, generation_id, count = _UNPACK_ihih(buffer, at)
+    m = new(JoinGroupResponse)
+    m.protocol_type = None
+    m.skip_assignment = False
+    m.throttle_time_ms, m.error_code, m.generation_id, count = _UNPACK_ihih(buffer, at)
     at += 12
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('protocol_name', count, size - at)
-    protocol_name = str(buffer[at:stop], "utf-8")
+    m.protocol_name = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('leader', count, size - at)
-    leader = str(buffer[at:stop], "utf-8")
+    m.leader = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -209,22 +220,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        join_group_response_member = new(JoinGroupResponseMember)
+        join_group_response_member.group_instance_id = None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('member_id', count, size - at)
-        members_member_id = str(buffer[at:stop], "utf-8")
+        join_group_response_member.member_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('metadata', count, size - at)
-        metadata = bytes(buffer[at:stop])
+        join_group_response_member.metadata = bytes(buffer[at:stop])
         at = stop
-        members.append(JoinGroupResponseMember(members_member_id, None, metadata))
-    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members), at
+        members.append(join_group_response_member)
+    m.members = members
+    return m, at
 
 
 def _write_v5(m: JoinGroupResponse, w: Write) -> None:  # version 5
@@ -255,26 +269,29 @@ def _write_v5(m: JoinGroupResponse, w: Write) -> None:  # version 5
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # version 5
     size = len(buffer)
-    throttle_time_ms, error_code, generation_id, count = _UNPACK_ihih(buffer, at)
+    m = new(JoinGroupResponse)
+    m.protocol_type = None
+    m.skip_assignment = False
+    m.throttle_time_ms, m.error_code, m.generation_id, count = _UNPACK_ihih(buffer, at)
     at += 12
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('protocol_name', count, size - at)
-    protocol_name = str(buffer[at:stop], "utf-8")
+    m.protocol_name = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('leader', count, size - at)
-    leader = str(buffer[at:stop], "utf-8")
+    m.leader = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -282,33 +299,34 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        join_group_response_member = new(JoinGroupResponseMember)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('member_id', count, size - at)
-        members_member_id = str(buffer[at:stop], "utf-8")
+        join_group_response_member.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-        group_instance_id: str | None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         if count == -1:
-            group_instance_id = None
+            join_group_response_member.group_instance_id = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('group_instance_id', count, size - at)
-            group_instance_id = str(buffer[at:stop], "utf-8")
+            join_group_response_member.group_instance_id = str(buffer[at:stop], "utf-8")
             at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('metadata', count, size - at)
-        metadata = bytes(buffer[at:stop])
+        join_group_response_member.metadata = bytes(buffer[at:stop])
         at = stop
-        members.append(JoinGroupResponseMember(members_member_id, group_instance_id, metadata))
-    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members), at
+        members.append(join_group_response_member)
+    m.members = members
+    return m, at
 
 
 def _write_v6(m: JoinGroupResponse, w: Write) -> None:  # version 6, flexible
@@ -346,7 +364,10 @@ def _write_v6(m: JoinGroupResponse, w: Write) -> None:  # version 6, flexible
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # version 6, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, generation_id, count = _UNPACK_ihiB(buffer, at)
+    m = new(JoinGroupResponse)
+    m.protocol_type = None
+    m.skip_assignment = False
+    m.throttle_time_ms, m.error_code, m.generation_id, count = _UNPACK_ihiB(buffer, at)
     at += 11
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -354,7 +375,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('protocol_name', count, size - at)
-    protocol_name = str(buffer[at:stop], "utf-8")
+    m.protocol_name = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -364,7 +385,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('leader', count, size - at)
-    leader = str(buffer[at:stop], "utf-8")
+    m.leader = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -374,7 +395,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -385,6 +406,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        join_group_response_member = new(JoinGroupResponseMember)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -393,21 +415,20 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        members_member_id = str(buffer[at:stop], "utf-8")
+        join_group_response_member.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-        group_instance_id: str | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            group_instance_id = None
+            join_group_response_member.group_instance_id = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('group_instance_id', count, size - at)
-            group_instance_id = str(buffer[at:stop], "utf-8")
+            join_group_response_member.group_instance_id = str(buffer[at:stop], "utf-8")
             at = stop
         count = buffer[at]
         at += 1
@@ -417,18 +438,19 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('metadata', count, size - at)
-        metadata = bytes(buffer[at:stop])
+        join_group_response_member.metadata = bytes(buffer[at:stop])
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        members.append(JoinGroupResponseMember(members_member_id, group_instance_id, metadata))
+        members.append(join_group_response_member)
+    m.members = members
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members), at
+    return m, at
 
 
 def _write_v7(m: JoinGroupResponse, w: Write) -> None:  # versions 7-8, flexible
@@ -464,33 +486,33 @@ def _write_v7(m: JoinGroupResponse, w: Write) -> None:  # versions 7-8, flexible
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versions 7-8, flexible
     size = len(buffer)
-    protocol_type: str | None
-    throttle_time_ms, error_code, generation_id, count = _UNPACK_ihiB(buffer, at)
+    m = new(JoinGroupResponse)
+    m.skip_assignment = False
+    m.throttle_time_ms, m.error_code, m.generation_id, count = _UNPACK_ihiB(buffer, at)
     at += 11
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        protocol_type = None
+        m.protocol_type = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        m.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
-    protocol_name: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        protocol_name = None
+        m.protocol_name = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_name', count, size - at)
-        protocol_name = str(buffer[at:stop], "utf-8")
+        m.protocol_name = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -500,7 +522,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('leader', count, size - at)
-    leader = str(buffer[at:stop], "utf-8")
+    m.leader = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -510,7 +532,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -521,6 +543,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        join_group_response_member = new(JoinGroupResponseMember)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -529,21 +552,20 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        members_member_id = str(buffer[at:stop], "utf-8")
+        join_group_response_member.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-        group_instance_id: str | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            group_instance_id = None
+            join_group_response_member.group_instance_id = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('group_instance_id', count, size - at)
-            group_instance_id = str(buffer[at:stop], "utf-8")
+            join_group_response_member.group_instance_id = str(buffer[at:stop], "utf-8")
             at = stop
         count = buffer[at]
         at += 1
@@ -553,18 +575,19 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('metadata', count, size - at)
-        metadata = bytes(buffer[at:stop])
+        join_group_response_member.metadata = bytes(buffer[at:stop])
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        members.append(JoinGroupResponseMember(members_member_id, group_instance_id, metadata))
+        members.append(join_group_response_member)
+    m.members = members
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, protocol_type, protocol_name, leader, False, member_id, members), at
+    return m, at
 
 
 def _write_v9(m: JoinGroupResponse, w: Write) -> None:  # version 9, flexible
@@ -598,33 +621,32 @@ def _write_v9(m: JoinGroupResponse, w: Write) -> None:  # version 9, flexible
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # version 9, flexible
     size = len(buffer)
-    protocol_type: str | None
-    throttle_time_ms, error_code, generation_id, count = _UNPACK_ihiB(buffer, at)
+    m = new(JoinGroupResponse)
+    m.throttle_time_ms, m.error_code, m.generation_id, count = _UNPACK_ihiB(buffer, at)
     at += 11
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        protocol_type = None
+        m.protocol_type = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        m.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
-    protocol_name: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        protocol_name = None
+        m.protocol_name = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_name', count, size - at)
-        protocol_name = str(buffer[at:stop], "utf-8")
+        m.protocol_name = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -634,9 +656,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('leader', count, size - at)
-    leader = str(buffer[at:stop], "utf-8")
+    m.leader = str(buffer[at:stop], "utf-8")
     at = stop
-    skip_assignment, count = _UNPACK_oB(buffer, at)
+    m.skip_assignment, count = _UNPACK_oB(buffer, at)
     at += 2
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -644,7 +666,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -655,6 +677,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        join_group_response_member = new(JoinGroupResponseMember)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -663,21 +686,20 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        members_member_id = str(buffer[at:stop], "utf-8")
+        join_group_response_member.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-        group_instance_id: str | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            group_instance_id = None
+            join_group_response_member.group_instance_id = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('group_instance_id', count, size - at)
-            group_instance_id = str(buffer[at:stop], "utf-8")
+            join_group_response_member.group_instance_id = str(buffer[at:stop], "utf-8")
             at = stop
         count = buffer[at]
         at += 1
@@ -687,18 +709,19 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versi
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('metadata', count, size - at)
-        metadata = bytes(buffer[at:stop])
+        join_group_response_member.metadata = bytes(buffer[at:stop])
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        members.append(JoinGroupResponseMember(members_member_id, group_instance_id, metadata))
+        members.append(join_group_response_member)
+    m.members = members
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, protocol_type, protocol_name, leader, skip_assignment, member_id, members), at
+    return m, at
 
 
 JoinGroupResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v5, 6: _write_v6, 7: _write_v7, 8: _write_v7, 9: _write_v9}

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -183,49 +184,62 @@ def _write_v0(m: LeaderAndIsrRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 0
     size = len(buffer)
-    controller_id, controller_epoch, count = _UNPACK_iii(buffer, at)
+    m = new(LeaderAndIsrRequest)
+    m.is_kraft_controller = False
+    m.broker_epoch = -1
+    m.type = 0
+    m.topic_states = []
+    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
     if count < 0 or count * 30 > size - at:
         refuse_count('ungrouped_partition_states', count, size - at)
     ungrouped_partition_states = []
     for _ in range(count):
+        leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
+        leader_and_isr_partition_state.adding_replicas = []
+        leader_and_isr_partition_state.removing_replicas = []
+        leader_and_isr_partition_state.is_new = False
+        leader_and_isr_partition_state.leader_recovery_state = 0
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_partition_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiii(buffer, at)
+        leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        partition_epoch, count = _UNPACK_ii(buffer, at)
+        leader_and_isr_partition_state.partition_epoch, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        ungrouped_partition_states.append(LeaderAndIsrPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, partition_epoch, replicas, [], [], False, 0))
+        ungrouped_partition_states.append(leader_and_isr_partition_state)
+    m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('live_leaders', count, size - at)
     live_leaders = []
     for _ in range(count):
-        broker_id, count = _UNPACK_ih(buffer, at)
+        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
+        leader_and_isr_live_leader.broker_id, count = _UNPACK_ih(buffer, at)
         at += 6
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host_name', count, size - at)
-        host_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
         at = stop
-        (port,) = _UNPACK_i(buffer, at)
+        (leader_and_isr_live_leader.port,) = _UNPACK_i(buffer, at)
         at += 4
-        live_leaders.append(LeaderAndIsrLiveLeader(broker_id, host_name, port))
-    return LeaderAndIsrRequest(controller_id, False, controller_epoch, -1, 0, ungrouped_partition_states, [], live_leaders), at
+        live_leaders.append(leader_and_isr_live_leader)
+    m.live_leaders = live_leaders
+    return m, at
 
 
 def _write_v1(m: LeaderAndIsrRequest, w: Write) -> None:  # version 1
@@ -257,51 +271,63 @@ def _write_v1(m: LeaderAndIsrRequest, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 1
     size = len(buffer)
-    controller_id, controller_epoch, count = _UNPACK_iii(buffer, at)
+    m = new(LeaderAndIsrRequest)
+    m.is_kraft_controller = False
+    m.broker_epoch = -1
+    m.type = 0
+    m.topic_states = []
+    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
     if count < 0 or count * 31 > size - at:
         refuse_count('ungrouped_partition_states', count, size - at)
     ungrouped_partition_states = []
     for _ in range(count):
+        leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
+        leader_and_isr_partition_state.adding_replicas = []
+        leader_and_isr_partition_state.removing_replicas = []
+        leader_and_isr_partition_state.leader_recovery_state = 0
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_partition_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiii(buffer, at)
+        leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        partition_epoch, count = _UNPACK_ii(buffer, at)
+        leader_and_isr_partition_state.partition_epoch, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        (is_new,) = _UNPACK_o(buffer, at)
+        (leader_and_isr_partition_state.is_new,) = _UNPACK_o(buffer, at)
         at += 1
-        ungrouped_partition_states.append(LeaderAndIsrPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, partition_epoch, replicas, [], [], is_new, 0))
+        ungrouped_partition_states.append(leader_and_isr_partition_state)
+    m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('live_leaders', count, size - at)
     live_leaders = []
     for _ in range(count):
-        broker_id, count = _UNPACK_ih(buffer, at)
+        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
+        leader_and_isr_live_leader.broker_id, count = _UNPACK_ih(buffer, at)
         at += 6
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host_name', count, size - at)
-        host_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
         at = stop
-        (port,) = _UNPACK_i(buffer, at)
+        (leader_and_isr_live_leader.port,) = _UNPACK_i(buffer, at)
         at += 4
-        live_leaders.append(LeaderAndIsrLiveLeader(broker_id, host_name, port))
-    return LeaderAndIsrRequest(controller_id, False, controller_epoch, -1, 0, ungrouped_partition_states, [], live_leaders), at
+        live_leaders.append(leader_and_isr_live_leader)
+    m.live_leaders = live_leaders
+    return m, at
 
 
 def _write_v2(m: LeaderAndIsrRequest, w: Write) -> None:  # version 2
@@ -336,18 +362,24 @@ def _write_v2(m: LeaderAndIsrRequest, w: Write) -> None:  # version 2
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 2
     size = len(buffer)
-    controller_id, controller_epoch, broker_epoch, count = _UNPACK_iiqi(buffer, at)
+    m = new(LeaderAndIsrRequest)
+    m.is_kraft_controller = False
+    m.type = 0
+    m.ungrouped_partition_states = []
+    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqi(buffer, at)
     at += 20
     if count < 0 or count * 6 > size - at:
         refuse_count('topic_states', count, size - at)
     topic_states = []
     for _ in range(count):
+        leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
+        leader_and_isr_topic_state.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_topic_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -355,39 +387,48 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             refuse_count('partition_states', count, size - at)
         partition_states = []
         for _ in range(count):
-            partition_index, partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiii(buffer, at)
+            leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
+            leader_and_isr_partition_state.topic_name = ''
+            leader_and_isr_partition_state.adding_replicas = []
+            leader_and_isr_partition_state.removing_replicas = []
+            leader_and_isr_partition_state.leader_recovery_state = 0
+            leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
             at += 20
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partition_epoch, count = _UNPACK_ii(buffer, at)
+            leader_and_isr_partition_state.partition_epoch, count = _UNPACK_ii(buffer, at)
             at += 8
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            (is_new,) = _UNPACK_o(buffer, at)
+            (leader_and_isr_partition_state.is_new,) = _UNPACK_o(buffer, at)
             at += 1
-            partition_states.append(LeaderAndIsrPartitionState('', partition_index, partition_states_controller_epoch, leader, leader_epoch, isr, partition_epoch, replicas, [], [], is_new, 0))
-        topic_states.append(LeaderAndIsrTopicState(topic_name, ZERO_UUID, partition_states))
+            partition_states.append(leader_and_isr_partition_state)
+        leader_and_isr_topic_state.partition_states = partition_states
+        topic_states.append(leader_and_isr_topic_state)
+    m.topic_states = topic_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('live_leaders', count, size - at)
     live_leaders = []
     for _ in range(count):
-        broker_id, count = _UNPACK_ih(buffer, at)
+        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
+        leader_and_isr_live_leader.broker_id, count = _UNPACK_ih(buffer, at)
         at += 6
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host_name', count, size - at)
-        host_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
         at = stop
-        (port,) = _UNPACK_i(buffer, at)
+        (leader_and_isr_live_leader.port,) = _UNPACK_i(buffer, at)
         at += 4
-        live_leaders.append(LeaderAndIsrLiveLeader(broker_id, host_name, port))
-    return LeaderAndIsrRequest(controller_id, False, controller_epoch, broker_epoch, 0, [], topic_states, live_leaders), at
+        live_leaders.append(leader_and_isr_live_leader)
+    m.live_leaders = live_leaders
+    return m, at
 
 
 def _write_v3(m: LeaderAndIsrRequest, w: Write) -> None:  # version 3
@@ -426,18 +467,24 @@ def _write_v3(m: LeaderAndIsrRequest, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 3
     size = len(buffer)
-    controller_id, controller_epoch, broker_epoch, count = _UNPACK_iiqi(buffer, at)
+    m = new(LeaderAndIsrRequest)
+    m.is_kraft_controller = False
+    m.type = 0
+    m.ungrouped_partition_states = []
+    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqi(buffer, at)
     at += 20
     if count < 0 or count * 6 > size - at:
         refuse_count('topic_states', count, size - at)
     topic_states = []
     for _ in range(count):
+        leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
+        leader_and_isr_topic_state.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_topic_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -445,51 +492,58 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             refuse_count('partition_states', count, size - at)
         partition_states = []
         for _ in range(count):
-            partition_index, partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiii(buffer, at)
+            leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
+            leader_and_isr_partition_state.topic_name = ''
+            leader_and_isr_partition_state.leader_recovery_state = 0
+            leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
             at += 20
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partition_epoch, count = _UNPACK_ii(buffer, at)
+            leader_and_isr_partition_state.partition_epoch, count = _UNPACK_ii(buffer, at)
             at += 8
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('adding_replicas', count, size - at)
-            adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('removing_replicas', count, size - at)
-            removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            (is_new,) = _UNPACK_o(buffer, at)
+            (leader_and_isr_partition_state.is_new,) = _UNPACK_o(buffer, at)
             at += 1
-            partition_states.append(LeaderAndIsrPartitionState('', partition_index, partition_states_controller_epoch, leader, leader_epoch, isr, partition_epoch, replicas, adding_replicas, removing_replicas, is_new, 0))
-        topic_states.append(LeaderAndIsrTopicState(topic_name, ZERO_UUID, partition_states))
+            partition_states.append(leader_and_isr_partition_state)
+        leader_and_isr_topic_state.partition_states = partition_states
+        topic_states.append(leader_and_isr_topic_state)
+    m.topic_states = topic_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('live_leaders', count, size - at)
     live_leaders = []
     for _ in range(count):
-        broker_id, count = _UNPACK_ih(buffer, at)
+        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
+        leader_and_isr_live_leader.broker_id, count = _UNPACK_ih(buffer, at)
         at += 6
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host_name', count, size - at)
-        host_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
         at = stop
-        (port,) = _UNPACK_i(buffer, at)
+        (leader_and_isr_live_leader.port,) = _UNPACK_i(buffer, at)
         at += 4
-        live_leaders.append(LeaderAndIsrLiveLeader(broker_id, host_name, port))
-    return LeaderAndIsrRequest(controller_id, False, controller_epoch, broker_epoch, 0, [], topic_states, live_leaders), at
+        live_leaders.append(leader_and_isr_live_leader)
+    m.live_leaders = live_leaders
+    return m, at
 
 
 def _write_v4(m: LeaderAndIsrRequest, w: Write) -> None:  # version 4, flexible
@@ -539,7 +593,11 @@ def _write_v4(m: LeaderAndIsrRequest, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 4, flexible
     size = len(buffer)
-    controller_id, controller_epoch, broker_epoch, count = _UNPACK_iiqB(buffer, at)
+    m = new(LeaderAndIsrRequest)
+    m.is_kraft_controller = False
+    m.type = 0
+    m.ungrouped_partition_states = []
+    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqB(buffer, at)
     at += 17
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -548,6 +606,8 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         refuse_count('topic_states', count, size - at)
     topic_states = []
     for _ in range(count):
+        leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
+        leader_and_isr_topic_state.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -556,7 +616,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_topic_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -567,23 +627,26 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             refuse_count('partition_states', count, size - at)
         partition_states = []
         for _ in range(count):
-            partition_index, partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiiB(buffer, at)
+            leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
+            leader_and_isr_partition_state.topic_name = ''
+            leader_and_isr_partition_state.leader_recovery_state = 0
+            leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partition_epoch, count = _UNPACK_iB(buffer, at)
+            leader_and_isr_partition_state.partition_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -592,7 +655,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('adding_replicas', count, size - at)
-            adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -601,18 +664,20 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('removing_replicas', count, size - at)
-            removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            is_new, tags = _UNPACK_oB(buffer, at)
+            leader_and_isr_partition_state.is_new, tags = _UNPACK_oB(buffer, at)
             at += 2
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_states.append(LeaderAndIsrPartitionState('', partition_index, partition_states_controller_epoch, leader, leader_epoch, isr, partition_epoch, replicas, adding_replicas, removing_replicas, is_new, 0))
+            partition_states.append(leader_and_isr_partition_state)
+        leader_and_isr_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topic_states.append(LeaderAndIsrTopicState(topic_name, ZERO_UUID, partition_states))
+        topic_states.append(leader_and_isr_topic_state)
+    m.topic_states = topic_states
     count = buffer[at]
     at += 1
     if count > 127:
@@ -622,7 +687,8 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         refuse_count('live_leaders', count, size - at)
     live_leaders = []
     for _ in range(count):
-        broker_id, count = _UNPACK_iB(buffer, at)
+        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
+        leader_and_isr_live_leader.broker_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -630,18 +696,19 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host_name', count, size - at)
-        host_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
         at = stop
-        port, tags = _UNPACK_iB(buffer, at)
+        leader_and_isr_live_leader.port, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        live_leaders.append(LeaderAndIsrLiveLeader(broker_id, host_name, port))
+        live_leaders.append(leader_and_isr_live_leader)
+    m.live_leaders = live_leaders
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaderAndIsrRequest(controller_id, False, controller_epoch, broker_epoch, 0, [], topic_states, live_leaders), at
+    return m, at
 
 
 def _write_v5(m: LeaderAndIsrRequest, w: Write) -> None:  # version 5, flexible
@@ -689,7 +756,10 @@ def _write_v5(m: LeaderAndIsrRequest, w: Write) -> None:  # version 5, flexible
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 5, flexible
     size = len(buffer)
-    controller_id, controller_epoch, broker_epoch, type, count = _UNPACK_iiqbB(buffer, at)
+    m = new(LeaderAndIsrRequest)
+    m.is_kraft_controller = False
+    m.ungrouped_partition_states = []
+    m.controller_id, m.controller_epoch, m.broker_epoch, m.type, count = _UNPACK_iiqbB(buffer, at)
     at += 18
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -698,6 +768,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         refuse_count('topic_states', count, size - at)
     topic_states = []
     for _ in range(count):
+        leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -706,9 +777,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_topic_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        leader_and_isr_topic_state.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -717,23 +788,26 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             refuse_count('partition_states', count, size - at)
         partition_states = []
         for _ in range(count):
-            partition_index, partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiiB(buffer, at)
+            leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
+            leader_and_isr_partition_state.topic_name = ''
+            leader_and_isr_partition_state.leader_recovery_state = 0
+            leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partition_epoch, count = _UNPACK_iB(buffer, at)
+            leader_and_isr_partition_state.partition_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -742,7 +816,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('adding_replicas', count, size - at)
-            adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -751,18 +825,20 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('removing_replicas', count, size - at)
-            removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            is_new, tags = _UNPACK_oB(buffer, at)
+            leader_and_isr_partition_state.is_new, tags = _UNPACK_oB(buffer, at)
             at += 2
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_states.append(LeaderAndIsrPartitionState('', partition_index, partition_states_controller_epoch, leader, leader_epoch, isr, partition_epoch, replicas, adding_replicas, removing_replicas, is_new, 0))
+            partition_states.append(leader_and_isr_partition_state)
+        leader_and_isr_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topic_states.append(LeaderAndIsrTopicState(topic_name, topic_id, partition_states))
+        topic_states.append(leader_and_isr_topic_state)
+    m.topic_states = topic_states
     count = buffer[at]
     at += 1
     if count > 127:
@@ -772,7 +848,8 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         refuse_count('live_leaders', count, size - at)
     live_leaders = []
     for _ in range(count):
-        broker_id, count = _UNPACK_iB(buffer, at)
+        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
+        leader_and_isr_live_leader.broker_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -780,18 +857,19 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host_name', count, size - at)
-        host_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
         at = stop
-        port, tags = _UNPACK_iB(buffer, at)
+        leader_and_isr_live_leader.port, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        live_leaders.append(LeaderAndIsrLiveLeader(broker_id, host_name, port))
+        live_leaders.append(leader_and_isr_live_leader)
+    m.live_leaders = live_leaders
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaderAndIsrRequest(controller_id, False, controller_epoch, broker_epoch, type, [], topic_states, live_leaders), at
+    return m, at
 
 
 def _write_v6(m: LeaderAndIsrRequest, w: Write) -> None:  # version 6, flexible
@@ -837,7 +915,10 @@ def _write_v6(m: LeaderAndIsrRequest, w: Write) -> None:  # version 6, flexible
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 6, flexible
     size = len(buffer)
-    controller_id, controller_epoch, broker_epoch, type, count = _UNPACK_iiqbB(buffer, at)
+    m = new(LeaderAndIsrRequest)
+    m.is_kraft_controller = False
+    m.ungrouped_partition_states = []
+    m.controller_id, m.controller_epoch, m.broker_epoch, m.type, count = _UNPACK_iiqbB(buffer, at)
     at += 18
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -846,6 +927,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         refuse_count('topic_states', count, size - at)
     topic_states = []
     for _ in range(count):
+        leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -854,9 +936,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_topic_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        leader_and_isr_topic_state.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -865,23 +947,25 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             refuse_count('partition_states', count, size - at)
         partition_states = []
         for _ in range(count):
-            partition_index, partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiiB(buffer, at)
+            leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
+            leader_and_isr_partition_state.topic_name = ''
+            leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partition_epoch, count = _UNPACK_iB(buffer, at)
+            leader_and_isr_partition_state.partition_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -890,7 +974,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('adding_replicas', count, size - at)
-            adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -899,18 +983,20 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('removing_replicas', count, size - at)
-            removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            is_new, leader_recovery_state, tags = _UNPACK_obB(buffer, at)
+            leader_and_isr_partition_state.is_new, leader_and_isr_partition_state.leader_recovery_state, tags = _UNPACK_obB(buffer, at)
             at += 3
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_states.append(LeaderAndIsrPartitionState('', partition_index, partition_states_controller_epoch, leader, leader_epoch, isr, partition_epoch, replicas, adding_replicas, removing_replicas, is_new, leader_recovery_state))
+            partition_states.append(leader_and_isr_partition_state)
+        leader_and_isr_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topic_states.append(LeaderAndIsrTopicState(topic_name, topic_id, partition_states))
+        topic_states.append(leader_and_isr_topic_state)
+    m.topic_states = topic_states
     count = buffer[at]
     at += 1
     if count > 127:
@@ -920,7 +1006,8 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         refuse_count('live_leaders', count, size - at)
     live_leaders = []
     for _ in range(count):
-        broker_id, count = _UNPACK_iB(buffer, at)
+        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
+        leader_and_isr_live_leader.broker_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -928,18 +1015,19 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host_name', count, size - at)
-        host_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
         at = stop
-        port, tags = _UNPACK_iB(buffer, at)
+        leader_and_isr_live_leader.port, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        live_leaders.append(LeaderAndIsrLiveLeader(broker_id, host_name, port))
+        live_leaders.append(leader_and_isr_live_leader)
+    m.live_leaders = live_leaders
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaderAndIsrRequest(controller_id, False, controller_epoch, broker_epoch, type, [], topic_states, live_leaders), at
+    return m, at
 
 
 def _write_v7(m: LeaderAndIsrRequest, w: Write) -> None:  # version 7, flexible
@@ -983,7 +1071,9 @@ def _write_v7(m: LeaderAndIsrRequest, w: Write) -> None:  # version 7, flexible
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 7, flexible
     size = len(buffer)
-    controller_id, is_kraft_controller, controller_epoch, broker_epoch, type, count = _UNPACK_ioiqbB(buffer, at)
+    m = new(LeaderAndIsrRequest)
+    m.ungrouped_partition_states = []
+    m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch, m.type, count = _UNPACK_ioiqbB(buffer, at)
     at += 19
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -992,6 +1082,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         refuse_count('topic_states', count, size - at)
     topic_states = []
     for _ in range(count):
+        leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -1000,9 +1091,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_topic_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        leader_and_isr_topic_state.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1011,23 +1102,25 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             refuse_count('partition_states', count, size - at)
         partition_states = []
         for _ in range(count):
-            partition_index, partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiiB(buffer, at)
+            leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
+            leader_and_isr_partition_state.topic_name = ''
+            leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partition_epoch, count = _UNPACK_iB(buffer, at)
+            leader_and_isr_partition_state.partition_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1036,7 +1129,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('adding_replicas', count, size - at)
-            adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1045,18 +1138,20 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('removing_replicas', count, size - at)
-            removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            is_new, leader_recovery_state, tags = _UNPACK_obB(buffer, at)
+            leader_and_isr_partition_state.is_new, leader_and_isr_partition_state.leader_recovery_state, tags = _UNPACK_obB(buffer, at)
             at += 3
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_states.append(LeaderAndIsrPartitionState('', partition_index, partition_states_controller_epoch, leader, leader_epoch, isr, partition_epoch, replicas, adding_replicas, removing_replicas, is_new, leader_recovery_state))
+            partition_states.append(leader_and_isr_partition_state)
+        leader_and_isr_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topic_states.append(LeaderAndIsrTopicState(topic_name, topic_id, partition_states))
+        topic_states.append(leader_and_isr_topic_state)
+    m.topic_states = topic_states
     count = buffer[at]
     at += 1
     if count > 127:
@@ -1066,7 +1161,8 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         refuse_count('live_leaders', count, size - at)
     live_leaders = []
     for _ in range(count):
-        broker_id, count = _UNPACK_iB(buffer, at)
+        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
+        leader_and_isr_live_leader.broker_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1074,18 +1170,19 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host_name', count, size - at)
-        host_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
         at = stop
-        port, tags = _UNPACK_iB(buffer, at)
+        leader_and_isr_live_leader.port, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        live_leaders.append(LeaderAndIsrLiveLeader(broker_id, host_name, port))
+        live_leaders.append(leader_and_isr_live_leader)
+    m.live_leaders = live_leaders
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaderAndIsrRequest(controller_id, is_kraft_controller, controller_epoch, broker_epoch, type, [], topic_states, live_leaders), at
+    return m, at
 
 
 LeaderAndIsrRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v4, 5: _write_v5, 6: _write_v6, 7: _write_v7}

@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -99,23 +100,27 @@ def _write_v0(m: LeaderAndIsrResponse, w: Write) -> None:  # versions 0-3
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderAndIsrResponse, int]:  # versions 0-3
     size = len(buffer)
-    error_code, count = _UNPACK_hi(buffer, at)
+    m = new(LeaderAndIsrResponse)
+    m.topics = []
+    m.error_code, count = _UNPACK_hi(buffer, at)
     at += 6
     if count < 0 or count * 8 > size - at:
         refuse_count('partition_errors', count, size - at)
     partition_errors = []
     for _ in range(count):
+        leader_and_isr_partition_error = new(LeaderAndIsrPartitionError)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_partition_error.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, partition_errors_error_code = _UNPACK_ih(buffer, at)
+        leader_and_isr_partition_error.partition_index, leader_and_isr_partition_error.error_code = _UNPACK_ih(buffer, at)
         at += 6
-        partition_errors.append(LeaderAndIsrPartitionError(topic_name, partition_index, partition_errors_error_code))
-    return LeaderAndIsrResponse(error_code, partition_errors, []), at
+        partition_errors.append(leader_and_isr_partition_error)
+    m.partition_errors = partition_errors
+    return m, at
 
 
 def _write_v4(m: LeaderAndIsrResponse, w: Write) -> None:  # version 4, flexible
@@ -134,7 +139,9 @@ def _write_v4(m: LeaderAndIsrResponse, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrResponse, int]:  # version 4, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(LeaderAndIsrResponse)
+    m.topics = []
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -143,6 +150,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrResponse, int]:  # ve
         refuse_count('partition_errors', count, size - at)
     partition_errors = []
     for _ in range(count):
+        leader_and_isr_partition_error = new(LeaderAndIsrPartitionError)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -151,18 +159,19 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrResponse, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        leader_and_isr_partition_error.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, partition_errors_error_code, tags = _UNPACK_ihB(buffer, at)
+        leader_and_isr_partition_error.partition_index, leader_and_isr_partition_error.error_code, tags = _UNPACK_ihB(buffer, at)
         at += 7
         if tags:
             at = skip_tags(buffer, at - 1)
-        partition_errors.append(LeaderAndIsrPartitionError(topic_name, partition_index, partition_errors_error_code))
+        partition_errors.append(leader_and_isr_partition_error)
+    m.partition_errors = partition_errors
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaderAndIsrResponse(error_code, partition_errors, []), at
+    return m, at
 
 
 def _write_v5(m: LeaderAndIsrResponse, w: Write) -> None:  # versions 5-7, flexible
@@ -183,7 +192,9 @@ def _write_v5(m: LeaderAndIsrResponse, w: Write) -> None:  # versions 5-7, flexi
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrResponse, int]:  # versions 5-7, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(LeaderAndIsrResponse)
+    m.partition_errors = []
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -192,7 +203,8 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrResponse, int]:  # ve
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        leader_and_isr_topic_error = new(LeaderAndIsrTopicError)
+        leader_and_isr_topic_error.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -201,21 +213,25 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrResponse, int]:  # ve
             refuse_count('partition_errors', count, size - at)
         partition_errors = []
         for _ in range(count):
-            partition_index, partition_errors_error_code, tags = _UNPACK_ihB(buffer, at)
+            leader_and_isr_partition_error = new(LeaderAndIsrPartitionError)
+            leader_and_isr_partition_error.topic_name = ''
+            leader_and_isr_partition_error.partition_index, leader_and_isr_partition_error.error_code, tags = _UNPACK_ihB(buffer, at)
             at += 7
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_errors.append(LeaderAndIsrPartitionError('', partition_index, partition_errors_error_code))
+            partition_errors.append(leader_and_isr_partition_error)
+        leader_and_isr_topic_error.partition_errors = partition_errors
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(LeaderAndIsrTopicError(topic_id, partition_errors))
+        topics.append(leader_and_isr_topic_error)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaderAndIsrResponse(error_code, [], topics), at
+    return m, at
 
 
 LeaderAndIsrResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v0, 4: _write_v4, 5: _write_v5, 6: _write_v5, 7: _write_v5}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -77,21 +78,23 @@ def _write_v0(m: LeaveGroupRequest, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versions 0-2
     size = len(buffer)
+    m = new(LeaveGroupRequest)
+    m.members = []
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    return LeaveGroupRequest(group_id, member_id, []), at
+    return m, at
 
 
 def _write_v3(m: LeaveGroupRequest, w: Write) -> None:  # version 3
@@ -111,12 +114,14 @@ def _write_v3(m: LeaveGroupRequest, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # version 3
     size = len(buffer)
+    m = new(LeaveGroupRequest)
+    m.member_id = ''
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -124,26 +129,28 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versi
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        member_identity = new(MemberIdentity)
+        member_identity.reason = None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        member_identity.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-        group_instance_id: str | None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         if count == -1:
-            group_instance_id = None
+            member_identity.group_instance_id = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('group_instance_id', count, size - at)
-            group_instance_id = str(buffer[at:stop], "utf-8")
+            member_identity.group_instance_id = str(buffer[at:stop], "utf-8")
             at = stop
-        members.append(MemberIdentity(member_id, group_instance_id, None))
-    return LeaveGroupRequest(group_id, '', members), at
+        members.append(member_identity)
+    m.members = members
+    return m, at
 
 
 def _write_v4(m: LeaveGroupRequest, w: Write) -> None:  # version 4, flexible
@@ -167,6 +174,8 @@ def _write_v4(m: LeaveGroupRequest, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # version 4, flexible
     size = len(buffer)
+    m = new(LeaveGroupRequest)
+    m.member_id = ''
     count = buffer[at]
     at += 1
     if count > 127:
@@ -175,7 +184,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versi
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -186,6 +195,8 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versi
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        member_identity = new(MemberIdentity)
+        member_identity.reason = None
         count = buffer[at]
         at += 1
         if count > 127:
@@ -194,32 +205,32 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        member_identity.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-        group_instance_id: str | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            group_instance_id = None
+            member_identity.group_instance_id = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('group_instance_id', count, size - at)
-            group_instance_id = str(buffer[at:stop], "utf-8")
+            member_identity.group_instance_id = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        members.append(MemberIdentity(member_id, group_instance_id, None))
+        members.append(member_identity)
+    m.members = members
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaveGroupRequest(group_id, '', members), at
+    return m, at
 
 
 def _write_v5(m: LeaveGroupRequest, w: Write) -> None:  # version 5, flexible
@@ -245,6 +256,8 @@ def _write_v5(m: LeaveGroupRequest, w: Write) -> None:  # version 5, flexible
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # version 5, flexible
     size = len(buffer)
+    m = new(LeaveGroupRequest)
+    m.member_id = ''
     count = buffer[at]
     at += 1
     if count > 127:
@@ -253,7 +266,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versi
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -264,6 +277,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versi
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        member_identity = new(MemberIdentity)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -272,46 +286,45 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        member_identity.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-        group_instance_id: str | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            group_instance_id = None
+            member_identity.group_instance_id = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('group_instance_id', count, size - at)
-            group_instance_id = str(buffer[at:stop], "utf-8")
+            member_identity.group_instance_id = str(buffer[at:stop], "utf-8")
             at = stop
-        reason: str | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            reason = None
+            member_identity.reason = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('reason', count, size - at)
-            reason = str(buffer[at:stop], "utf-8")
+            member_identity.reason = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        members.append(MemberIdentity(member_id, group_instance_id, reason))
+        members.append(member_identity)
+    m.members = members
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaveGroupRequest(group_id, '', members), at
+    return m, at
 
 
 LeaveGroupRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v4, 5: _write_v5}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -78,9 +79,12 @@ def _write_v0(m: LeaveGroupResponse, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LeaveGroupResponse, int]:  # version 0
-    (error_code,) = _UNPACK_h(buffer, at)
+    m = new(LeaveGroupResponse)
+    m.throttle_time_ms = 0
+    m.members = []
+    (m.error_code,) = _UNPACK_h(buffer, at)
     at += 2
-    return LeaveGroupResponse(0, error_code, []), at
+    return m, at
 
 
 def _write_v1(m: LeaveGroupResponse, w: Write) -> None:  # versions 1-2
@@ -90,9 +94,11 @@ def _write_v1(m: LeaveGroupResponse, w: Write) -> None:  # versions 1-2
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[LeaveGroupResponse, int]:  # versions 1-2
-    throttle_time_ms, error_code = _UNPACK_ih(buffer, at)
+    m = new(LeaveGroupResponse)
+    m.members = []
+    m.throttle_time_ms, m.error_code = _UNPACK_ih(buffer, at)
     at += 6
-    return LeaveGroupResponse(throttle_time_ms, error_code, []), at
+    return m, at
 
 
 def _write_v3(m: LeaveGroupResponse, w: Write) -> None:  # version 3
@@ -109,34 +115,36 @@ def _write_v3(m: LeaveGroupResponse, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[LeaveGroupResponse, int]:  # version 3
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihi(buffer, at)
+    m = new(LeaveGroupResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihi(buffer, at)
     at += 10
     if count < 0 or count * 6 > size - at:
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        member_response = new(MemberResponse)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        member_response.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-        group_instance_id: str | None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         if count == -1:
-            group_instance_id = None
+            member_response.group_instance_id = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('group_instance_id', count, size - at)
-            group_instance_id = str(buffer[at:stop], "utf-8")
+            member_response.group_instance_id = str(buffer[at:stop], "utf-8")
             at = stop
-        (members_error_code,) = _UNPACK_h(buffer, at)
+        (member_response.error_code,) = _UNPACK_h(buffer, at)
         at += 2
-        members.append(MemberResponse(member_id, group_instance_id, members_error_code))
-    return LeaveGroupResponse(throttle_time_ms, error_code, members), at
+        members.append(member_response)
+    m.members = members
+    return m, at
 
 
 def _write_v4(m: LeaveGroupResponse, w: Write) -> None:  # versions 4-5, flexible
@@ -155,7 +163,8 @@ def _write_v4(m: LeaveGroupResponse, w: Write) -> None:  # versions 4-5, flexibl
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[LeaveGroupResponse, int]:  # versions 4-5, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(LeaveGroupResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -164,6 +173,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaveGroupResponse, int]:  # vers
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        member_response = new(MemberResponse)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -172,32 +182,32 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaveGroupResponse, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        member_response.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-        group_instance_id: str | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            group_instance_id = None
+            member_response.group_instance_id = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('group_instance_id', count, size - at)
-            group_instance_id = str(buffer[at:stop], "utf-8")
+            member_response.group_instance_id = str(buffer[at:stop], "utf-8")
             at = stop
-        members_error_code, tags = _UNPACK_hB(buffer, at)
+        member_response.error_code, tags = _UNPACK_hB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        members.append(MemberResponse(member_id, group_instance_id, members_error_code))
+        members.append(member_response)
+    m.members = members
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaveGroupResponse(throttle_time_ms, error_code, members), at
+    return m, at
 
 
 LeaveGroupResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4, 5: _write_v4}

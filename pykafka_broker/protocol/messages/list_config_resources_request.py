@@ -12,6 +12,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     skip_tags,
@@ -44,11 +45,13 @@ def _write_v0(m: ListConfigResourcesRequest, w: Write) -> None:  # version 0, fl
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListConfigResourcesRequest, int]:  # version 0, flexible
+    m = new(ListConfigResourcesRequest)
+    m.resource_types = []
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListConfigResourcesRequest([]), at
+    return m, at
 
 
 def _write_v1(m: ListConfigResourcesRequest, w: Write) -> None:  # version 1, flexible
@@ -60,6 +63,7 @@ def _write_v1(m: ListConfigResourcesRequest, w: Write) -> None:  # version 1, fl
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListConfigResourcesRequest, int]:  # version 1, flexible
     size = len(buffer)
+    m = new(ListConfigResourcesRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -67,13 +71,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ListConfigResourcesRequest, int]:
     count -= 1
     if count < 0 or count > size - at:
         refuse_count('resource_types', count, size - at)
-    resource_types = list(unpack_from(f">{count}b", buffer, at))
+    m.resource_types = list(unpack_from(f">{count}b", buffer, at))
     at += count
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListConfigResourcesRequest(resource_types), at
+    return m, at
 
 
 ListConfigResourcesRequest._WRITERS = {0: _write_v0, 1: _write_v1}

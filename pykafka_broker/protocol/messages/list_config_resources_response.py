@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -75,7 +76,8 @@ def _write_v0(m: ListConfigResourcesResponse, w: Write) -> None:  # version 0, f
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListConfigResourcesResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(ListConfigResourcesResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -84,6 +86,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListConfigResourcesResponse, int]
         refuse_count('config_resources', count, size - at)
     config_resources = []
     for _ in range(count):
+        config_resource = new(ConfigResource)
+        config_resource.resource_type = 16
         count = buffer[at]
         at += 1
         if count > 127:
@@ -92,18 +96,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListConfigResourcesResponse, int]
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        config_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        config_resources.append(ConfigResource(resource_name, 16))
+        config_resources.append(config_resource)
+    m.config_resources = config_resources
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListConfigResourcesResponse(throttle_time_ms, error_code, config_resources), at
+    return m, at
 
 
 def _write_v1(m: ListConfigResourcesResponse, w: Write) -> None:  # version 1, flexible
@@ -120,7 +125,8 @@ def _write_v1(m: ListConfigResourcesResponse, w: Write) -> None:  # version 1, f
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListConfigResourcesResponse, int]:  # version 1, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(ListConfigResourcesResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -129,6 +135,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ListConfigResourcesResponse, int]
         refuse_count('config_resources', count, size - at)
     config_resources = []
     for _ in range(count):
+        config_resource = new(ConfigResource)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -137,18 +144,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ListConfigResourcesResponse, int]
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('resource_name', count, size - at)
-        resource_name = str(buffer[at:stop], "utf-8")
+        config_resource.resource_name = str(buffer[at:stop], "utf-8")
         at = stop
-        resource_type, tags = _UNPACK_bB(buffer, at)
+        config_resource.resource_type, tags = _UNPACK_bB(buffer, at)
         at += 2
         if tags:
             at = skip_tags(buffer, at - 1)
-        config_resources.append(ConfigResource(resource_name, resource_type))
+        config_resources.append(config_resource)
+    m.config_resources = config_resources
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListConfigResourcesResponse(throttle_time_ms, error_code, config_resources), at
+    return m, at
 
 
 ListConfigResourcesResponse._WRITERS = {0: _write_v0, 1: _write_v1}

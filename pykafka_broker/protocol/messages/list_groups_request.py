@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -48,7 +49,10 @@ def _write_v0(m: ListGroupsRequest, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # versions 0-2
-    return ListGroupsRequest([], []), at
+    m = new(ListGroupsRequest)
+    m.states_filter = []
+    m.types_filter = []
+    return m, at
 
 
 def _write_v3(m: ListGroupsRequest, w: Write) -> None:  # version 3, flexible
@@ -60,11 +64,14 @@ def _write_v3(m: ListGroupsRequest, w: Write) -> None:  # version 3, flexible
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # version 3, flexible
+    m = new(ListGroupsRequest)
+    m.states_filter = []
+    m.types_filter = []
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListGroupsRequest([], []), at
+    return m, at
 
 
 def _write_v4(m: ListGroupsRequest, w: Write) -> None:  # version 4, flexible
@@ -82,6 +89,8 @@ def _write_v4(m: ListGroupsRequest, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # version 4, flexible
     size = len(buffer)
+    m = new(ListGroupsRequest)
+    m.types_filter = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -102,11 +111,12 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # versi
         element = str(buffer[at:stop], "utf-8")
         at = stop
         states_filter.append(element)
+    m.states_filter = states_filter
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListGroupsRequest(states_filter, []), at
+    return m, at
 
 
 def _write_v5(m: ListGroupsRequest, w: Write) -> None:  # version 5, flexible
@@ -129,6 +139,7 @@ def _write_v5(m: ListGroupsRequest, w: Write) -> None:  # version 5, flexible
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # version 5, flexible
     size = len(buffer)
+    m = new(ListGroupsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -149,6 +160,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # versi
         element = str(buffer[at:stop], "utf-8")
         at = stop
         states_filter.append(element)
+    m.states_filter = states_filter
     count = buffer[at]
     at += 1
     if count > 127:
@@ -169,11 +181,12 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # versi
         types_filter_element = str(buffer[at:stop], "utf-8")
         at = stop
         types_filter.append(types_filter_element)
+    m.types_filter = types_filter
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListGroupsRequest(states_filter, types_filter), at
+    return m, at
 
 
 ListGroupsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v4, 5: _write_v5}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -81,28 +82,34 @@ def _write_v0(m: ListGroupsResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # version 0
     size = len(buffer)
-    error_code, count = _UNPACK_hi(buffer, at)
+    m = new(ListGroupsResponse)
+    m.throttle_time_ms = 0
+    m.error_code, count = _UNPACK_hi(buffer, at)
     at += 6
     if count < 0 or count * 4 > size - at:
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        listed_group = new(ListedGroup)
+        listed_group.group_state = ''
+        listed_group.group_type = ''
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        listed_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        listed_group.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
-        groups.append(ListedGroup(group_id, protocol_type, '', ''))
-    return ListGroupsResponse(0, error_code, groups), at
+        groups.append(listed_group)
+    m.groups = groups
+    return m, at
 
 
 def _write_v1(m: ListGroupsResponse, w: Write) -> None:  # versions 1-2
@@ -117,28 +124,33 @@ def _write_v1(m: ListGroupsResponse, w: Write) -> None:  # versions 1-2
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # versions 1-2
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihi(buffer, at)
+    m = new(ListGroupsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihi(buffer, at)
     at += 10
     if count < 0 or count * 4 > size - at:
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        listed_group = new(ListedGroup)
+        listed_group.group_state = ''
+        listed_group.group_type = ''
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        listed_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        listed_group.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
-        groups.append(ListedGroup(group_id, protocol_type, '', ''))
-    return ListGroupsResponse(throttle_time_ms, error_code, groups), at
+        groups.append(listed_group)
+    m.groups = groups
+    return m, at
 
 
 def _write_v3(m: ListGroupsResponse, w: Write) -> None:  # version 3, flexible
@@ -158,7 +170,8 @@ def _write_v3(m: ListGroupsResponse, w: Write) -> None:  # version 3, flexible
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # version 3, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(ListGroupsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -167,6 +180,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # vers
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        listed_group = new(ListedGroup)
+        listed_group.group_state = ''
+        listed_group.group_type = ''
         count = buffer[at]
         at += 1
         if count > 127:
@@ -175,7 +191,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        listed_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -185,18 +201,19 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        listed_group.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(ListedGroup(group_id, protocol_type, '', ''))
+        groups.append(listed_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListGroupsResponse(throttle_time_ms, error_code, groups), at
+    return m, at
 
 
 def _write_v4(m: ListGroupsResponse, w: Write) -> None:  # version 4, flexible
@@ -219,7 +236,8 @@ def _write_v4(m: ListGroupsResponse, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # version 4, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(ListGroupsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -228,6 +246,8 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # vers
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        listed_group = new(ListedGroup)
+        listed_group.group_type = ''
         count = buffer[at]
         at += 1
         if count > 127:
@@ -236,7 +256,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        listed_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -246,7 +266,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        listed_group.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -256,18 +276,19 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_state', count, size - at)
-        group_state = str(buffer[at:stop], "utf-8")
+        listed_group.group_state = str(buffer[at:stop], "utf-8")
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(ListedGroup(group_id, protocol_type, group_state, ''))
+        groups.append(listed_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListGroupsResponse(throttle_time_ms, error_code, groups), at
+    return m, at
 
 
 def _write_v5(m: ListGroupsResponse, w: Write) -> None:  # version 5, flexible
@@ -293,7 +314,8 @@ def _write_v5(m: ListGroupsResponse, w: Write) -> None:  # version 5, flexible
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # version 5, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(ListGroupsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -302,6 +324,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # vers
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        listed_group = new(ListedGroup)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -310,7 +333,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        listed_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -320,7 +343,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        listed_group.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -330,7 +353,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_state', count, size - at)
-        group_state = str(buffer[at:stop], "utf-8")
+        listed_group.group_state = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -340,18 +363,19 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_type', count, size - at)
-        group_type = str(buffer[at:stop], "utf-8")
+        listed_group.group_type = str(buffer[at:stop], "utf-8")
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(ListedGroup(group_id, protocol_type, group_state, group_type))
+        groups.append(listed_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListGroupsResponse(throttle_time_ms, error_code, groups), at
+    return m, at
 
 
 ListGroupsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4, 5: _write_v5}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -114,31 +115,39 @@ def _write_v0(m: ListOffsetsRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # version 0
     size = len(buffer)
-    replica_id, count = _UNPACK_ii(buffer, at)
+    m = new(ListOffsetsRequest)
+    m.isolation_level = 0
+    m.timeout_ms = 0
+    m.replica_id, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        list_offsets_topic = new(ListOffsetsTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        list_offsets_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 16 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 16
-        partitions = [
-            ListOffsetsPartition(partition_index, -1, timestamp, max_num_offsets)
-            for partition_index, timestamp, max_num_offsets in _ITER_iqi(buffer[at:stop])
-        ]
+        for values in _ITER_iqi(buffer[at:stop]):
+            list_offsets_partition = new(ListOffsetsPartition)
+            list_offsets_partition.partition_index, list_offsets_partition.timestamp, list_offsets_partition.max_num_offsets = values
+            list_offsets_partition.current_leader_epoch = -1
+            partitions.append(list_offsets_partition)
         at = stop
-        topics.append(ListOffsetsTopic(name, partitions))
-    return ListOffsetsRequest(replica_id, 0, topics, 0), at
+        list_offsets_topic.partitions = partitions
+        topics.append(list_offsets_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v1(m: ListOffsetsRequest, w: Write) -> None:  # version 1
@@ -159,31 +168,40 @@ def _write_v1(m: ListOffsetsRequest, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # version 1
     size = len(buffer)
-    replica_id, count = _UNPACK_ii(buffer, at)
+    m = new(ListOffsetsRequest)
+    m.isolation_level = 0
+    m.timeout_ms = 0
+    m.replica_id, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        list_offsets_topic = new(ListOffsetsTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        list_offsets_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 12 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 12
-        partitions = [
-            ListOffsetsPartition(partition_index, -1, timestamp, 1)
-            for partition_index, timestamp in _ITER_iq(buffer[at:stop])
-        ]
+        for values in _ITER_iq(buffer[at:stop]):
+            list_offsets_partition = new(ListOffsetsPartition)
+            list_offsets_partition.partition_index, list_offsets_partition.timestamp = values
+            list_offsets_partition.current_leader_epoch = -1
+            list_offsets_partition.max_num_offsets = 1
+            partitions.append(list_offsets_partition)
         at = stop
-        topics.append(ListOffsetsTopic(name, partitions))
-    return ListOffsetsRequest(replica_id, 0, topics, 0), at
+        list_offsets_topic.partitions = partitions
+        topics.append(list_offsets_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v2(m: ListOffsetsRequest, w: Write) -> None:  # versions 2-3
@@ -202,31 +220,39 @@ def _write_v2(m: ListOffsetsRequest, w: Write) -> None:  # versions 2-3
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # versions 2-3
     size = len(buffer)
-    replica_id, isolation_level, count = _UNPACK_ibi(buffer, at)
+    m = new(ListOffsetsRequest)
+    m.timeout_ms = 0
+    m.replica_id, m.isolation_level, count = _UNPACK_ibi(buffer, at)
     at += 9
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        list_offsets_topic = new(ListOffsetsTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        list_offsets_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 12 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 12
-        partitions = [
-            ListOffsetsPartition(partition_index, -1, timestamp, 1)
-            for partition_index, timestamp in _ITER_iq(buffer[at:stop])
-        ]
+        for values in _ITER_iq(buffer[at:stop]):
+            list_offsets_partition = new(ListOffsetsPartition)
+            list_offsets_partition.partition_index, list_offsets_partition.timestamp = values
+            list_offsets_partition.current_leader_epoch = -1
+            list_offsets_partition.max_num_offsets = 1
+            partitions.append(list_offsets_partition)
         at = stop
-        topics.append(ListOffsetsTopic(name, partitions))
-    return ListOffsetsRequest(replica_id, isolation_level, topics, 0), at
+        list_offsets_topic.partitions = partitions
+        topics.append(list_offsets_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v4(m: ListOffsetsRequest, w: Write) -> None:  # versions 4-5
@@ -245,31 +271,38 @@ def _write_v4(m: ListOffsetsRequest, w: Write) -> None:  # versions 4-5
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # versions 4-5
     size = len(buffer)
-    replica_id, isolation_level, count = _UNPACK_ibi(buffer, at)
+    m = new(ListOffsetsRequest)
+    m.timeout_ms = 0
+    m.replica_id, m.isolation_level, count = _UNPACK_ibi(buffer, at)
     at += 9
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        list_offsets_topic = new(ListOffsetsTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        list_offsets_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 16 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 16
-        partitions = [
-            ListOffsetsPartition(partition_index, current_leader_epoch, timestamp, 1)
-            for partition_index, current_leader_epoch, timestamp in _ITER_iiq(buffer[at:stop])
-        ]
+        for values in _ITER_iiq(buffer[at:stop]):
+            list_offsets_partition = new(ListOffsetsPartition)
+            list_offsets_partition.partition_index, list_offsets_partition.current_leader_epoch, list_offsets_partition.timestamp = values
+            list_offsets_partition.max_num_offsets = 1
+            partitions.append(list_offsets_partition)
         at = stop
-        topics.append(ListOffsetsTopic(name, partitions))
-    return ListOffsetsRequest(replica_id, isolation_level, topics, 0), at
+        list_offsets_topic.partitions = partitions
+        topics.append(list_offsets_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v6(m: ListOffsetsRequest, w: Write) -> None:  # versions 6-9, flexible
@@ -293,7 +326,9 @@ def _write_v6(m: ListOffsetsRequest, w: Write) -> None:  # versions 6-9, flexibl
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # versions 6-9, flexible
     size = len(buffer)
-    replica_id, isolation_level, count = _UNPACK_ibB(buffer, at)
+    m = new(ListOffsetsRequest)
+    m.timeout_ms = 0
+    m.replica_id, m.isolation_level, count = _UNPACK_ibB(buffer, at)
     at += 6
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -302,6 +337,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        list_offsets_topic = new(ListOffsetsTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -310,7 +346,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        list_offsets_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -321,21 +357,25 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, current_leader_epoch, timestamp, tags = _UNPACK_iiqB(buffer, at)
+            list_offsets_partition = new(ListOffsetsPartition)
+            list_offsets_partition.max_num_offsets = 1
+            list_offsets_partition.partition_index, list_offsets_partition.current_leader_epoch, list_offsets_partition.timestamp, tags = _UNPACK_iiqB(buffer, at)
             at += 17
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(ListOffsetsPartition(partition_index, current_leader_epoch, timestamp, 1))
+            partitions.append(list_offsets_partition)
+        list_offsets_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(ListOffsetsTopic(name, partitions))
+        topics.append(list_offsets_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListOffsetsRequest(replica_id, isolation_level, topics, 0), at
+    return m, at
 
 
 def _write_v10(m: ListOffsetsRequest, w: Write) -> None:  # versions 10-11, flexible
@@ -359,7 +399,8 @@ def _write_v10(m: ListOffsetsRequest, w: Write) -> None:  # versions 10-11, flex
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # versions 10-11, flexible
     size = len(buffer)
-    replica_id, isolation_level, count = _UNPACK_ibB(buffer, at)
+    m = new(ListOffsetsRequest)
+    m.replica_id, m.isolation_level, count = _UNPACK_ibB(buffer, at)
     at += 6
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -368,6 +409,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # ver
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        list_offsets_topic = new(ListOffsetsTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -376,7 +418,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        list_offsets_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -387,21 +429,25 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, current_leader_epoch, timestamp, tags = _UNPACK_iiqB(buffer, at)
+            list_offsets_partition = new(ListOffsetsPartition)
+            list_offsets_partition.max_num_offsets = 1
+            list_offsets_partition.partition_index, list_offsets_partition.current_leader_epoch, list_offsets_partition.timestamp, tags = _UNPACK_iiqB(buffer, at)
             at += 17
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(ListOffsetsPartition(partition_index, current_leader_epoch, timestamp, 1))
+            partitions.append(list_offsets_partition)
+        list_offsets_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(ListOffsetsTopic(name, partitions))
-    timeout_ms, tags = _UNPACK_iB(buffer, at)
+        topics.append(list_offsets_topic)
+    m.topics = topics
+    m.timeout_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListOffsetsRequest(replica_id, isolation_level, topics, timeout_ms), at
+    return m, at
 
 
 ListOffsetsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2, 4: _write_v4, 5: _write_v4, 6: _write_v6, 7: _write_v6, 8: _write_v6, 9: _write_v6, 10: _write_v10, 11: _write_v10}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -114,18 +115,21 @@ def _write_v0(m: ListOffsetsResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # version 0
     size = len(buffer)
+    m = new(ListOffsetsResponse)
+    m.throttle_time_ms = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        list_offsets_topic_response = new(ListOffsetsTopicResponse)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        list_offsets_topic_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -133,15 +137,21 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, error_code, count = _UNPACK_ihi(buffer, at)
+            list_offsets_partition_response = new(ListOffsetsPartitionResponse)
+            list_offsets_partition_response.timestamp = -1
+            list_offsets_partition_response.offset = -1
+            list_offsets_partition_response.leader_epoch = -1
+            list_offsets_partition_response.partition_index, list_offsets_partition_response.error_code, count = _UNPACK_ihi(buffer, at)
             at += 10
             if count < 0 or count * 8 > size - at:
                 refuse_count('old_style_offsets', count, size - at)
-            old_style_offsets = list(unpack_from(f">{count}q", buffer, at))
+            list_offsets_partition_response.old_style_offsets = list(unpack_from(f">{count}q", buffer, at))
             at += count * 8
-            partitions.append(ListOffsetsPartitionResponse(partition_index, error_code, old_style_offsets, -1, -1, -1))
-        topics.append(ListOffsetsTopicResponse(name, partitions))
-    return ListOffsetsResponse(0, topics), at
+            partitions.append(list_offsets_partition_response)
+        list_offsets_topic_response.partitions = partitions
+        topics.append(list_offsets_topic_response)
+    m.topics = topics
+    return m, at
 
 
 def _write_v1(m: ListOffsetsResponse, w: Write) -> None:  # version 1
@@ -162,31 +172,39 @@ def _write_v1(m: ListOffsetsResponse, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # version 1
     size = len(buffer)
+    m = new(ListOffsetsResponse)
+    m.throttle_time_ms = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        list_offsets_topic_response = new(ListOffsetsTopicResponse)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        list_offsets_topic_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 22 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 22
-        partitions = [
-            ListOffsetsPartitionResponse(partition_index, error_code, [], timestamp, offset, -1)
-            for partition_index, error_code, timestamp, offset in _ITER_ihqq(buffer[at:stop])
-        ]
+        for values in _ITER_ihqq(buffer[at:stop]):
+            list_offsets_partition_response = new(ListOffsetsPartitionResponse)
+            list_offsets_partition_response.partition_index, list_offsets_partition_response.error_code, list_offsets_partition_response.timestamp, list_offsets_partition_response.offset = values
+            list_offsets_partition_response.old_style_offsets = []
+            list_offsets_partition_response.leader_epoch = -1
+            partitions.append(list_offsets_partition_response)
         at = stop
-        topics.append(ListOffsetsTopicResponse(name, partitions))
-    return ListOffsetsResponse(0, topics), at
+        list_offsets_topic_response.partitions = partitions
+        topics.append(list_offsets_topic_response)
+    m.topics = topics
+    return m, at
 
 
 def _write_v2(m: ListOffsetsResponse, w: Write) -> None:  # versions 2-3
@@ -207,31 +225,38 @@ def _write_v2(m: ListOffsetsResponse, w: Write) -> None:  # versions 2-3
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # versions 2-3
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(ListOffsetsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        list_offsets_topic_response = new(ListOffsetsTopicResponse)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        list_offsets_topic_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 22 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 22
-        partitions = [
-            ListOffsetsPartitionResponse(partition_index, error_code, [], timestamp, offset, -1)
-            for partition_index, error_code, timestamp, offset in _ITER_ihqq(buffer[at:stop])
-        ]
+        for values in _ITER_ihqq(buffer[at:stop]):
+            list_offsets_partition_response = new(ListOffsetsPartitionResponse)
+            list_offsets_partition_response.partition_index, list_offsets_partition_response.error_code, list_offsets_partition_response.timestamp, list_offsets_partition_response.offset = values
+            list_offsets_partition_response.old_style_offsets = []
+            list_offsets_partition_response.leader_epoch = -1
+            partitions.append(list_offsets_partition_response)
         at = stop
-        topics.append(ListOffsetsTopicResponse(name, partitions))
-    return ListOffsetsResponse(throttle_time_ms, topics), at
+        list_offsets_topic_response.partitions = partitions
+        topics.append(list_offsets_topic_response)
+    m.topics = topics
+    return m, at
 
 
 def _write_v4(m: ListOffsetsResponse, w: Write) -> None:  # versions 4-5
@@ -250,31 +275,37 @@ def _write_v4(m: ListOffsetsResponse, w: Write) -> None:  # versions 4-5
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # versions 4-5
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(ListOffsetsResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        list_offsets_topic_response = new(ListOffsetsTopicResponse)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        list_offsets_topic_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 26 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 26
-        partitions = [
-            ListOffsetsPartitionResponse(partition_index, error_code, [], timestamp, offset, leader_epoch)
-            for partition_index, error_code, timestamp, offset, leader_epoch in _ITER_ihqqi(buffer[at:stop])
-        ]
+        for values in _ITER_ihqqi(buffer[at:stop]):
+            list_offsets_partition_response = new(ListOffsetsPartitionResponse)
+            list_offsets_partition_response.partition_index, list_offsets_partition_response.error_code, list_offsets_partition_response.timestamp, list_offsets_partition_response.offset, list_offsets_partition_response.leader_epoch = values
+            list_offsets_partition_response.old_style_offsets = []
+            partitions.append(list_offsets_partition_response)
         at = stop
-        topics.append(ListOffsetsTopicResponse(name, partitions))
-    return ListOffsetsResponse(throttle_time_ms, topics), at
+        list_offsets_topic_response.partitions = partitions
+        topics.append(list_offsets_topic_response)
+    m.topics = topics
+    return m, at
 
 
 def _write_v6(m: ListOffsetsResponse, w: Write) -> None:  # versions 6-11, flexible
@@ -298,7 +329,8 @@ def _write_v6(m: ListOffsetsResponse, w: Write) -> None:  # versions 6-11, flexi
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # versions 6-11, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(ListOffsetsResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -307,6 +339,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # ver
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        list_offsets_topic_response = new(ListOffsetsTopicResponse)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -315,7 +348,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        list_offsets_topic_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -326,21 +359,25 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, error_code, timestamp, offset, leader_epoch, tags = _UNPACK_ihqqiB(buffer, at)
+            list_offsets_partition_response = new(ListOffsetsPartitionResponse)
+            list_offsets_partition_response.old_style_offsets = []
+            list_offsets_partition_response.partition_index, list_offsets_partition_response.error_code, list_offsets_partition_response.timestamp, list_offsets_partition_response.offset, list_offsets_partition_response.leader_epoch, tags = _UNPACK_ihqqiB(buffer, at)
             at += 27
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(ListOffsetsPartitionResponse(partition_index, error_code, [], timestamp, offset, leader_epoch))
+            partitions.append(list_offsets_partition_response)
+        list_offsets_topic_response.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(ListOffsetsTopicResponse(name, partitions))
+        topics.append(list_offsets_topic_response)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListOffsetsResponse(throttle_time_ms, topics), at
+    return m, at
 
 
 ListOffsetsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2, 4: _write_v4, 5: _write_v4, 6: _write_v6, 7: _write_v6, 8: _write_v6, 9: _write_v6, 10: _write_v6, 11: _write_v6}

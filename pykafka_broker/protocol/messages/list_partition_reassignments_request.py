@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -76,19 +77,20 @@ def _write_v0(m: ListPartitionReassignmentsRequest, w: Write) -> None:  # versio
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRequest, int]:  # version 0, flexible
     size = len(buffer)
-    topics: list[ListPartitionReassignmentsTopics] | None
-    timeout_ms, count = _UNPACK_iB(buffer, at)
+    m = new(ListPartitionReassignmentsRequest)
+    m.timeout_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        topics = None
+        m.topics = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            list_partition_reassignments_topics = new(ListPartitionReassignmentsTopics)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -97,7 +99,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRequest
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            list_partition_reassignments_topics.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -106,18 +108,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRequest
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            list_partition_reassignments_topics.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(ListPartitionReassignmentsTopics(name, partition_indexes))
+            topics.append(list_partition_reassignments_topics)
+        m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListPartitionReassignmentsRequest(timeout_ms, topics), at
+    return m, at
 
 
 ListPartitionReassignmentsRequest._WRITERS = {0: _write_v0}

@@ -17,6 +17,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -115,19 +116,19 @@ def _write_v0(m: ListPartitionReassignmentsResponse, w: Write) -> None:  # versi
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsResponse, int]:  # version 0, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(ListPartitionReassignmentsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -138,6 +139,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRespons
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        ongoing_topic_reassignment = new(OngoingTopicReassignment)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -146,7 +148,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRespons
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        ongoing_topic_reassignment.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -157,14 +159,15 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRespons
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, count = _UNPACK_iB(buffer, at)
+            ongoing_partition_reassignment = new(OngoingPartitionReassignment)
+            ongoing_partition_reassignment.partition_index, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            ongoing_partition_reassignment.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -173,7 +176,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRespons
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('adding_replicas', count, size - at)
-            adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            ongoing_partition_reassignment.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -182,23 +185,25 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRespons
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('removing_replicas', count, size - at)
-            removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            ongoing_partition_reassignment.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(OngoingPartitionReassignment(partition_index, replicas, adding_replicas, removing_replicas))
+            partitions.append(ongoing_partition_reassignment)
+        ongoing_topic_reassignment.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(OngoingTopicReassignment(name, partitions))
+        topics.append(ongoing_topic_reassignment)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListPartitionReassignmentsResponse(throttle_time_ms, error_code, error_message, topics), at
+    return m, at
 
 
 ListPartitionReassignmentsResponse._WRITERS = {0: _write_v0}

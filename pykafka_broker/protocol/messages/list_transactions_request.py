@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -70,6 +71,9 @@ def _write_v0(m: ListTransactionsRequest, w: Write) -> None:  # version 0, flexi
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(ListTransactionsRequest)
+    m.duration_filter = -1
+    m.transactional_id_pattern = None
     count = buffer[at]
     at += 1
     if count > 127:
@@ -90,6 +94,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
         element = str(buffer[at:stop], "utf-8")
         at = stop
         state_filters.append(element)
+    m.state_filters = state_filters
     count = buffer[at]
     at += 1
     if count > 127:
@@ -97,13 +102,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
     count -= 1
     if count < 0 or count * 8 > size - at:
         refuse_count('producer_id_filters', count, size - at)
-    producer_id_filters = list(unpack_from(f">{count}q", buffer, at))
+    m.producer_id_filters = list(unpack_from(f">{count}q", buffer, at))
     at += count * 8
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListTransactionsRequest(state_filters, producer_id_filters, -1, None), at
+    return m, at
 
 
 def _write_v1(m: ListTransactionsRequest, w: Write) -> None:  # version 1, flexible
@@ -124,6 +129,8 @@ def _write_v1(m: ListTransactionsRequest, w: Write) -> None:  # version 1, flexi
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  # version 1, flexible
     size = len(buffer)
+    m = new(ListTransactionsRequest)
+    m.transactional_id_pattern = None
     count = buffer[at]
     at += 1
     if count > 127:
@@ -144,6 +151,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
         element = str(buffer[at:stop], "utf-8")
         at = stop
         state_filters.append(element)
+    m.state_filters = state_filters
     count = buffer[at]
     at += 1
     if count > 127:
@@ -151,13 +159,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
     count -= 1
     if count < 0 or count * 8 > size - at:
         refuse_count('producer_id_filters', count, size - at)
-    producer_id_filters = list(unpack_from(f">{count}q", buffer, at))
+    m.producer_id_filters = list(unpack_from(f">{count}q", buffer, at))
     at += count * 8
-    duration_filter, tags = _UNPACK_qB(buffer, at)
+    m.duration_filter, tags = _UNPACK_qB(buffer, at)
     at += 9
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter, None), at
+    return m, at
 
 
 def _write_v2(m: ListTransactionsRequest, w: Write) -> None:  # version 2, flexible
@@ -178,6 +186,7 @@ def _write_v2(m: ListTransactionsRequest, w: Write) -> None:  # version 2, flexi
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  # version 2, flexible
     size = len(buffer)
+    m = new(ListTransactionsRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -198,6 +207,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
         element = str(buffer[at:stop], "utf-8")
         at = stop
         state_filters.append(element)
+    m.state_filters = state_filters
     count = buffer[at]
     at += 1
     if count > 127:
@@ -205,27 +215,26 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
     count -= 1
     if count < 0 or count * 8 > size - at:
         refuse_count('producer_id_filters', count, size - at)
-    producer_id_filters = list(unpack_from(f">{count}q", buffer, at))
+    m.producer_id_filters = list(unpack_from(f">{count}q", buffer, at))
     at += count * 8
-    transactional_id_pattern: str | None
-    duration_filter, count = _UNPACK_qB(buffer, at)
+    m.duration_filter, count = _UNPACK_qB(buffer, at)
     at += 9
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        transactional_id_pattern = None
+        m.transactional_id_pattern = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('transactional_id_pattern', count, size - at)
-        transactional_id_pattern = str(buffer[at:stop], "utf-8")
+        m.transactional_id_pattern = str(buffer[at:stop], "utf-8")
         at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter, transactional_id_pattern), at
+    return m, at
 
 
 ListTransactionsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -89,7 +90,8 @@ def _write_v0(m: ListTransactionsResponse, w: Write) -> None:  # versions 0-2, f
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsResponse, int]:  # versions 0-2, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(ListTransactionsResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -109,6 +111,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsResponse, int]:  
         element = str(buffer[at:stop], "utf-8")
         at = stop
         unknown_state_filters.append(element)
+    m.unknown_state_filters = unknown_state_filters
     count = buffer[at]
     at += 1
     if count > 127:
@@ -118,6 +121,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsResponse, int]:  
         refuse_count('transaction_states', count, size - at)
     transaction_states = []
     for _ in range(count):
+        transaction_state = new(TransactionState)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -126,9 +130,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsResponse, int]:  
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('transactional_id', count, size - at)
-        transactional_id = str(buffer[at:stop], "utf-8")
+        transaction_state.transactional_id = str(buffer[at:stop], "utf-8")
         at = stop
-        producer_id, count = _UNPACK_qB(buffer, at)
+        transaction_state.producer_id, count = _UNPACK_qB(buffer, at)
         at += 9
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -136,18 +140,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsResponse, int]:  
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('transaction_state', count, size - at)
-        transaction_state = str(buffer[at:stop], "utf-8")
+        transaction_state.transaction_state = str(buffer[at:stop], "utf-8")
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        transaction_states.append(TransactionState(transactional_id, producer_id, transaction_state))
+        transaction_states.append(transaction_state)
+    m.transaction_states = transaction_states
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ListTransactionsResponse(throttle_time_ms, error_code, unknown_state_filters, transaction_states), at
+    return m, at
 
 
 ListTransactionsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0}

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -100,21 +101,28 @@ def _write_v0(m: MetadataRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version 0
     size = len(buffer)
+    m = new(MetadataRequest)
+    m.allow_auto_topic_creation = True
+    m.include_cluster_authorized_operations = False
+    m.include_topic_authorized_operations = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 2 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        metadata_request_topic = new(MetadataRequestTopic)
+        metadata_request_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        metadata_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        topics.append(MetadataRequestTopic(ZERO_UUID, name))
-    return MetadataRequest(topics, True, False, False), at
+        topics.append(metadata_request_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v1(m: MetadataRequest, w: Write) -> None:  # versions 1-3
@@ -136,25 +144,31 @@ def _write_v1(m: MetadataRequest, w: Write) -> None:  # versions 1-3
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versions 1-3
     size = len(buffer)
-    topics: list[MetadataRequestTopic] | None
+    m = new(MetadataRequest)
+    m.allow_auto_topic_creation = True
+    m.include_cluster_authorized_operations = False
+    m.include_topic_authorized_operations = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        topics = None
+        m.topics = None
     else:
         if count < 0 or count * 2 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            metadata_request_topic = new(MetadataRequestTopic)
+            metadata_request_topic.topic_id = ZERO_UUID
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            metadata_request_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
-            topics.append(MetadataRequestTopic(ZERO_UUID, name))
-    return MetadataRequest(topics, True, False, False), at
+            topics.append(metadata_request_topic)
+        m.topics = topics
+    return m, at
 
 
 def _write_v4(m: MetadataRequest, w: Write) -> None:  # versions 4-7
@@ -175,27 +189,32 @@ def _write_v4(m: MetadataRequest, w: Write) -> None:  # versions 4-7
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versions 4-7
     size = len(buffer)
-    topics: list[MetadataRequestTopic] | None
+    m = new(MetadataRequest)
+    m.include_cluster_authorized_operations = False
+    m.include_topic_authorized_operations = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        topics = None
+        m.topics = None
     else:
         if count < 0 or count * 2 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            metadata_request_topic = new(MetadataRequestTopic)
+            metadata_request_topic.topic_id = ZERO_UUID
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            metadata_request_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
-            topics.append(MetadataRequestTopic(ZERO_UUID, name))
-    (allow_auto_topic_creation,) = _UNPACK_o(buffer, at)
+            topics.append(metadata_request_topic)
+        m.topics = topics
+    (m.allow_auto_topic_creation,) = _UNPACK_o(buffer, at)
     at += 1
-    return MetadataRequest(topics, allow_auto_topic_creation, False, False), at
+    return m, at
 
 
 def _write_v8(m: MetadataRequest, w: Write) -> None:  # version 8
@@ -212,27 +231,30 @@ def _write_v8(m: MetadataRequest, w: Write) -> None:  # version 8
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version 8
     size = len(buffer)
-    topics: list[MetadataRequestTopic] | None
+    m = new(MetadataRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        topics = None
+        m.topics = None
     else:
         if count < 0 or count * 2 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            metadata_request_topic = new(MetadataRequestTopic)
+            metadata_request_topic.topic_id = ZERO_UUID
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            metadata_request_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
-            topics.append(MetadataRequestTopic(ZERO_UUID, name))
-    allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = _UNPACK_ooo(buffer, at)
+            topics.append(metadata_request_topic)
+        m.topics = topics
+    m.allow_auto_topic_creation, m.include_cluster_authorized_operations, m.include_topic_authorized_operations = _UNPACK_ooo(buffer, at)
     at += 3
-    return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations), at
+    return m, at
 
 
 def _write_v9(m: MetadataRequest, w: Write) -> None:  # version 9, flexible
@@ -252,19 +274,21 @@ def _write_v9(m: MetadataRequest, w: Write) -> None:  # version 9, flexible
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version 9, flexible
     size = len(buffer)
-    topics: list[MetadataRequestTopic] | None
+    m = new(MetadataRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        topics = None
+        m.topics = None
     else:
         if count < 0 or count * 2 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            metadata_request_topic = new(MetadataRequestTopic)
+            metadata_request_topic.topic_id = ZERO_UUID
             count = buffer[at]
             at += 1
             if count > 127:
@@ -273,18 +297,19 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            metadata_request_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(MetadataRequestTopic(ZERO_UUID, name))
-    allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations, tags = _UNPACK_oooB(buffer, at)
+            topics.append(metadata_request_topic)
+        m.topics = topics
+    m.allow_auto_topic_creation, m.include_cluster_authorized_operations, m.include_topic_authorized_operations, tags = _UNPACK_oooB(buffer, at)
     at += 4
     if tags:
         at = skip_tags(buffer, at - 1)
-    return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations), at
+    return m, at
 
 
 def _write_v10(m: MetadataRequest, w: Write) -> None:  # version 10, flexible
@@ -300,43 +325,44 @@ def _write_v10(m: MetadataRequest, w: Write) -> None:  # version 10, flexible
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version 10, flexible
     size = len(buffer)
-    topics: list[MetadataRequestTopic] | None
+    m = new(MetadataRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        topics = None
+        m.topics = None
     else:
         if count < 0 or count * 18 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
-            name: str | None
-            topic_id, count = _UNPACK_16sB(buffer, at)
+            metadata_request_topic = new(MetadataRequestTopic)
+            metadata_request_topic.topic_id, count = _UNPACK_16sB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                name = None
+                metadata_request_topic.name = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('name', count, size - at)
-                name = str(buffer[at:stop], "utf-8")
+                metadata_request_topic.name = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(MetadataRequestTopic(topic_id, name))
-    allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations, tags = _UNPACK_oooB(buffer, at)
+            topics.append(metadata_request_topic)
+        m.topics = topics
+    m.allow_auto_topic_creation, m.include_cluster_authorized_operations, m.include_topic_authorized_operations, tags = _UNPACK_oooB(buffer, at)
     at += 4
     if tags:
         at = skip_tags(buffer, at - 1)
-    return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations), at
+    return m, at
 
 
 def _write_v11(m: MetadataRequest, w: Write) -> None:  # versions 11-13, flexible
@@ -354,43 +380,45 @@ def _write_v11(m: MetadataRequest, w: Write) -> None:  # versions 11-13, flexibl
 
 def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versions 11-13, flexible
     size = len(buffer)
-    topics: list[MetadataRequestTopic] | None
+    m = new(MetadataRequest)
+    m.include_cluster_authorized_operations = False
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        topics = None
+        m.topics = None
     else:
         if count < 0 or count * 18 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
-            name: str | None
-            topic_id, count = _UNPACK_16sB(buffer, at)
+            metadata_request_topic = new(MetadataRequestTopic)
+            metadata_request_topic.topic_id, count = _UNPACK_16sB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                name = None
+                metadata_request_topic.name = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('name', count, size - at)
-                name = str(buffer[at:stop], "utf-8")
+                metadata_request_topic.name = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(MetadataRequestTopic(topic_id, name))
-    allow_auto_topic_creation, include_topic_authorized_operations, tags = _UNPACK_ooB(buffer, at)
+            topics.append(metadata_request_topic)
+        m.topics = topics
+    m.allow_auto_topic_creation, m.include_topic_authorized_operations, tags = _UNPACK_ooB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return MetadataRequest(topics, allow_auto_topic_creation, False, include_topic_authorized_operations), at
+    return m, at
 
 
 MetadataRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v1, 4: _write_v4, 5: _write_v4, 6: _write_v4, 7: _write_v4, 8: _write_v8, 9: _write_v9, 10: _write_v10, 11: _write_v11, 12: _write_v11, 13: _write_v11}

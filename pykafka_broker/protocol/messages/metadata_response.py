@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -177,34 +178,47 @@ def _write_v0(m: MetadataResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 0
     size = len(buffer)
+    m = new(MetadataResponse)
+    m.throttle_time_ms = 0
+    m.cluster_id = None
+    m.controller_id = -1
+    m.cluster_authorized_operations = -2147483648
+    m.error_code = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        node_id, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker = new(MetadataResponseBroker)
+        metadata_response_broker.rack = None
+        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
         at += 6
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        (port,) = _UNPACK_i(buffer, at)
+        (metadata_response_broker.port,) = _UNPACK_i(buffer, at)
         at += 4
-        brokers.append(MetadataResponseBroker(node_id, host, port, None))
+        brokers.append(metadata_response_broker)
+    m.brokers = brokers
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 8 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        error_code, count = _UNPACK_hh(buffer, at)
+        metadata_response_topic = new(MetadataResponseTopic)
+        metadata_response_topic.topic_id = ZERO_UUID
+        metadata_response_topic.is_internal = False
+        metadata_response_topic.topic_authorized_operations = -2147483648
+        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -212,21 +226,26 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, count = _UNPACK_hiii(buffer, at)
+            metadata_response_partition = new(MetadataResponsePartition)
+            metadata_response_partition.leader_epoch = -1
+            metadata_response_partition.offline_replicas = []
+            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, count = _UNPACK_hiii(buffer, at)
             at += 14
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, []))
-        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, False, partitions, -2147483648))
-    return MetadataResponse(0, brokers, None, -1, topics, -2147483648, 0), at
+            partitions.append(metadata_response_partition)
+        metadata_response_topic.partitions = partitions
+        topics.append(metadata_response_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v1(m: MetadataResponse, w: Write) -> None:  # version 1
@@ -261,65 +280,79 @@ def _write_v1(m: MetadataResponse, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 1
     size = len(buffer)
+    m = new(MetadataResponse)
+    m.throttle_time_ms = 0
+    m.cluster_id = None
+    m.cluster_authorized_operations = -2147483648
+    m.error_code = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 12 > size - at:
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        node_id, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker = new(MetadataResponseBroker)
+        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
         at += 6
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker.port, count = _UNPACK_ih(buffer, at)
         at += 6
         if count == -1:
-            rack = None
+            metadata_response_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
-        brokers.append(MetadataResponseBroker(node_id, host, port, rack))
-    controller_id, count = _UNPACK_ii(buffer, at)
+        brokers.append(metadata_response_broker)
+    m.brokers = brokers
+    m.controller_id, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 9 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        error_code, count = _UNPACK_hh(buffer, at)
+        metadata_response_topic = new(MetadataResponseTopic)
+        metadata_response_topic.topic_id = ZERO_UUID
+        metadata_response_topic.topic_authorized_operations = -2147483648
+        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        is_internal, count = _UNPACK_oi(buffer, at)
+        metadata_response_topic.is_internal, count = _UNPACK_oi(buffer, at)
         at += 5
         if count < 0 or count * 18 > size - at:
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, count = _UNPACK_hiii(buffer, at)
+            metadata_response_partition = new(MetadataResponsePartition)
+            metadata_response_partition.leader_epoch = -1
+            metadata_response_partition.offline_replicas = []
+            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, count = _UNPACK_hiii(buffer, at)
             at += 14
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, []))
-        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions, -2147483648))
-    return MetadataResponse(0, brokers, None, controller_id, topics, -2147483648, 0), at
+            partitions.append(metadata_response_partition)
+        metadata_response_topic.partitions = partitions
+        topics.append(metadata_response_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v2(m: MetadataResponse, w: Write) -> None:  # version 2
@@ -357,76 +390,88 @@ def _write_v2(m: MetadataResponse, w: Write) -> None:  # version 2
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 2
     size = len(buffer)
+    m = new(MetadataResponse)
+    m.throttle_time_ms = 0
+    m.cluster_authorized_operations = -2147483648
+    m.error_code = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 12 > size - at:
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        node_id, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker = new(MetadataResponseBroker)
+        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
         at += 6
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker.port, count = _UNPACK_ih(buffer, at)
         at += 6
         if count == -1:
-            rack = None
+            metadata_response_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
-        brokers.append(MetadataResponseBroker(node_id, host, port, rack))
-    cluster_id: str | None
+        brokers.append(metadata_response_broker)
+    m.brokers = brokers
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    controller_id, count = _UNPACK_ii(buffer, at)
+    m.controller_id, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 9 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        error_code, count = _UNPACK_hh(buffer, at)
+        metadata_response_topic = new(MetadataResponseTopic)
+        metadata_response_topic.topic_id = ZERO_UUID
+        metadata_response_topic.topic_authorized_operations = -2147483648
+        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        is_internal, count = _UNPACK_oi(buffer, at)
+        metadata_response_topic.is_internal, count = _UNPACK_oi(buffer, at)
         at += 5
         if count < 0 or count * 18 > size - at:
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, count = _UNPACK_hiii(buffer, at)
+            metadata_response_partition = new(MetadataResponsePartition)
+            metadata_response_partition.leader_epoch = -1
+            metadata_response_partition.offline_replicas = []
+            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, count = _UNPACK_hiii(buffer, at)
             at += 14
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, []))
-        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions, -2147483648))
-    return MetadataResponse(0, brokers, cluster_id, controller_id, topics, -2147483648, 0), at
+            partitions.append(metadata_response_partition)
+        metadata_response_topic.partitions = partitions
+        topics.append(metadata_response_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v3(m: MetadataResponse, w: Write) -> None:  # versions 3-4
@@ -464,76 +509,87 @@ def _write_v3(m: MetadataResponse, w: Write) -> None:  # versions 3-4
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versions 3-4
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(MetadataResponse)
+    m.cluster_authorized_operations = -2147483648
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 12 > size - at:
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        node_id, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker = new(MetadataResponseBroker)
+        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
         at += 6
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker.port, count = _UNPACK_ih(buffer, at)
         at += 6
         if count == -1:
-            rack = None
+            metadata_response_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
-        brokers.append(MetadataResponseBroker(node_id, host, port, rack))
-    cluster_id: str | None
+        brokers.append(metadata_response_broker)
+    m.brokers = brokers
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    controller_id, count = _UNPACK_ii(buffer, at)
+    m.controller_id, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 9 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        error_code, count = _UNPACK_hh(buffer, at)
+        metadata_response_topic = new(MetadataResponseTopic)
+        metadata_response_topic.topic_id = ZERO_UUID
+        metadata_response_topic.topic_authorized_operations = -2147483648
+        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        is_internal, count = _UNPACK_oi(buffer, at)
+        metadata_response_topic.is_internal, count = _UNPACK_oi(buffer, at)
         at += 5
         if count < 0 or count * 18 > size - at:
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, count = _UNPACK_hiii(buffer, at)
+            metadata_response_partition = new(MetadataResponsePartition)
+            metadata_response_partition.leader_epoch = -1
+            metadata_response_partition.offline_replicas = []
+            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, count = _UNPACK_hiii(buffer, at)
             at += 14
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, []))
-        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions, -2147483648))
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0), at
+            partitions.append(metadata_response_partition)
+        metadata_response_topic.partitions = partitions
+        topics.append(metadata_response_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v5(m: MetadataResponse, w: Write) -> None:  # versions 5-6
@@ -573,82 +629,92 @@ def _write_v5(m: MetadataResponse, w: Write) -> None:  # versions 5-6
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versions 5-6
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(MetadataResponse)
+    m.cluster_authorized_operations = -2147483648
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 12 > size - at:
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        node_id, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker = new(MetadataResponseBroker)
+        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
         at += 6
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker.port, count = _UNPACK_ih(buffer, at)
         at += 6
         if count == -1:
-            rack = None
+            metadata_response_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
-        brokers.append(MetadataResponseBroker(node_id, host, port, rack))
-    cluster_id: str | None
+        brokers.append(metadata_response_broker)
+    m.brokers = brokers
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    controller_id, count = _UNPACK_ii(buffer, at)
+    m.controller_id, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 9 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        error_code, count = _UNPACK_hh(buffer, at)
+        metadata_response_topic = new(MetadataResponseTopic)
+        metadata_response_topic.topic_id = ZERO_UUID
+        metadata_response_topic.topic_authorized_operations = -2147483648
+        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        is_internal, count = _UNPACK_oi(buffer, at)
+        metadata_response_topic.is_internal, count = _UNPACK_oi(buffer, at)
         at += 5
         if count < 0 or count * 22 > size - at:
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, count = _UNPACK_hiii(buffer, at)
+            metadata_response_partition = new(MetadataResponsePartition)
+            metadata_response_partition.leader_epoch = -1
+            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, count = _UNPACK_hiii(buffer, at)
             at += 14
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, offline_replicas))
-        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions, -2147483648))
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0), at
+            partitions.append(metadata_response_partition)
+        metadata_response_topic.partitions = partitions
+        topics.append(metadata_response_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v7(m: MetadataResponse, w: Write) -> None:  # version 7
@@ -688,82 +754,91 @@ def _write_v7(m: MetadataResponse, w: Write) -> None:  # version 7
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 7
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(MetadataResponse)
+    m.cluster_authorized_operations = -2147483648
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 12 > size - at:
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        node_id, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker = new(MetadataResponseBroker)
+        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
         at += 6
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker.port, count = _UNPACK_ih(buffer, at)
         at += 6
         if count == -1:
-            rack = None
+            metadata_response_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
-        brokers.append(MetadataResponseBroker(node_id, host, port, rack))
-    cluster_id: str | None
+        brokers.append(metadata_response_broker)
+    m.brokers = brokers
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    controller_id, count = _UNPACK_ii(buffer, at)
+    m.controller_id, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 9 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        error_code, count = _UNPACK_hh(buffer, at)
+        metadata_response_topic = new(MetadataResponseTopic)
+        metadata_response_topic.topic_id = ZERO_UUID
+        metadata_response_topic.topic_authorized_operations = -2147483648
+        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        is_internal, count = _UNPACK_oi(buffer, at)
+        metadata_response_topic.is_internal, count = _UNPACK_oi(buffer, at)
         at += 5
         if count < 0 or count * 26 > size - at:
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, leader_epoch, count = _UNPACK_hiiii(buffer, at)
+            metadata_response_partition = new(MetadataResponsePartition)
+            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiii(buffer, at)
             at += 18
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
-        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions, -2147483648))
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0), at
+            partitions.append(metadata_response_partition)
+        metadata_response_topic.partitions = partitions
+        topics.append(metadata_response_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v8(m: MetadataResponse, w: Write) -> None:  # version 8
@@ -801,86 +876,93 @@ def _write_v8(m: MetadataResponse, w: Write) -> None:  # version 8
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 8
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(MetadataResponse)
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 12 > size - at:
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        node_id, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker = new(MetadataResponseBroker)
+        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
         at += 6
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_ih(buffer, at)
+        metadata_response_broker.port, count = _UNPACK_ih(buffer, at)
         at += 6
         if count == -1:
-            rack = None
+            metadata_response_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
-        brokers.append(MetadataResponseBroker(node_id, host, port, rack))
-    cluster_id: str | None
+        brokers.append(metadata_response_broker)
+    m.brokers = brokers
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    controller_id, count = _UNPACK_ii(buffer, at)
+    m.controller_id, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 13 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        error_code, count = _UNPACK_hh(buffer, at)
+        metadata_response_topic = new(MetadataResponseTopic)
+        metadata_response_topic.topic_id = ZERO_UUID
+        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        is_internal, count = _UNPACK_oi(buffer, at)
+        metadata_response_topic.is_internal, count = _UNPACK_oi(buffer, at)
         at += 5
         if count < 0 or count * 26 > size - at:
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, leader_epoch, count = _UNPACK_hiiii(buffer, at)
+            metadata_response_partition = new(MetadataResponsePartition)
+            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiii(buffer, at)
             at += 18
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
-        (topic_authorized_operations,) = _UNPACK_i(buffer, at)
+            partitions.append(metadata_response_partition)
+        metadata_response_topic.partitions = partitions
+        (metadata_response_topic.topic_authorized_operations,) = _UNPACK_i(buffer, at)
         at += 4
-        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions, topic_authorized_operations))
-    (cluster_authorized_operations,) = _UNPACK_i(buffer, at)
+        topics.append(metadata_response_topic)
+    m.topics = topics
+    (m.cluster_authorized_operations,) = _UNPACK_i(buffer, at)
     at += 4
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations, 0), at
+    return m, at
 
 
 def _write_v9(m: MetadataResponse, w: Write) -> None:  # version 9, flexible
@@ -926,7 +1008,9 @@ def _write_v9(m: MetadataResponse, w: Write) -> None:  # version 9, flexible
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 9, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(MetadataResponse)
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -935,7 +1019,8 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        node_id, count = _UNPACK_iB(buffer, at)
+        metadata_response_broker = new(MetadataResponseBroker)
+        metadata_response_broker.node_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -943,42 +1028,41 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_iB(buffer, at)
+        metadata_response_broker.port, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            metadata_response_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        brokers.append(MetadataResponseBroker(node_id, host, port, rack))
-    cluster_id: str | None
+        brokers.append(metadata_response_broker)
+    m.brokers = brokers
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    controller_id, count = _UNPACK_iB(buffer, at)
+    m.controller_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -987,7 +1071,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        error_code, count = _UNPACK_hB(buffer, at)
+        metadata_response_topic = new(MetadataResponseTopic)
+        metadata_response_topic.topic_id = ZERO_UUID
+        metadata_response_topic.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -995,9 +1081,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        is_internal, count = _UNPACK_oB(buffer, at)
+        metadata_response_topic.is_internal, count = _UNPACK_oB(buffer, at)
         at += 2
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1006,14 +1092,15 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, leader_epoch, count = _UNPACK_hiiiB(buffer, at)
+            metadata_response_partition = new(MetadataResponsePartition)
+            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiiB(buffer, at)
             at += 15
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1022,7 +1109,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1031,23 +1118,25 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versio
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
-        topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
+            partitions.append(metadata_response_partition)
+        metadata_response_topic.partitions = partitions
+        metadata_response_topic.topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions, topic_authorized_operations))
-    cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
+        topics.append(metadata_response_topic)
+    m.topics = topics
+    m.cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations, 0), at
+    return m, at
 
 
 def _write_v10(m: MetadataResponse, w: Write) -> None:  # version 10, flexible
@@ -1093,7 +1182,9 @@ def _write_v10(m: MetadataResponse, w: Write) -> None:  # version 10, flexible
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 10, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(MetadataResponse)
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1102,7 +1193,8 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        node_id, count = _UNPACK_iB(buffer, at)
+        metadata_response_broker = new(MetadataResponseBroker)
+        metadata_response_broker.node_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1110,42 +1202,41 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_iB(buffer, at)
+        metadata_response_broker.port, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            metadata_response_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        brokers.append(MetadataResponseBroker(node_id, host, port, rack))
-    cluster_id: str | None
+        brokers.append(metadata_response_broker)
+    m.brokers = brokers
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    controller_id, count = _UNPACK_iB(buffer, at)
+    m.controller_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1154,7 +1245,8 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        error_code, count = _UNPACK_hB(buffer, at)
+        metadata_response_topic = new(MetadataResponseTopic)
+        metadata_response_topic.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1162,9 +1254,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        topic_id, is_internal, count = _UNPACK_16soB(buffer, at)
+        metadata_response_topic.topic_id, metadata_response_topic.is_internal, count = _UNPACK_16soB(buffer, at)
         at += 18
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1173,14 +1265,15 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, leader_epoch, count = _UNPACK_hiiiB(buffer, at)
+            metadata_response_partition = new(MetadataResponsePartition)
+            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiiB(buffer, at)
             at += 15
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1189,7 +1282,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1198,23 +1291,25 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
-        topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
+            partitions.append(metadata_response_partition)
+        metadata_response_topic.partitions = partitions
+        metadata_response_topic.topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(MetadataResponseTopic(error_code, name, topic_id, is_internal, partitions, topic_authorized_operations))
-    cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
+        topics.append(metadata_response_topic)
+    m.topics = topics
+    m.cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations, 0), at
+    return m, at
 
 
 def _write_v11(m: MetadataResponse, w: Write) -> None:  # version 11, flexible
@@ -1262,7 +1357,10 @@ def _write_v11(m: MetadataResponse, w: Write) -> None:  # version 11, flexible
 
 def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 11, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(MetadataResponse)
+    m.cluster_authorized_operations = -2147483648
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1271,7 +1369,8 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        node_id, count = _UNPACK_iB(buffer, at)
+        metadata_response_broker = new(MetadataResponseBroker)
+        metadata_response_broker.node_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1279,42 +1378,41 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_iB(buffer, at)
+        metadata_response_broker.port, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            metadata_response_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        brokers.append(MetadataResponseBroker(node_id, host, port, rack))
-    cluster_id: str | None
+        brokers.append(metadata_response_broker)
+    m.brokers = brokers
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    controller_id, count = _UNPACK_iB(buffer, at)
+    m.controller_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1323,7 +1421,8 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        error_code, count = _UNPACK_hB(buffer, at)
+        metadata_response_topic = new(MetadataResponseTopic)
+        metadata_response_topic.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1331,9 +1430,9 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
-        topic_id, is_internal, count = _UNPACK_16soB(buffer, at)
+        metadata_response_topic.topic_id, metadata_response_topic.is_internal, count = _UNPACK_16soB(buffer, at)
         at += 18
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1342,14 +1441,15 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, leader_epoch, count = _UNPACK_hiiiB(buffer, at)
+            metadata_response_partition = new(MetadataResponsePartition)
+            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiiB(buffer, at)
             at += 15
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1358,7 +1458,7 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1367,23 +1467,25 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
-        topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
+            partitions.append(metadata_response_partition)
+        metadata_response_topic.partitions = partitions
+        metadata_response_topic.topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(MetadataResponseTopic(error_code, name, topic_id, is_internal, partitions, topic_authorized_operations))
+        topics.append(metadata_response_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0), at
+    return m, at
 
 
 def _write_v12(m: MetadataResponse, w: Write) -> None:  # version 12, flexible
@@ -1427,7 +1529,10 @@ def _write_v12(m: MetadataResponse, w: Write) -> None:  # version 12, flexible
 
 def _read_v12(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 12, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(MetadataResponse)
+    m.cluster_authorized_operations = -2147483648
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1436,7 +1541,8 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        node_id, count = _UNPACK_iB(buffer, at)
+        metadata_response_broker = new(MetadataResponseBroker)
+        metadata_response_broker.node_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1444,42 +1550,41 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_iB(buffer, at)
+        metadata_response_broker.port, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            metadata_response_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        brokers.append(MetadataResponseBroker(node_id, host, port, rack))
-    cluster_id: str | None
+        brokers.append(metadata_response_broker)
+    m.brokers = brokers
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    controller_id, count = _UNPACK_iB(buffer, at)
+    m.controller_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1488,21 +1593,21 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        name: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        metadata_response_topic = new(MetadataResponseTopic)
+        metadata_response_topic.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            name = None
+            metadata_response_topic.name = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            metadata_response_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
-        topic_id, is_internal, count = _UNPACK_16soB(buffer, at)
+        metadata_response_topic.topic_id, metadata_response_topic.is_internal, count = _UNPACK_16soB(buffer, at)
         at += 18
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1511,14 +1616,15 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, leader_epoch, count = _UNPACK_hiiiB(buffer, at)
+            metadata_response_partition = new(MetadataResponsePartition)
+            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiiB(buffer, at)
             at += 15
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1527,7 +1633,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1536,23 +1642,25 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
-        topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
+            partitions.append(metadata_response_partition)
+        metadata_response_topic.partitions = partitions
+        metadata_response_topic.topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(MetadataResponseTopic(error_code, name, topic_id, is_internal, partitions, topic_authorized_operations))
+        topics.append(metadata_response_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0), at
+    return m, at
 
 
 def _write_v13(m: MetadataResponse, w: Write) -> None:  # version 13, flexible
@@ -1596,7 +1704,9 @@ def _write_v13(m: MetadataResponse, w: Write) -> None:  # version 13, flexible
 
 def _read_v13(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 13, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(MetadataResponse)
+    m.cluster_authorized_operations = -2147483648
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1605,7 +1715,8 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         refuse_count('brokers', count, size - at)
     brokers = []
     for _ in range(count):
-        node_id, count = _UNPACK_iB(buffer, at)
+        metadata_response_broker = new(MetadataResponseBroker)
+        metadata_response_broker.node_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1613,42 +1724,41 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_iB(buffer, at)
+        metadata_response_broker.port, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            metadata_response_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        brokers.append(MetadataResponseBroker(node_id, host, port, rack))
-    cluster_id: str | None
+        brokers.append(metadata_response_broker)
+    m.brokers = brokers
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    controller_id, count = _UNPACK_iB(buffer, at)
+    m.controller_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1657,21 +1767,21 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        name: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        metadata_response_topic = new(MetadataResponseTopic)
+        metadata_response_topic.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            name = None
+            metadata_response_topic.name = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            metadata_response_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
-        topic_id, is_internal, count = _UNPACK_16soB(buffer, at)
+        metadata_response_topic.topic_id, metadata_response_topic.is_internal, count = _UNPACK_16soB(buffer, at)
         at += 18
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1680,14 +1790,15 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_code, partition_index, leader_id, leader_epoch, count = _UNPACK_hiiiB(buffer, at)
+            metadata_response_partition = new(MetadataResponsePartition)
+            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiiB(buffer, at)
             at += 15
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replica_nodes', count, size - at)
-            replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1696,7 +1807,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr_nodes', count, size - at)
-            isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1705,23 +1816,25 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versi
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(MetadataResponsePartition(partitions_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
-        topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
+            partitions.append(metadata_response_partition)
+        metadata_response_topic.partitions = partitions
+        metadata_response_topic.topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(MetadataResponseTopic(error_code, name, topic_id, is_internal, partitions, topic_authorized_operations))
-    _error_code, tags = _UNPACK_hB(buffer, at)
+        topics.append(metadata_response_topic)
+    m.topics = topics
+    m.error_code, tags = _UNPACK_hB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, _error_code), at
+    return m, at
 
 
 MetadataResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v3, 5: _write_v5, 6: _write_v5, 7: _write_v7, 8: _write_v8, 9: _write_v9, 10: _write_v10, 11: _write_v11, 12: _write_v12, 13: _write_v13}

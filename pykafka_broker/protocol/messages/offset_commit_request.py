@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -130,12 +131,17 @@ def _write_v0(m: OffsetCommitRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 0
     size = len(buffer)
+    m = new(OffsetCommitRequest)
+    m.generation_id_or_member_epoch = -1
+    m.member_id = ''
+    m.group_instance_id = None
+    m.retention_time_ms = -1
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -143,12 +149,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_commit_request_topic = new(OffsetCommitRequestTopic)
+        offset_commit_request_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_commit_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -156,20 +164,24 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            committed_metadata: str | None
-            partition_index, committed_offset, count = _UNPACK_iqh(buffer, at)
+            offset_commit_request_partition = new(OffsetCommitRequestPartition)
+            offset_commit_request_partition.committed_leader_epoch = -1
+            offset_commit_request_partition.commit_timestamp = -1
+            offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
             at += 14
             if count == -1:
-                committed_metadata = None
+                offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('committed_metadata', count, size - at)
-                committed_metadata = str(buffer[at:stop], "utf-8")
+                offset_commit_request_partition.committed_metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, -1, -1, committed_metadata))
-        topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
-    return OffsetCommitRequest(group_id, -1, '', None, -1, topics), at
+            partitions.append(offset_commit_request_partition)
+        offset_commit_request_topic.partitions = partitions
+        topics.append(offset_commit_request_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v1(m: OffsetCommitRequest, w: Write) -> None:  # version 1
@@ -194,19 +206,22 @@ def _write_v1(m: OffsetCommitRequest, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 1
     size = len(buffer)
+    m = new(OffsetCommitRequest)
+    m.group_instance_id = None
+    m.retention_time_ms = -1
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
+    m.generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
     at += 6
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -214,12 +229,14 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_commit_request_topic = new(OffsetCommitRequestTopic)
+        offset_commit_request_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_commit_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -227,20 +244,23 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            committed_metadata: str | None
-            partition_index, committed_offset, commit_timestamp, count = _UNPACK_iqqh(buffer, at)
+            offset_commit_request_partition = new(OffsetCommitRequestPartition)
+            offset_commit_request_partition.committed_leader_epoch = -1
+            offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.commit_timestamp, count = _UNPACK_iqqh(buffer, at)
             at += 22
             if count == -1:
-                committed_metadata = None
+                offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('committed_metadata', count, size - at)
-                committed_metadata = str(buffer[at:stop], "utf-8")
+                offset_commit_request_partition.committed_metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, -1, commit_timestamp, committed_metadata))
-        topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, -1, topics), at
+            partitions.append(offset_commit_request_partition)
+        offset_commit_request_topic.partitions = partitions
+        topics.append(offset_commit_request_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v2(m: OffsetCommitRequest, w: Write) -> None:  # versions 2-4
@@ -267,32 +287,36 @@ def _write_v2(m: OffsetCommitRequest, w: Write) -> None:  # versions 2-4
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # versions 2-4
     size = len(buffer)
+    m = new(OffsetCommitRequest)
+    m.group_instance_id = None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
+    m.generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
     at += 6
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    retention_time_ms, count = _UNPACK_qi(buffer, at)
+    m.retention_time_ms, count = _UNPACK_qi(buffer, at)
     at += 12
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_commit_request_topic = new(OffsetCommitRequestTopic)
+        offset_commit_request_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_commit_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -300,20 +324,24 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            committed_metadata: str | None
-            partition_index, committed_offset, count = _UNPACK_iqh(buffer, at)
+            offset_commit_request_partition = new(OffsetCommitRequestPartition)
+            offset_commit_request_partition.committed_leader_epoch = -1
+            offset_commit_request_partition.commit_timestamp = -1
+            offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
             at += 14
             if count == -1:
-                committed_metadata = None
+                offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('committed_metadata', count, size - at)
-                committed_metadata = str(buffer[at:stop], "utf-8")
+                offset_commit_request_partition.committed_metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, -1, -1, committed_metadata))
-        topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, retention_time_ms, topics), at
+            partitions.append(offset_commit_request_partition)
+        offset_commit_request_topic.partitions = partitions
+        topics.append(offset_commit_request_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v5(m: OffsetCommitRequest, w: Write) -> None:  # version 5
@@ -340,19 +368,22 @@ def _write_v5(m: OffsetCommitRequest, w: Write) -> None:  # version 5
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 5
     size = len(buffer)
+    m = new(OffsetCommitRequest)
+    m.group_instance_id = None
+    m.retention_time_ms = -1
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
+    m.generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
     at += 6
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -360,12 +391,14 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_commit_request_topic = new(OffsetCommitRequestTopic)
+        offset_commit_request_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_commit_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -373,20 +406,24 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            committed_metadata: str | None
-            partition_index, committed_offset, count = _UNPACK_iqh(buffer, at)
+            offset_commit_request_partition = new(OffsetCommitRequestPartition)
+            offset_commit_request_partition.committed_leader_epoch = -1
+            offset_commit_request_partition.commit_timestamp = -1
+            offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
             at += 14
             if count == -1:
-                committed_metadata = None
+                offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('committed_metadata', count, size - at)
-                committed_metadata = str(buffer[at:stop], "utf-8")
+                offset_commit_request_partition.committed_metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, -1, -1, committed_metadata))
-        topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, -1, topics), at
+            partitions.append(offset_commit_request_partition)
+        offset_commit_request_topic.partitions = partitions
+        topics.append(offset_commit_request_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v6(m: OffsetCommitRequest, w: Write) -> None:  # version 6
@@ -413,19 +450,22 @@ def _write_v6(m: OffsetCommitRequest, w: Write) -> None:  # version 6
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 6
     size = len(buffer)
+    m = new(OffsetCommitRequest)
+    m.group_instance_id = None
+    m.retention_time_ms = -1
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
+    m.generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
     at += 6
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -433,12 +473,14 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_commit_request_topic = new(OffsetCommitRequestTopic)
+        offset_commit_request_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_commit_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -446,20 +488,23 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            committed_metadata: str | None
-            partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_iqih(buffer, at)
+            offset_commit_request_partition = new(OffsetCommitRequestPartition)
+            offset_commit_request_partition.commit_timestamp = -1
+            offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch, count = _UNPACK_iqih(buffer, at)
             at += 18
             if count == -1:
-                committed_metadata = None
+                offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('committed_metadata', count, size - at)
-                committed_metadata = str(buffer[at:stop], "utf-8")
+                offset_commit_request_partition.committed_metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, -1, committed_metadata))
-        topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, -1, topics), at
+            partitions.append(offset_commit_request_partition)
+        offset_commit_request_topic.partitions = partitions
+        topics.append(offset_commit_request_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v7(m: OffsetCommitRequest, w: Write) -> None:  # version 7
@@ -487,30 +532,31 @@ def _write_v7(m: OffsetCommitRequest, w: Write) -> None:  # version 7
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 7
     size = len(buffer)
+    m = new(OffsetCommitRequest)
+    m.retention_time_ms = -1
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
+    m.generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
     at += 6
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    group_instance_id: str | None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        group_instance_id = None
+        m.group_instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_instance_id', count, size - at)
-        group_instance_id = str(buffer[at:stop], "utf-8")
+        m.group_instance_id = str(buffer[at:stop], "utf-8")
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -518,12 +564,14 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_commit_request_topic = new(OffsetCommitRequestTopic)
+        offset_commit_request_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_commit_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -531,20 +579,23 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            committed_metadata: str | None
-            partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_iqih(buffer, at)
+            offset_commit_request_partition = new(OffsetCommitRequestPartition)
+            offset_commit_request_partition.commit_timestamp = -1
+            offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch, count = _UNPACK_iqih(buffer, at)
             at += 18
             if count == -1:
-                committed_metadata = None
+                offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('committed_metadata', count, size - at)
-                committed_metadata = str(buffer[at:stop], "utf-8")
+                offset_commit_request_partition.committed_metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, -1, committed_metadata))
-        topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics), at
+            partitions.append(offset_commit_request_partition)
+        offset_commit_request_topic.partitions = partitions
+        topics.append(offset_commit_request_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v8(m: OffsetCommitRequest, w: Write) -> None:  # versions 8-9, flexible
@@ -578,6 +629,8 @@ def _write_v8(m: OffsetCommitRequest, w: Write) -> None:  # versions 8-9, flexib
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # versions 8-9, flexible
     size = len(buffer)
+    m = new(OffsetCommitRequest)
+    m.retention_time_ms = -1
     count = buffer[at]
     at += 1
     if count > 127:
@@ -586,9 +639,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id_or_member_epoch, count = _UNPACK_iB(buffer, at)
+    m.generation_id_or_member_epoch, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -596,21 +649,20 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    group_instance_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        group_instance_id = None
+        m.group_instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_instance_id', count, size - at)
-        group_instance_id = str(buffer[at:stop], "utf-8")
+        m.group_instance_id = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -621,6 +673,8 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_commit_request_topic = new(OffsetCommitRequestTopic)
+        offset_commit_request_topic.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -629,7 +683,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_commit_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -640,35 +694,38 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            committed_metadata: str | None
-            partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
+            offset_commit_request_partition = new(OffsetCommitRequestPartition)
+            offset_commit_request_partition.commit_timestamp = -1
+            offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                committed_metadata = None
+                offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('committed_metadata', count, size - at)
-                committed_metadata = str(buffer[at:stop], "utf-8")
+                offset_commit_request_partition.committed_metadata = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, -1, committed_metadata))
+            partitions.append(offset_commit_request_partition)
+        offset_commit_request_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
+        topics.append(offset_commit_request_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics), at
+    return m, at
 
 
 def _write_v10(m: OffsetCommitRequest, w: Write) -> None:  # version 10, flexible
@@ -699,6 +756,8 @@ def _write_v10(m: OffsetCommitRequest, w: Write) -> None:  # version 10, flexibl
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 10, flexible
     size = len(buffer)
+    m = new(OffsetCommitRequest)
+    m.retention_time_ms = -1
     count = buffer[at]
     at += 1
     if count > 127:
@@ -707,9 +766,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ve
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id_or_member_epoch, count = _UNPACK_iB(buffer, at)
+    m.generation_id_or_member_epoch, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -717,21 +776,20 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ve
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    group_instance_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        group_instance_id = None
+        m.group_instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_instance_id', count, size - at)
-        group_instance_id = str(buffer[at:stop], "utf-8")
+        m.group_instance_id = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -742,7 +800,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ve
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        offset_commit_request_topic = new(OffsetCommitRequestTopic)
+        offset_commit_request_topic.name = ''
+        offset_commit_request_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -751,35 +811,38 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ve
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            committed_metadata: str | None
-            partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
+            offset_commit_request_partition = new(OffsetCommitRequestPartition)
+            offset_commit_request_partition.commit_timestamp = -1
+            offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                committed_metadata = None
+                offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('committed_metadata', count, size - at)
-                committed_metadata = str(buffer[at:stop], "utf-8")
+                offset_commit_request_partition.committed_metadata = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, -1, committed_metadata))
+            partitions.append(offset_commit_request_partition)
+        offset_commit_request_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(OffsetCommitRequestTopic('', topic_id, partitions))
+        topics.append(offset_commit_request_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics), at
+    return m, at
 
 
 OffsetCommitRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v5, 6: _write_v6, 7: _write_v7, 8: _write_v8, 9: _write_v8, 10: _write_v10}

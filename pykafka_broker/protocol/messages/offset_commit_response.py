@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -99,31 +100,38 @@ def _write_v0(m: OffsetCommitResponse, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # versions 0-2
     size = len(buffer)
+    m = new(OffsetCommitResponse)
+    m.throttle_time_ms = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_commit_response_topic = new(OffsetCommitResponseTopic)
+        offset_commit_response_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_commit_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 6 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 6
-        partitions = [
-            OffsetCommitResponsePartition(partition_index, error_code)
-            for partition_index, error_code in _ITER_ih(buffer[at:stop])
-        ]
+        for values in _ITER_ih(buffer[at:stop]):
+            offset_commit_response_partition = new(OffsetCommitResponsePartition)
+            offset_commit_response_partition.partition_index, offset_commit_response_partition.error_code = values
+            partitions.append(offset_commit_response_partition)
         at = stop
-        topics.append(OffsetCommitResponseTopic(name, ZERO_UUID, partitions))
-    return OffsetCommitResponse(0, topics), at
+        offset_commit_response_topic.partitions = partitions
+        topics.append(offset_commit_response_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v3(m: OffsetCommitResponse, w: Write) -> None:  # versions 3-7
@@ -140,31 +148,37 @@ def _write_v3(m: OffsetCommitResponse, w: Write) -> None:  # versions 3-7
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # versions 3-7
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(OffsetCommitResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_commit_response_topic = new(OffsetCommitResponseTopic)
+        offset_commit_response_topic.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_commit_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 6 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 6
-        partitions = [
-            OffsetCommitResponsePartition(partition_index, error_code)
-            for partition_index, error_code in _ITER_ih(buffer[at:stop])
-        ]
+        for values in _ITER_ih(buffer[at:stop]):
+            offset_commit_response_partition = new(OffsetCommitResponsePartition)
+            offset_commit_response_partition.partition_index, offset_commit_response_partition.error_code = values
+            partitions.append(offset_commit_response_partition)
         at = stop
-        topics.append(OffsetCommitResponseTopic(name, ZERO_UUID, partitions))
-    return OffsetCommitResponse(throttle_time_ms, topics), at
+        offset_commit_response_topic.partitions = partitions
+        topics.append(offset_commit_response_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v8(m: OffsetCommitResponse, w: Write) -> None:  # versions 8-9, flexible
@@ -186,7 +200,8 @@ def _write_v8(m: OffsetCommitResponse, w: Write) -> None:  # versions 8-9, flexi
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # versions 8-9, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(OffsetCommitResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -195,6 +210,8 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # ve
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_commit_response_topic = new(OffsetCommitResponseTopic)
+        offset_commit_response_topic.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -203,7 +220,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_commit_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -214,21 +231,24 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # ve
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, error_code, tags = _UNPACK_ihB(buffer, at)
+            offset_commit_response_partition = new(OffsetCommitResponsePartition)
+            offset_commit_response_partition.partition_index, offset_commit_response_partition.error_code, tags = _UNPACK_ihB(buffer, at)
             at += 7
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(OffsetCommitResponsePartition(partition_index, error_code))
+            partitions.append(offset_commit_response_partition)
+        offset_commit_response_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(OffsetCommitResponseTopic(name, ZERO_UUID, partitions))
+        topics.append(offset_commit_response_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetCommitResponse(throttle_time_ms, topics), at
+    return m, at
 
 
 def _write_v10(m: OffsetCommitResponse, w: Write) -> None:  # version 10, flexible
@@ -247,7 +267,8 @@ def _write_v10(m: OffsetCommitResponse, w: Write) -> None:  # version 10, flexib
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # version 10, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(OffsetCommitResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -256,7 +277,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # v
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        offset_commit_response_topic = new(OffsetCommitResponseTopic)
+        offset_commit_response_topic.name = ''
+        offset_commit_response_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -265,21 +288,24 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # v
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, error_code, tags = _UNPACK_ihB(buffer, at)
+            offset_commit_response_partition = new(OffsetCommitResponsePartition)
+            offset_commit_response_partition.partition_index, offset_commit_response_partition.error_code, tags = _UNPACK_ihB(buffer, at)
             at += 7
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(OffsetCommitResponsePartition(partition_index, error_code))
+            partitions.append(offset_commit_response_partition)
+        offset_commit_response_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(OffsetCommitResponseTopic('', topic_id, partitions))
+        topics.append(offset_commit_response_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetCommitResponse(throttle_time_ms, topics), at
+    return m, at
 
 
 OffsetCommitResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3, 5: _write_v3, 6: _write_v3, 7: _write_v3, 8: _write_v8, 9: _write_v8, 10: _write_v10}

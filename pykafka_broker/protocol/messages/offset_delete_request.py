@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     Message,
     Write,
+    new,
     refuse_count,
     refuse_length,
 )
@@ -82,12 +83,13 @@ def _write_v0(m: OffsetDeleteRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetDeleteRequest, int]:  # version 0
     size = len(buffer)
+    m = new(OffsetDeleteRequest)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -95,25 +97,29 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetDeleteRequest, int]:  # ver
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_delete_request_topic = new(OffsetDeleteRequestTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_delete_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 4
-        partitions = [
-            OffsetDeleteRequestPartition(partition_index)
-            for partition_index, in _ITER_i(buffer[at:stop])
-        ]
+        for values in _ITER_i(buffer[at:stop]):
+            offset_delete_request_partition = new(OffsetDeleteRequestPartition)
+            offset_delete_request_partition.partition_index, = values
+            partitions.append(offset_delete_request_partition)
         at = stop
-        topics.append(OffsetDeleteRequestTopic(name, partitions))
-    return OffsetDeleteRequest(group_id, topics), at
+        offset_delete_request_topic.partitions = partitions
+        topics.append(offset_delete_request_topic)
+    m.topics = topics
+    return m, at
 
 
 OffsetDeleteRequest._WRITERS = {0: _write_v0}

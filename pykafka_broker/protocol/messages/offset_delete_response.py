@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     Message,
     Write,
+    new,
     refuse_count,
     refuse_length,
 )
@@ -87,31 +88,36 @@ def _write_v0(m: OffsetDeleteResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetDeleteResponse, int]:  # version 0
     size = len(buffer)
-    error_code, throttle_time_ms, count = _UNPACK_hii(buffer, at)
+    m = new(OffsetDeleteResponse)
+    m.error_code, m.throttle_time_ms, count = _UNPACK_hii(buffer, at)
     at += 10
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_delete_response_topic = new(OffsetDeleteResponseTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_delete_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 6 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 6
-        partitions = [
-            OffsetDeleteResponsePartition(partition_index, partitions_error_code)
-            for partition_index, partitions_error_code in _ITER_ih(buffer[at:stop])
-        ]
+        for values in _ITER_ih(buffer[at:stop]):
+            offset_delete_response_partition = new(OffsetDeleteResponsePartition)
+            offset_delete_response_partition.partition_index, offset_delete_response_partition.error_code = values
+            partitions.append(offset_delete_response_partition)
         at = stop
-        topics.append(OffsetDeleteResponseTopic(name, partitions))
-    return OffsetDeleteResponse(error_code, throttle_time_ms, topics), at
+        offset_delete_response_topic.partitions = partitions
+        topics.append(offset_delete_response_topic)
+    m.topics = topics
+    return m, at
 
 
 OffsetDeleteResponse._WRITERS = {0: _write_v0}

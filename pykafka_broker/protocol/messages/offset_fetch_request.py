@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -130,12 +131,15 @@ def _write_v0(m: OffsetFetchRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(OffsetFetchRequest)
+    m.groups = []
+    m.require_stable = False
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -143,21 +147,23 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_fetch_request_topic = new(OffsetFetchRequestTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_fetch_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partition_indexes', count, size - at)
-        partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        offset_fetch_request_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        topics.append(OffsetFetchRequestTopic(name, partition_indexes))
-    return OffsetFetchRequest(group_id, topics, [], False), at
+        topics.append(offset_fetch_request_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v2(m: OffsetFetchRequest, w: Write) -> None:  # versions 2-5
@@ -178,38 +184,42 @@ def _write_v2(m: OffsetFetchRequest, w: Write) -> None:  # versions 2-5
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # versions 2-5
     size = len(buffer)
+    m = new(OffsetFetchRequest)
+    m.groups = []
+    m.require_stable = False
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    topics: list[OffsetFetchRequestTopic] | None
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count == -1:
-        topics = None
+        m.topics = None
     else:
         if count < 0 or count * 6 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            offset_fetch_request_topic = new(OffsetFetchRequestTopic)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            offset_fetch_request_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            offset_fetch_request_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            topics.append(OffsetFetchRequestTopic(name, partition_indexes))
-    return OffsetFetchRequest(group_id, topics, [], False), at
+            topics.append(offset_fetch_request_topic)
+        m.topics = topics
+    return m, at
 
 
 def _write_v6(m: OffsetFetchRequest, w: Write) -> None:  # version 6, flexible
@@ -236,6 +246,9 @@ def _write_v6(m: OffsetFetchRequest, w: Write) -> None:  # version 6, flexible
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # version 6, flexible
     size = len(buffer)
+    m = new(OffsetFetchRequest)
+    m.groups = []
+    m.require_stable = False
     count = buffer[at]
     at += 1
     if count > 127:
@@ -244,21 +257,21 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    topics: list[OffsetFetchRequestTopic] | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        topics = None
+        m.topics = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            offset_fetch_request_topic = new(OffsetFetchRequestTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -267,7 +280,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            offset_fetch_request_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -276,18 +289,19 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            offset_fetch_request_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(OffsetFetchRequestTopic(name, partition_indexes))
+            topics.append(offset_fetch_request_topic)
+        m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetFetchRequest(group_id, topics, [], False), at
+    return m, at
 
 
 def _write_v7(m: OffsetFetchRequest, w: Write) -> None:  # version 7, flexible
@@ -312,6 +326,8 @@ def _write_v7(m: OffsetFetchRequest, w: Write) -> None:  # version 7, flexible
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # version 7, flexible
     size = len(buffer)
+    m = new(OffsetFetchRequest)
+    m.groups = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -320,21 +336,21 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    topics: list[OffsetFetchRequestTopic] | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        topics = None
+        m.topics = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            offset_fetch_request_topic = new(OffsetFetchRequestTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -343,7 +359,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            offset_fetch_request_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -352,18 +368,19 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            offset_fetch_request_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(OffsetFetchRequestTopic(name, partition_indexes))
-    require_stable, tags = _UNPACK_oB(buffer, at)
+            topics.append(offset_fetch_request_topic)
+        m.topics = topics
+    m.require_stable, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetFetchRequest(group_id, topics, [], require_stable), at
+    return m, at
 
 
 def _write_v8(m: OffsetFetchRequest, w: Write) -> None:  # version 8, flexible
@@ -395,6 +412,9 @@ def _write_v8(m: OffsetFetchRequest, w: Write) -> None:  # version 8, flexible
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # version 8, flexible
     size = len(buffer)
+    m = new(OffsetFetchRequest)
+    m.group_id = ''
+    m.topics = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -404,6 +424,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        offset_fetch_request_group = new(OffsetFetchRequestGroup)
+        offset_fetch_request_group.member_id = None
+        offset_fetch_request_group.member_epoch = -1
         count = buffer[at]
         at += 1
         if count > 127:
@@ -412,21 +435,22 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        offset_fetch_request_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
-        topics: list[OffsetFetchRequestTopics] | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            topics = None
+            offset_fetch_request_group.topics = None
         else:
             if count < 0 or count * 3 > size - at:
                 refuse_count('topics', count, size - at)
             topics = []
             for _ in range(count):
+                offset_fetch_request_topics = new(OffsetFetchRequestTopics)
+                offset_fetch_request_topics.topic_id = ZERO_UUID
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -435,7 +459,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('name', count, size - at)
-                name = str(buffer[at:stop], "utf-8")
+                offset_fetch_request_topics.name = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -444,23 +468,25 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partition_indexes', count, size - at)
-                partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                offset_fetch_request_topics.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                topics.append(OffsetFetchRequestTopics(name, ZERO_UUID, partition_indexes))
+                topics.append(offset_fetch_request_topics)
+            offset_fetch_request_group.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(OffsetFetchRequestGroup(group_id, None, -1, topics))
-    require_stable, tags = _UNPACK_oB(buffer, at)
+        groups.append(offset_fetch_request_group)
+    m.groups = groups
+    m.require_stable, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetFetchRequest('', [], groups, require_stable), at
+    return m, at
 
 
 def _write_v9(m: OffsetFetchRequest, w: Write) -> None:  # version 9, flexible
@@ -494,6 +520,9 @@ def _write_v9(m: OffsetFetchRequest, w: Write) -> None:  # version 9, flexible
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # version 9, flexible
     size = len(buffer)
+    m = new(OffsetFetchRequest)
+    m.group_id = ''
+    m.topics = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -503,6 +532,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        offset_fetch_request_group = new(OffsetFetchRequestGroup)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -511,35 +541,35 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        offset_fetch_request_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
-        member_id: str | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            member_id = None
+            offset_fetch_request_group.member_id = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('member_id', count, size - at)
-            member_id = str(buffer[at:stop], "utf-8")
+            offset_fetch_request_group.member_id = str(buffer[at:stop], "utf-8")
             at = stop
-        topics: list[OffsetFetchRequestTopics] | None
-        member_epoch, count = _UNPACK_iB(buffer, at)
+        offset_fetch_request_group.member_epoch, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            topics = None
+            offset_fetch_request_group.topics = None
         else:
             if count < 0 or count * 3 > size - at:
                 refuse_count('topics', count, size - at)
             topics = []
             for _ in range(count):
+                offset_fetch_request_topics = new(OffsetFetchRequestTopics)
+                offset_fetch_request_topics.topic_id = ZERO_UUID
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -548,7 +578,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('name', count, size - at)
-                name = str(buffer[at:stop], "utf-8")
+                offset_fetch_request_topics.name = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -557,23 +587,25 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partition_indexes', count, size - at)
-                partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                offset_fetch_request_topics.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                topics.append(OffsetFetchRequestTopics(name, ZERO_UUID, partition_indexes))
+                topics.append(offset_fetch_request_topics)
+            offset_fetch_request_group.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(OffsetFetchRequestGroup(group_id, member_id, member_epoch, topics))
-    require_stable, tags = _UNPACK_oB(buffer, at)
+        groups.append(offset_fetch_request_group)
+    m.groups = groups
+    m.require_stable, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetFetchRequest('', [], groups, require_stable), at
+    return m, at
 
 
 def _write_v10(m: OffsetFetchRequest, w: Write) -> None:  # version 10, flexible
@@ -604,6 +636,9 @@ def _write_v10(m: OffsetFetchRequest, w: Write) -> None:  # version 10, flexible
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # version 10, flexible
     size = len(buffer)
+    m = new(OffsetFetchRequest)
+    m.group_id = ''
+    m.topics = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -613,6 +648,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # ver
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        offset_fetch_request_group = new(OffsetFetchRequestGroup)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -621,59 +657,61 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        offset_fetch_request_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
-        member_id: str | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            member_id = None
+            offset_fetch_request_group.member_id = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('member_id', count, size - at)
-            member_id = str(buffer[at:stop], "utf-8")
+            offset_fetch_request_group.member_id = str(buffer[at:stop], "utf-8")
             at = stop
-        topics: list[OffsetFetchRequestTopics] | None
-        member_epoch, count = _UNPACK_iB(buffer, at)
+        offset_fetch_request_group.member_epoch, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            topics = None
+            offset_fetch_request_group.topics = None
         else:
             if count < 0 or count * 18 > size - at:
                 refuse_count('topics', count, size - at)
             topics = []
             for _ in range(count):
-                topic_id, count = _UNPACK_16sB(buffer, at)
+                offset_fetch_request_topics = new(OffsetFetchRequestTopics)
+                offset_fetch_request_topics.name = ''
+                offset_fetch_request_topics.topic_id, count = _UNPACK_16sB(buffer, at)
                 at += 17
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partition_indexes', count, size - at)
-                partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                offset_fetch_request_topics.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                topics.append(OffsetFetchRequestTopics('', topic_id, partition_indexes))
+                topics.append(offset_fetch_request_topics)
+            offset_fetch_request_group.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(OffsetFetchRequestGroup(group_id, member_id, member_epoch, topics))
-    require_stable, tags = _UNPACK_oB(buffer, at)
+        groups.append(offset_fetch_request_group)
+    m.groups = groups
+    m.require_stable, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetFetchRequest('', [], groups, require_stable), at
+    return m, at
 
 
 OffsetFetchRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v2, 6: _write_v6, 7: _write_v7, 8: _write_v8, 9: _write_v9, 10: _write_v10}

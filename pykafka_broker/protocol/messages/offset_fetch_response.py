@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -171,18 +172,23 @@ def _write_v0(m: OffsetFetchResponse, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # versions 0-1
     size = len(buffer)
+    m = new(OffsetFetchResponse)
+    m.throttle_time_ms = 0
+    m.error_code = 0
+    m.groups = []
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_fetch_response_topic = new(OffsetFetchResponseTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_fetch_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -190,22 +196,25 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            metadata: str | None
-            partition_index, committed_offset, count = _UNPACK_iqh(buffer, at)
+            offset_fetch_response_partition = new(OffsetFetchResponsePartition)
+            offset_fetch_response_partition.committed_leader_epoch = -1
+            offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
             at += 14
             if count == -1:
-                metadata = None
+                offset_fetch_response_partition.metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('metadata', count, size - at)
-                metadata = str(buffer[at:stop], "utf-8")
+                offset_fetch_response_partition.metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            (error_code,) = _UNPACK_h(buffer, at)
+            (offset_fetch_response_partition.error_code,) = _UNPACK_h(buffer, at)
             at += 2
-            partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, -1, metadata, error_code))
-        topics.append(OffsetFetchResponseTopic(name, partitions))
-    return OffsetFetchResponse(0, topics, 0, []), at
+            partitions.append(offset_fetch_response_partition)
+        offset_fetch_response_topic.partitions = partitions
+        topics.append(offset_fetch_response_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v2(m: OffsetFetchResponse, w: Write) -> None:  # version 2
@@ -228,18 +237,22 @@ def _write_v2(m: OffsetFetchResponse, w: Write) -> None:  # version 2
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # version 2
     size = len(buffer)
+    m = new(OffsetFetchResponse)
+    m.throttle_time_ms = 0
+    m.groups = []
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_fetch_response_topic = new(OffsetFetchResponseTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_fetch_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -247,24 +260,27 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            metadata: str | None
-            partition_index, committed_offset, count = _UNPACK_iqh(buffer, at)
+            offset_fetch_response_partition = new(OffsetFetchResponsePartition)
+            offset_fetch_response_partition.committed_leader_epoch = -1
+            offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
             at += 14
             if count == -1:
-                metadata = None
+                offset_fetch_response_partition.metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('metadata', count, size - at)
-                metadata = str(buffer[at:stop], "utf-8")
+                offset_fetch_response_partition.metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            (error_code,) = _UNPACK_h(buffer, at)
+            (offset_fetch_response_partition.error_code,) = _UNPACK_h(buffer, at)
             at += 2
-            partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, -1, metadata, error_code))
-        topics.append(OffsetFetchResponseTopic(name, partitions))
-    (_error_code,) = _UNPACK_h(buffer, at)
+            partitions.append(offset_fetch_response_partition)
+        offset_fetch_response_topic.partitions = partitions
+        topics.append(offset_fetch_response_topic)
+    m.topics = topics
+    (m.error_code,) = _UNPACK_h(buffer, at)
     at += 2
-    return OffsetFetchResponse(0, topics, _error_code, []), at
+    return m, at
 
 
 def _write_v3(m: OffsetFetchResponse, w: Write) -> None:  # versions 3-4
@@ -287,18 +303,21 @@ def _write_v3(m: OffsetFetchResponse, w: Write) -> None:  # versions 3-4
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # versions 3-4
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(OffsetFetchResponse)
+    m.groups = []
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_fetch_response_topic = new(OffsetFetchResponseTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_fetch_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -306,24 +325,27 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            metadata: str | None
-            partition_index, committed_offset, count = _UNPACK_iqh(buffer, at)
+            offset_fetch_response_partition = new(OffsetFetchResponsePartition)
+            offset_fetch_response_partition.committed_leader_epoch = -1
+            offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
             at += 14
             if count == -1:
-                metadata = None
+                offset_fetch_response_partition.metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('metadata', count, size - at)
-                metadata = str(buffer[at:stop], "utf-8")
+                offset_fetch_response_partition.metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            (error_code,) = _UNPACK_h(buffer, at)
+            (offset_fetch_response_partition.error_code,) = _UNPACK_h(buffer, at)
             at += 2
-            partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, -1, metadata, error_code))
-        topics.append(OffsetFetchResponseTopic(name, partitions))
-    (_error_code,) = _UNPACK_h(buffer, at)
+            partitions.append(offset_fetch_response_partition)
+        offset_fetch_response_topic.partitions = partitions
+        topics.append(offset_fetch_response_topic)
+    m.topics = topics
+    (m.error_code,) = _UNPACK_h(buffer, at)
     at += 2
-    return OffsetFetchResponse(throttle_time_ms, topics, _error_code, []), at
+    return m, at
 
 
 def _write_v5(m: OffsetFetchResponse, w: Write) -> None:  # version 5
@@ -346,18 +368,21 @@ def _write_v5(m: OffsetFetchResponse, w: Write) -> None:  # version 5
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # version 5
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(OffsetFetchResponse)
+    m.groups = []
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_fetch_response_topic = new(OffsetFetchResponseTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_fetch_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -365,24 +390,26 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            metadata: str | None
-            partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_iqih(buffer, at)
+            offset_fetch_response_partition = new(OffsetFetchResponsePartition)
+            offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, offset_fetch_response_partition.committed_leader_epoch, count = _UNPACK_iqih(buffer, at)
             at += 18
             if count == -1:
-                metadata = None
+                offset_fetch_response_partition.metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('metadata', count, size - at)
-                metadata = str(buffer[at:stop], "utf-8")
+                offset_fetch_response_partition.metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            (error_code,) = _UNPACK_h(buffer, at)
+            (offset_fetch_response_partition.error_code,) = _UNPACK_h(buffer, at)
             at += 2
-            partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, committed_leader_epoch, metadata, error_code))
-        topics.append(OffsetFetchResponseTopic(name, partitions))
-    (_error_code,) = _UNPACK_h(buffer, at)
+            partitions.append(offset_fetch_response_partition)
+        offset_fetch_response_topic.partitions = partitions
+        topics.append(offset_fetch_response_topic)
+    m.topics = topics
+    (m.error_code,) = _UNPACK_h(buffer, at)
     at += 2
-    return OffsetFetchResponse(throttle_time_ms, topics, _error_code, []), at
+    return m, at
 
 
 def _write_v6(m: OffsetFetchResponse, w: Write) -> None:  # versions 6-7, flexible
@@ -408,7 +435,9 @@ def _write_v6(m: OffsetFetchResponse, w: Write) -> None:  # versions 6-7, flexib
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # versions 6-7, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(OffsetFetchResponse)
+    m.groups = []
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -417,6 +446,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ver
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_fetch_response_topic = new(OffsetFetchResponseTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -425,7 +455,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        offset_fetch_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -436,35 +466,37 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ver
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            metadata: str | None
-            partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
+            offset_fetch_response_partition = new(OffsetFetchResponsePartition)
+            offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, offset_fetch_response_partition.committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                metadata = None
+                offset_fetch_response_partition.metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('metadata', count, size - at)
-                metadata = str(buffer[at:stop], "utf-8")
+                offset_fetch_response_partition.metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            error_code, tags = _UNPACK_hB(buffer, at)
+            offset_fetch_response_partition.error_code, tags = _UNPACK_hB(buffer, at)
             at += 3
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, committed_leader_epoch, metadata, error_code))
+            partitions.append(offset_fetch_response_partition)
+        offset_fetch_response_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(OffsetFetchResponseTopic(name, partitions))
-    _error_code, tags = _UNPACK_hB(buffer, at)
+        topics.append(offset_fetch_response_topic)
+    m.topics = topics
+    m.error_code, tags = _UNPACK_hB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetFetchResponse(throttle_time_ms, topics, _error_code, []), at
+    return m, at
 
 
 def _write_v8(m: OffsetFetchResponse, w: Write) -> None:  # versions 8-9, flexible
@@ -498,7 +530,10 @@ def _write_v8(m: OffsetFetchResponse, w: Write) -> None:  # versions 8-9, flexib
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # versions 8-9, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(OffsetFetchResponse)
+    m.topics = []
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -507,6 +542,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ver
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        offset_fetch_response_group = new(OffsetFetchResponseGroup)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -515,7 +551,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        offset_fetch_response_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -526,6 +562,8 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ver
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            offset_fetch_response_topics = new(OffsetFetchResponseTopics)
+            offset_fetch_response_topics.topic_id = ZERO_UUID
             count = buffer[at]
             at += 1
             if count > 127:
@@ -534,7 +572,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ver
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            offset_fetch_response_topics.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -545,40 +583,43 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ver
                 refuse_count('partitions', count, size - at)
             partitions = []
             for _ in range(count):
-                metadata: str | None
-                partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
+                offset_fetch_response_partitions = new(OffsetFetchResponsePartitions)
+                offset_fetch_response_partitions.partition_index, offset_fetch_response_partitions.committed_offset, offset_fetch_response_partitions.committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
                 at += 17
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    metadata = None
+                    offset_fetch_response_partitions.metadata = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('metadata', count, size - at)
-                    metadata = str(buffer[at:stop], "utf-8")
+                    offset_fetch_response_partitions.metadata = str(buffer[at:stop], "utf-8")
                     at = stop
-                error_code, tags = _UNPACK_hB(buffer, at)
+                offset_fetch_response_partitions.error_code, tags = _UNPACK_hB(buffer, at)
                 at += 3
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                partitions.append(OffsetFetchResponsePartitions(partition_index, committed_offset, committed_leader_epoch, metadata, error_code))
+                partitions.append(offset_fetch_response_partitions)
+            offset_fetch_response_topics.partitions = partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(OffsetFetchResponseTopics(name, ZERO_UUID, partitions))
-        groups_error_code, tags = _UNPACK_hB(buffer, at)
+            topics.append(offset_fetch_response_topics)
+        offset_fetch_response_group.topics = topics
+        offset_fetch_response_group.error_code, tags = _UNPACK_hB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(OffsetFetchResponseGroup(group_id, topics, groups_error_code))
+        groups.append(offset_fetch_response_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetFetchResponse(throttle_time_ms, [], 0, groups), at
+    return m, at
 
 
 def _write_v10(m: OffsetFetchResponse, w: Write) -> None:  # version 10, flexible
@@ -609,7 +650,10 @@ def _write_v10(m: OffsetFetchResponse, w: Write) -> None:  # version 10, flexibl
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # version 10, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(OffsetFetchResponse)
+    m.topics = []
+    m.error_code = 0
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -618,6 +662,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ve
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
+        offset_fetch_response_group = new(OffsetFetchResponseGroup)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -626,7 +671,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        offset_fetch_response_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -637,7 +682,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ve
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
-            topic_id, count = _UNPACK_16sB(buffer, at)
+            offset_fetch_response_topics = new(OffsetFetchResponseTopics)
+            offset_fetch_response_topics.name = ''
+            offset_fetch_response_topics.topic_id, count = _UNPACK_16sB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -646,40 +693,43 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # ve
                 refuse_count('partitions', count, size - at)
             partitions = []
             for _ in range(count):
-                metadata: str | None
-                partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
+                offset_fetch_response_partitions = new(OffsetFetchResponsePartitions)
+                offset_fetch_response_partitions.partition_index, offset_fetch_response_partitions.committed_offset, offset_fetch_response_partitions.committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
                 at += 17
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    metadata = None
+                    offset_fetch_response_partitions.metadata = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('metadata', count, size - at)
-                    metadata = str(buffer[at:stop], "utf-8")
+                    offset_fetch_response_partitions.metadata = str(buffer[at:stop], "utf-8")
                     at = stop
-                error_code, tags = _UNPACK_hB(buffer, at)
+                offset_fetch_response_partitions.error_code, tags = _UNPACK_hB(buffer, at)
                 at += 3
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                partitions.append(OffsetFetchResponsePartitions(partition_index, committed_offset, committed_leader_epoch, metadata, error_code))
+                partitions.append(offset_fetch_response_partitions)
+            offset_fetch_response_topics.partitions = partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(OffsetFetchResponseTopics('', topic_id, partitions))
-        groups_error_code, tags = _UNPACK_hB(buffer, at)
+            topics.append(offset_fetch_response_topics)
+        offset_fetch_response_group.topics = topics
+        offset_fetch_response_group.error_code, tags = _UNPACK_hB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(OffsetFetchResponseGroup(group_id, topics, groups_error_code))
+        groups.append(offset_fetch_response_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetFetchResponse(throttle_time_ms, [], 0, groups), at
+    return m, at
 
 
 OffsetFetchResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3, 4: _write_v3, 5: _write_v5, 6: _write_v6, 7: _write_v6, 8: _write_v8, 9: _write_v8, 10: _write_v10}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -97,31 +98,38 @@ def _write_v0(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(OffsetForLeaderEpochRequest)
+    m.replica_id = -2
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_for_leader_topic = new(OffsetForLeaderTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        offset_for_leader_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 8 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 8
-        partitions = [
-            OffsetForLeaderPartition(partition, -1, leader_epoch)
-            for partition, leader_epoch in _ITER_ii(buffer[at:stop])
-        ]
+        for values in _ITER_ii(buffer[at:stop]):
+            offset_for_leader_partition = new(OffsetForLeaderPartition)
+            offset_for_leader_partition.partition, offset_for_leader_partition.leader_epoch = values
+            offset_for_leader_partition.current_leader_epoch = -1
+            partitions.append(offset_for_leader_partition)
         at = stop
-        topics.append(OffsetForLeaderTopic(topic, partitions))
-    return OffsetForLeaderEpochRequest(-2, topics), at
+        offset_for_leader_topic.partitions = partitions
+        topics.append(offset_for_leader_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v2(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 2
@@ -138,31 +146,37 @@ def _write_v2(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 2
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:  # version 2
     size = len(buffer)
+    m = new(OffsetForLeaderEpochRequest)
+    m.replica_id = -2
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_for_leader_topic = new(OffsetForLeaderTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        offset_for_leader_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 12 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 12
-        partitions = [
-            OffsetForLeaderPartition(partition, current_leader_epoch, leader_epoch)
-            for partition, current_leader_epoch, leader_epoch in _ITER_iii(buffer[at:stop])
-        ]
+        for values in _ITER_iii(buffer[at:stop]):
+            offset_for_leader_partition = new(OffsetForLeaderPartition)
+            offset_for_leader_partition.partition, offset_for_leader_partition.current_leader_epoch, offset_for_leader_partition.leader_epoch = values
+            partitions.append(offset_for_leader_partition)
         at = stop
-        topics.append(OffsetForLeaderTopic(topic, partitions))
-    return OffsetForLeaderEpochRequest(-2, topics), at
+        offset_for_leader_topic.partitions = partitions
+        topics.append(offset_for_leader_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v3(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 3
@@ -179,31 +193,36 @@ def _write_v3(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:  # version 3
     size = len(buffer)
-    replica_id, count = _UNPACK_ii(buffer, at)
+    m = new(OffsetForLeaderEpochRequest)
+    m.replica_id, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_for_leader_topic = new(OffsetForLeaderTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        offset_for_leader_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 12 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 12
-        partitions = [
-            OffsetForLeaderPartition(partition, current_leader_epoch, leader_epoch)
-            for partition, current_leader_epoch, leader_epoch in _ITER_iii(buffer[at:stop])
-        ]
+        for values in _ITER_iii(buffer[at:stop]):
+            offset_for_leader_partition = new(OffsetForLeaderPartition)
+            offset_for_leader_partition.partition, offset_for_leader_partition.current_leader_epoch, offset_for_leader_partition.leader_epoch = values
+            partitions.append(offset_for_leader_partition)
         at = stop
-        topics.append(OffsetForLeaderTopic(topic, partitions))
-    return OffsetForLeaderEpochRequest(replica_id, topics), at
+        offset_for_leader_topic.partitions = partitions
+        topics.append(offset_for_leader_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v4(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 4, flexible
@@ -225,7 +244,8 @@ def _write_v4(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 4, f
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:  # version 4, flexible
     size = len(buffer)
-    replica_id, count = _UNPACK_iB(buffer, at)
+    m = new(OffsetForLeaderEpochRequest)
+    m.replica_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -234,6 +254,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_for_leader_topic = new(OffsetForLeaderTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -242,7 +263,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        offset_for_leader_topic.topic = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -253,21 +274,24 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, current_leader_epoch, leader_epoch, tags = _UNPACK_iiiB(buffer, at)
+            offset_for_leader_partition = new(OffsetForLeaderPartition)
+            offset_for_leader_partition.partition, offset_for_leader_partition.current_leader_epoch, offset_for_leader_partition.leader_epoch, tags = _UNPACK_iiiB(buffer, at)
             at += 13
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(OffsetForLeaderPartition(partition, current_leader_epoch, leader_epoch))
+            partitions.append(offset_for_leader_partition)
+        offset_for_leader_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(OffsetForLeaderTopic(topic, partitions))
+        topics.append(offset_for_leader_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetForLeaderEpochRequest(replica_id, topics), at
+    return m, at
 
 
 OffsetForLeaderEpochRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3, 4: _write_v4}

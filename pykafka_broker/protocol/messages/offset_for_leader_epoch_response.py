@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -100,31 +101,38 @@ def _write_v0(m: OffsetForLeaderEpochResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochResponse, int]:  # version 0
     size = len(buffer)
+    m = new(OffsetForLeaderEpochResponse)
+    m.throttle_time_ms = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_for_leader_topic_result = new(OffsetForLeaderTopicResult)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        offset_for_leader_topic_result.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 14 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 14
-        partitions = [
-            EpochEndOffset(error_code, partition, -1, end_offset)
-            for error_code, partition, end_offset in _ITER_hiq(buffer[at:stop])
-        ]
+        for values in _ITER_hiq(buffer[at:stop]):
+            epoch_end_offset = new(EpochEndOffset)
+            epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.end_offset = values
+            epoch_end_offset.leader_epoch = -1
+            partitions.append(epoch_end_offset)
         at = stop
-        topics.append(OffsetForLeaderTopicResult(topic, partitions))
-    return OffsetForLeaderEpochResponse(0, topics), at
+        offset_for_leader_topic_result.partitions = partitions
+        topics.append(offset_for_leader_topic_result)
+    m.topics = topics
+    return m, at
 
 
 def _write_v1(m: OffsetForLeaderEpochResponse, w: Write) -> None:  # version 1
@@ -141,31 +149,37 @@ def _write_v1(m: OffsetForLeaderEpochResponse, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochResponse, int]:  # version 1
     size = len(buffer)
+    m = new(OffsetForLeaderEpochResponse)
+    m.throttle_time_ms = 0
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_for_leader_topic_result = new(OffsetForLeaderTopicResult)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        offset_for_leader_topic_result.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 18 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 18
-        partitions = [
-            EpochEndOffset(error_code, partition, leader_epoch, end_offset)
-            for error_code, partition, leader_epoch, end_offset in _ITER_hiiq(buffer[at:stop])
-        ]
+        for values in _ITER_hiiq(buffer[at:stop]):
+            epoch_end_offset = new(EpochEndOffset)
+            epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.leader_epoch, epoch_end_offset.end_offset = values
+            partitions.append(epoch_end_offset)
         at = stop
-        topics.append(OffsetForLeaderTopicResult(topic, partitions))
-    return OffsetForLeaderEpochResponse(0, topics), at
+        offset_for_leader_topic_result.partitions = partitions
+        topics.append(offset_for_leader_topic_result)
+    m.topics = topics
+    return m, at
 
 
 def _write_v2(m: OffsetForLeaderEpochResponse, w: Write) -> None:  # versions 2-3
@@ -182,31 +196,36 @@ def _write_v2(m: OffsetForLeaderEpochResponse, w: Write) -> None:  # versions 2-
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochResponse, int]:  # versions 2-3
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(OffsetForLeaderEpochResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_for_leader_topic_result = new(OffsetForLeaderTopicResult)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        offset_for_leader_topic_result.topic = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 18 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 18
-        partitions = [
-            EpochEndOffset(error_code, partition, leader_epoch, end_offset)
-            for error_code, partition, leader_epoch, end_offset in _ITER_hiiq(buffer[at:stop])
-        ]
+        for values in _ITER_hiiq(buffer[at:stop]):
+            epoch_end_offset = new(EpochEndOffset)
+            epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.leader_epoch, epoch_end_offset.end_offset = values
+            partitions.append(epoch_end_offset)
         at = stop
-        topics.append(OffsetForLeaderTopicResult(topic, partitions))
-    return OffsetForLeaderEpochResponse(throttle_time_ms, topics), at
+        offset_for_leader_topic_result.partitions = partitions
+        topics.append(offset_for_leader_topic_result)
+    m.topics = topics
+    return m, at
 
 
 def _write_v4(m: OffsetForLeaderEpochResponse, w: Write) -> None:  # version 4, flexible
@@ -228,7 +247,8 @@ def _write_v4(m: OffsetForLeaderEpochResponse, w: Write) -> None:  # version 4, 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochResponse, int]:  # version 4, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(OffsetForLeaderEpochResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -237,6 +257,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochResponse, int
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        offset_for_leader_topic_result = new(OffsetForLeaderTopicResult)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -245,7 +266,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochResponse, int
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic', count, size - at)
-        topic = str(buffer[at:stop], "utf-8")
+        offset_for_leader_topic_result.topic = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -256,21 +277,24 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochResponse, int
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            error_code, partition, leader_epoch, end_offset, tags = _UNPACK_hiiqB(buffer, at)
+            epoch_end_offset = new(EpochEndOffset)
+            epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.leader_epoch, epoch_end_offset.end_offset, tags = _UNPACK_hiiqB(buffer, at)
             at += 19
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(EpochEndOffset(error_code, partition, leader_epoch, end_offset))
+            partitions.append(epoch_end_offset)
+        offset_for_leader_topic_result.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(OffsetForLeaderTopicResult(topic, partitions))
+        topics.append(offset_for_leader_topic_result)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return OffsetForLeaderEpochResponse(throttle_time_ms, topics), at
+    return m, at
 
 
 OffsetForLeaderEpochResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2, 4: _write_v4}

@@ -17,6 +17,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -112,18 +113,22 @@ def _write_v0(m: ProduceRequest, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions 0-2
     size = len(buffer)
-    acks, timeout_ms, count = _UNPACK_hii(buffer, at)
+    m = new(ProduceRequest)
+    m.transactional_id = None
+    m.acks, m.timeout_ms, count = _UNPACK_hii(buffer, at)
     at += 10
     if count < 0 or count * 6 > size - at:
         refuse_count('topic_data', count, size - at)
     topic_data = []
     for _ in range(count):
+        topic_produce_data = new(TopicProduceData)
+        topic_produce_data.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_produce_data.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -131,19 +136,22 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
             refuse_count('partition_data', count, size - at)
         partition_data = []
         for _ in range(count):
-            index, count = _UNPACK_ii(buffer, at)
+            partition_produce_data = new(PartitionProduceData)
+            partition_produce_data.index, count = _UNPACK_ii(buffer, at)
             at += 8
             if count == -1:
-                records = None
+                partition_produce_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_produce_data.records = memoryview(buffer)[at:stop]
                 at = stop
-            partition_data.append(PartitionProduceData(index, records))
-        topic_data.append(TopicProduceData(name, ZERO_UUID, partition_data))
-    return ProduceRequest(None, acks, timeout_ms, topic_data), at
+            partition_data.append(partition_produce_data)
+        topic_produce_data.partition_data = partition_data
+        topic_data.append(topic_produce_data)
+    m.topic_data = topic_data
+    return m, at
 
 
 def _write_v3(m: ProduceRequest, w: Write) -> None:  # versions 3-8
@@ -166,29 +174,31 @@ def _write_v3(m: ProduceRequest, w: Write) -> None:  # versions 3-8
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions 3-8
     size = len(buffer)
-    transactional_id: str | None
+    m = new(ProduceRequest)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        transactional_id = None
+        m.transactional_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('transactional_id', count, size - at)
-        transactional_id = str(buffer[at:stop], "utf-8")
+        m.transactional_id = str(buffer[at:stop], "utf-8")
         at = stop
-    acks, timeout_ms, count = _UNPACK_hii(buffer, at)
+    m.acks, m.timeout_ms, count = _UNPACK_hii(buffer, at)
     at += 10
     if count < 0 or count * 6 > size - at:
         refuse_count('topic_data', count, size - at)
     topic_data = []
     for _ in range(count):
+        topic_produce_data = new(TopicProduceData)
+        topic_produce_data.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_produce_data.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -196,19 +206,22 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
             refuse_count('partition_data', count, size - at)
         partition_data = []
         for _ in range(count):
-            index, count = _UNPACK_ii(buffer, at)
+            partition_produce_data = new(PartitionProduceData)
+            partition_produce_data.index, count = _UNPACK_ii(buffer, at)
             at += 8
             if count == -1:
-                records = None
+                partition_produce_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_produce_data.records = memoryview(buffer)[at:stop]
                 at = stop
-            partition_data.append(PartitionProduceData(index, records))
-        topic_data.append(TopicProduceData(name, ZERO_UUID, partition_data))
-    return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), at
+            partition_data.append(partition_produce_data)
+        topic_produce_data.partition_data = partition_data
+        topic_data.append(topic_produce_data)
+    m.topic_data = topic_data
+    return m, at
 
 
 def _write_v9(m: ProduceRequest, w: Write) -> None:  # versions 9-12, flexible
@@ -237,21 +250,21 @@ def _write_v9(m: ProduceRequest, w: Write) -> None:  # versions 9-12, flexible
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions 9-12, flexible
     size = len(buffer)
-    transactional_id: str | None
+    m = new(ProduceRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        transactional_id = None
+        m.transactional_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('transactional_id', count, size - at)
-        transactional_id = str(buffer[at:stop], "utf-8")
+        m.transactional_id = str(buffer[at:stop], "utf-8")
         at = stop
-    acks, timeout_ms, count = _UNPACK_hiB(buffer, at)
+    m.acks, m.timeout_ms, count = _UNPACK_hiB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -260,6 +273,8 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
         refuse_count('topic_data', count, size - at)
     topic_data = []
     for _ in range(count):
+        topic_produce_data = new(TopicProduceData)
+        topic_produce_data.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -268,7 +283,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_produce_data.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -279,34 +294,37 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
             refuse_count('partition_data', count, size - at)
         partition_data = []
         for _ in range(count):
-            index, count = _UNPACK_iB(buffer, at)
+            partition_produce_data = new(PartitionProduceData)
+            partition_produce_data.index, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                records = None
+                partition_produce_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_produce_data.records = memoryview(buffer)[at:stop]
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_data.append(PartitionProduceData(index, records))
+            partition_data.append(partition_produce_data)
+        topic_produce_data.partition_data = partition_data
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topic_data.append(TopicProduceData(name, ZERO_UUID, partition_data))
+        topic_data.append(topic_produce_data)
+    m.topic_data = topic_data
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), at
+    return m, at
 
 
 def _write_v13(m: ProduceRequest, w: Write) -> None:  # version 13, flexible
@@ -332,21 +350,21 @@ def _write_v13(m: ProduceRequest, w: Write) -> None:  # version 13, flexible
 
 def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # version 13, flexible
     size = len(buffer)
-    transactional_id: str | None
+    m = new(ProduceRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        transactional_id = None
+        m.transactional_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('transactional_id', count, size - at)
-        transactional_id = str(buffer[at:stop], "utf-8")
+        m.transactional_id = str(buffer[at:stop], "utf-8")
         at = stop
-    acks, timeout_ms, count = _UNPACK_hiB(buffer, at)
+    m.acks, m.timeout_ms, count = _UNPACK_hiB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -355,7 +373,9 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # version
         refuse_count('topic_data', count, size - at)
     topic_data = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        topic_produce_data = new(TopicProduceData)
+        topic_produce_data.name = ''
+        topic_produce_data.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -364,34 +384,37 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # version
             refuse_count('partition_data', count, size - at)
         partition_data = []
         for _ in range(count):
-            index, count = _UNPACK_iB(buffer, at)
+            partition_produce_data = new(PartitionProduceData)
+            partition_produce_data.index, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                records = None
+                partition_produce_data.records = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('records', count, size - at)
-                records = memoryview(buffer)[at:stop]
+                partition_produce_data.records = memoryview(buffer)[at:stop]
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_data.append(PartitionProduceData(index, records))
+            partition_data.append(partition_produce_data)
+        topic_produce_data.partition_data = partition_data
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topic_data.append(TopicProduceData('', topic_id, partition_data))
+        topic_data.append(topic_produce_data)
+    m.topic_data = topic_data
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), at
+    return m, at
 
 
 ProduceRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3, 5: _write_v3, 6: _write_v3, 7: _write_v3, 8: _write_v3, 9: _write_v9, 10: _write_v9, 11: _write_v9, 12: _write_v9, 13: _write_v13}

@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -184,31 +185,44 @@ def _write_v0(m: ProduceResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version 0
     size = len(buffer)
+    m = new(ProduceResponse)
+    m.throttle_time_ms = 0
+    m.node_endpoints = []
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        topic_produce_response = new(TopicProduceResponse)
+        topic_produce_response.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_produce_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 14 > size - at:
             refuse_count('partition_responses', count, size - at)
+        partition_responses = []
         stop = at + count * 14
-        partition_responses = [
-            PartitionProduceResponse(index, error_code, base_offset, -1, -1, [], None, _DEFAULT_LEADER_ID_AND_EPOCH)
-            for index, error_code, base_offset in _ITER_ihq(buffer[at:stop])
-        ]
+        for values in _ITER_ihq(buffer[at:stop]):
+            partition_produce_response = new(PartitionProduceResponse)
+            partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset = values
+            partition_produce_response.log_append_time_ms = -1
+            partition_produce_response.log_start_offset = -1
+            partition_produce_response.record_errors = []
+            partition_produce_response.error_message = None
+            partition_produce_response.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_responses.append(partition_produce_response)
         at = stop
-        responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
-    return ProduceResponse(responses, 0, []), at
+        topic_produce_response.partition_responses = partition_responses
+        responses.append(topic_produce_response)
+    m.responses = responses
+    return m, at
 
 
 def _write_v1(m: ProduceResponse, w: Write) -> None:  # version 1
@@ -230,33 +244,45 @@ def _write_v1(m: ProduceResponse, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version 1
     size = len(buffer)
+    m = new(ProduceResponse)
+    m.node_endpoints = []
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        topic_produce_response = new(TopicProduceResponse)
+        topic_produce_response.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_produce_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 14 > size - at:
             refuse_count('partition_responses', count, size - at)
+        partition_responses = []
         stop = at + count * 14
-        partition_responses = [
-            PartitionProduceResponse(index, error_code, base_offset, -1, -1, [], None, _DEFAULT_LEADER_ID_AND_EPOCH)
-            for index, error_code, base_offset in _ITER_ihq(buffer[at:stop])
-        ]
+        for values in _ITER_ihq(buffer[at:stop]):
+            partition_produce_response = new(PartitionProduceResponse)
+            partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset = values
+            partition_produce_response.log_append_time_ms = -1
+            partition_produce_response.log_start_offset = -1
+            partition_produce_response.record_errors = []
+            partition_produce_response.error_message = None
+            partition_produce_response.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_responses.append(partition_produce_response)
         at = stop
-        responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
-    (throttle_time_ms,) = _UNPACK_i(buffer, at)
+        topic_produce_response.partition_responses = partition_responses
+        responses.append(topic_produce_response)
+    m.responses = responses
+    (m.throttle_time_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return ProduceResponse(responses, throttle_time_ms, []), at
+    return m, at
 
 
 def _write_v2(m: ProduceResponse, w: Write) -> None:  # versions 2-4
@@ -278,33 +304,44 @@ def _write_v2(m: ProduceResponse, w: Write) -> None:  # versions 2-4
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versions 2-4
     size = len(buffer)
+    m = new(ProduceResponse)
+    m.node_endpoints = []
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        topic_produce_response = new(TopicProduceResponse)
+        topic_produce_response.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_produce_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 22 > size - at:
             refuse_count('partition_responses', count, size - at)
+        partition_responses = []
         stop = at + count * 22
-        partition_responses = [
-            PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, -1, [], None, _DEFAULT_LEADER_ID_AND_EPOCH)
-            for index, error_code, base_offset, log_append_time_ms in _ITER_ihqq(buffer[at:stop])
-        ]
+        for values in _ITER_ihqq(buffer[at:stop]):
+            partition_produce_response = new(PartitionProduceResponse)
+            partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms = values
+            partition_produce_response.log_start_offset = -1
+            partition_produce_response.record_errors = []
+            partition_produce_response.error_message = None
+            partition_produce_response.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_responses.append(partition_produce_response)
         at = stop
-        responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
-    (throttle_time_ms,) = _UNPACK_i(buffer, at)
+        topic_produce_response.partition_responses = partition_responses
+        responses.append(topic_produce_response)
+    m.responses = responses
+    (m.throttle_time_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return ProduceResponse(responses, throttle_time_ms, []), at
+    return m, at
 
 
 def _write_v5(m: ProduceResponse, w: Write) -> None:  # versions 5-7
@@ -326,33 +363,43 @@ def _write_v5(m: ProduceResponse, w: Write) -> None:  # versions 5-7
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versions 5-7
     size = len(buffer)
+    m = new(ProduceResponse)
+    m.node_endpoints = []
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        topic_produce_response = new(TopicProduceResponse)
+        topic_produce_response.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_produce_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 30 > size - at:
             refuse_count('partition_responses', count, size - at)
+        partition_responses = []
         stop = at + count * 30
-        partition_responses = [
-            PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, [], None, _DEFAULT_LEADER_ID_AND_EPOCH)
-            for index, error_code, base_offset, log_append_time_ms, log_start_offset in _ITER_ihqqq(buffer[at:stop])
-        ]
+        for values in _ITER_ihqqq(buffer[at:stop]):
+            partition_produce_response = new(PartitionProduceResponse)
+            partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset = values
+            partition_produce_response.record_errors = []
+            partition_produce_response.error_message = None
+            partition_produce_response.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_responses.append(partition_produce_response)
         at = stop
-        responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
-    (throttle_time_ms,) = _UNPACK_i(buffer, at)
+        topic_produce_response.partition_responses = partition_responses
+        responses.append(topic_produce_response)
+    m.responses = responses
+    (m.throttle_time_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return ProduceResponse(responses, throttle_time_ms, []), at
+    return m, at
 
 
 def _write_v8(m: ProduceResponse, w: Write) -> None:  # version 8
@@ -382,18 +429,22 @@ def _write_v8(m: ProduceResponse, w: Write) -> None:  # version 8
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version 8
     size = len(buffer)
+    m = new(ProduceResponse)
+    m.node_endpoints = []
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 6 > size - at:
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        topic_produce_response = new(TopicProduceResponse)
+        topic_produce_response.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_produce_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -401,40 +452,44 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version
             refuse_count('partition_responses', count, size - at)
         partition_responses = []
         for _ in range(count):
-            index, error_code, base_offset, log_append_time_ms, log_start_offset, count = _UNPACK_ihqqqi(buffer, at)
+            partition_produce_response = new(PartitionProduceResponse)
+            partition_produce_response.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset, count = _UNPACK_ihqqqi(buffer, at)
             at += 34
             if count < 0 or count * 6 > size - at:
                 refuse_count('record_errors', count, size - at)
             record_errors = []
             for _ in range(count):
-                batch_index_error_message: str | None
-                batch_index, count = _UNPACK_ih(buffer, at)
+                batch_index_and_error_message = new(BatchIndexAndErrorMessage)
+                batch_index_and_error_message.batch_index, count = _UNPACK_ih(buffer, at)
                 at += 6
                 if count == -1:
-                    batch_index_error_message = None
+                    batch_index_and_error_message.batch_index_error_message = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size:
                         refuse_length('batch_index_error_message', count, size - at)
-                    batch_index_error_message = str(buffer[at:stop], "utf-8")
+                    batch_index_and_error_message.batch_index_error_message = str(buffer[at:stop], "utf-8")
                     at = stop
-                record_errors.append(BatchIndexAndErrorMessage(batch_index, batch_index_error_message))
-            error_message: str | None
+                record_errors.append(batch_index_and_error_message)
+            partition_produce_response.record_errors = record_errors
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             if count == -1:
-                error_message = None
+                partition_produce_response.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('error_message', count, size - at)
-                error_message = str(buffer[at:stop], "utf-8")
+                partition_produce_response.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            partition_responses.append(PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, _DEFAULT_LEADER_ID_AND_EPOCH))
-        responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
-    (throttle_time_ms,) = _UNPACK_i(buffer, at)
+            partition_responses.append(partition_produce_response)
+        topic_produce_response.partition_responses = partition_responses
+        responses.append(topic_produce_response)
+    m.responses = responses
+    (m.throttle_time_ms,) = _UNPACK_i(buffer, at)
     at += 4
-    return ProduceResponse(responses, throttle_time_ms, []), at
+    return m, at
 
 
 def _write_v9(m: ProduceResponse, w: Write) -> None:  # version 9, flexible
@@ -469,6 +524,8 @@ def _write_v9(m: ProduceResponse, w: Write) -> None:  # version 9, flexible
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version 9, flexible
     size = len(buffer)
+    m = new(ProduceResponse)
+    m.node_endpoints = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -478,6 +535,8 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        topic_produce_response = new(TopicProduceResponse)
+        topic_produce_response.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -486,7 +545,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_produce_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -497,7 +556,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version
             refuse_count('partition_responses', count, size - at)
         partition_responses = []
         for _ in range(count):
-            index, error_code, base_offset, log_append_time_ms, log_start_offset, count = _UNPACK_ihqqqB(buffer, at)
+            partition_produce_response = new(PartitionProduceResponse)
+            partition_produce_response.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset, count = _UNPACK_ihqqqB(buffer, at)
             at += 31
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -506,54 +567,56 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version
                 refuse_count('record_errors', count, size - at)
             record_errors = []
             for _ in range(count):
-                batch_index_error_message: str | None
-                batch_index, count = _UNPACK_iB(buffer, at)
+                batch_index_and_error_message = new(BatchIndexAndErrorMessage)
+                batch_index_and_error_message.batch_index, count = _UNPACK_iB(buffer, at)
                 at += 5
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    batch_index_error_message = None
+                    batch_index_and_error_message.batch_index_error_message = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('batch_index_error_message', count, size - at)
-                    batch_index_error_message = str(buffer[at:stop], "utf-8")
+                    batch_index_and_error_message.batch_index_error_message = str(buffer[at:stop], "utf-8")
                     at = stop
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                record_errors.append(BatchIndexAndErrorMessage(batch_index, batch_index_error_message))
-            error_message: str | None
+                record_errors.append(batch_index_and_error_message)
+            partition_produce_response.record_errors = record_errors
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                error_message = None
+                partition_produce_response.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                error_message = str(buffer[at:stop], "utf-8")
+                partition_produce_response.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_responses.append(PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, _DEFAULT_LEADER_ID_AND_EPOCH))
+            partition_responses.append(partition_produce_response)
+        topic_produce_response.partition_responses = partition_responses
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
-    throttle_time_ms, tags = _UNPACK_iB(buffer, at)
+        responses.append(topic_produce_response)
+    m.responses = responses
+    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ProduceResponse(responses, throttle_time_ms, []), at
+    return m, at
 
 
 def _write_v10(m: ProduceResponse, w: Write) -> None:  # versions 10-12, flexible
@@ -605,6 +668,8 @@ def _write_v10(m: ProduceResponse, w: Write) -> None:  # versions 10-12, flexibl
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versions 10-12, flexible
     size = len(buffer)
+    m = new(ProduceResponse)
+    m.node_endpoints = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -614,6 +679,8 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
+        topic_produce_response = new(TopicProduceResponse)
+        topic_produce_response.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -622,7 +689,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        topic_produce_response.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -633,7 +700,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
             refuse_count('partition_responses', count, size - at)
         partition_responses = []
         for _ in range(count):
-            index, error_code, base_offset, log_append_time_ms, log_start_offset, count = _UNPACK_ihqqqB(buffer, at)
+            partition_produce_response = new(PartitionProduceResponse)
+            partition_produce_response.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset, count = _UNPACK_ihqqqB(buffer, at)
             at += 31
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -642,64 +711,65 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                 refuse_count('record_errors', count, size - at)
             record_errors = []
             for _ in range(count):
-                batch_index_error_message: str | None
-                batch_index, count = _UNPACK_iB(buffer, at)
+                batch_index_and_error_message = new(BatchIndexAndErrorMessage)
+                batch_index_and_error_message.batch_index, count = _UNPACK_iB(buffer, at)
                 at += 5
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    batch_index_error_message = None
+                    batch_index_and_error_message.batch_index_error_message = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('batch_index_error_message', count, size - at)
-                    batch_index_error_message = str(buffer[at:stop], "utf-8")
+                    batch_index_and_error_message.batch_index_error_message = str(buffer[at:stop], "utf-8")
                     at = stop
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                record_errors.append(BatchIndexAndErrorMessage(batch_index, batch_index_error_message))
-            error_message: str | None
+                record_errors.append(batch_index_and_error_message)
+            partition_produce_response.record_errors = record_errors
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                error_message = None
+                partition_produce_response.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                error_message = str(buffer[at:stop], "utf-8")
+                partition_produce_response.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
-            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
-                        leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
+                        current_leader = new(LeaderIdAndEpoch)
+                        current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
                         at += 9
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
+                        partition_produce_response.current_leader = current_leader
                         if at != end:
                             refuse_tag('current_leader', at, end)
                     at = end
-            partition_responses.append(PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, current_leader))
+            partition_responses.append(partition_produce_response)
+        topic_produce_response.partition_responses = partition_responses
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
-    throttle_time_ms, tags = _UNPACK_iB(buffer, at)
+        responses.append(topic_produce_response)
+    m.responses = responses
+    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
-    node_endpoints: list[NodeEndpoint] = []
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -714,7 +784,8 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                     refuse_count('node_endpoints', count, size - at)
                 node_endpoints = []
                 for _ in range(count):
-                    node_id, count = _UNPACK_iB(buffer, at)
+                    node_endpoint = new(NodeEndpoint)
+                    node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
                     at += 5
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
@@ -722,31 +793,31 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('host', count, size - at)
-                    host = str(buffer[at:stop], "utf-8")
+                    node_endpoint.host = str(buffer[at:stop], "utf-8")
                     at = stop
-                    rack: str | None
-                    port, count = _UNPACK_iB(buffer, at)
+                    node_endpoint.port, count = _UNPACK_iB(buffer, at)
                     at += 5
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
                     if count == -1:
-                        rack = None
+                        node_endpoint.rack = None
                     else:
                         stop = at + count
                         if count < 0 or stop > size or count > 32767:
                             refuse_length('rack', count, size - at)
-                        rack = str(buffer[at:stop], "utf-8")
+                        node_endpoint.rack = str(buffer[at:stop], "utf-8")
                         at = stop
                     tags = buffer[at]
                     at += 1
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    node_endpoints.append(NodeEndpoint(node_id, host, port, rack))
+                    node_endpoints.append(node_endpoint)
+                m.node_endpoints = node_endpoints
                 if at != _end:
                     refuse_tag('node_endpoints', at, _end)
             at = _end
-    return ProduceResponse(responses, throttle_time_ms, node_endpoints), at
+    return m, at
 
 
 def _write_v13(m: ProduceResponse, w: Write) -> None:  # version 13, flexible
@@ -795,6 +866,8 @@ def _write_v13(m: ProduceResponse, w: Write) -> None:  # version 13, flexible
 
 def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version 13, flexible
     size = len(buffer)
+    m = new(ProduceResponse)
+    m.node_endpoints = []
     count = buffer[at]
     at += 1
     if count > 127:
@@ -804,7 +877,9 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        topic_produce_response = new(TopicProduceResponse)
+        topic_produce_response.name = ''
+        topic_produce_response.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -813,7 +888,9 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
             refuse_count('partition_responses', count, size - at)
         partition_responses = []
         for _ in range(count):
-            index, error_code, base_offset, log_append_time_ms, log_start_offset, count = _UNPACK_ihqqqB(buffer, at)
+            partition_produce_response = new(PartitionProduceResponse)
+            partition_produce_response.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+            partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset, count = _UNPACK_ihqqqB(buffer, at)
             at += 31
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -822,64 +899,65 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                 refuse_count('record_errors', count, size - at)
             record_errors = []
             for _ in range(count):
-                batch_index_error_message: str | None
-                batch_index, count = _UNPACK_iB(buffer, at)
+                batch_index_and_error_message = new(BatchIndexAndErrorMessage)
+                batch_index_and_error_message.batch_index, count = _UNPACK_iB(buffer, at)
                 at += 5
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    batch_index_error_message = None
+                    batch_index_and_error_message.batch_index_error_message = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('batch_index_error_message', count, size - at)
-                    batch_index_error_message = str(buffer[at:stop], "utf-8")
+                    batch_index_and_error_message.batch_index_error_message = str(buffer[at:stop], "utf-8")
                     at = stop
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                record_errors.append(BatchIndexAndErrorMessage(batch_index, batch_index_error_message))
-            error_message: str | None
+                record_errors.append(batch_index_and_error_message)
+            partition_produce_response.record_errors = record_errors
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                error_message = None
+                partition_produce_response.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                error_message = str(buffer[at:stop], "utf-8")
+                partition_produce_response.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
-            current_leader: LeaderIdAndEpoch = _DEFAULT_LEADER_ID_AND_EPOCH
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
-                        leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
+                        current_leader = new(LeaderIdAndEpoch)
+                        current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
                         at += 9
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
+                        partition_produce_response.current_leader = current_leader
                         if at != end:
                             refuse_tag('current_leader', at, end)
                     at = end
-            partition_responses.append(PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, current_leader))
+            partition_responses.append(partition_produce_response)
+        topic_produce_response.partition_responses = partition_responses
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(TopicProduceResponse('', topic_id, partition_responses))
-    throttle_time_ms, tags = _UNPACK_iB(buffer, at)
+        responses.append(topic_produce_response)
+    m.responses = responses
+    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
-    node_endpoints: list[NodeEndpoint] = []
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -894,7 +972,8 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                     refuse_count('node_endpoints', count, size - at)
                 node_endpoints = []
                 for _ in range(count):
-                    node_id, count = _UNPACK_iB(buffer, at)
+                    node_endpoint = new(NodeEndpoint)
+                    node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
                     at += 5
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
@@ -902,31 +981,31 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('host', count, size - at)
-                    host = str(buffer[at:stop], "utf-8")
+                    node_endpoint.host = str(buffer[at:stop], "utf-8")
                     at = stop
-                    rack: str | None
-                    port, count = _UNPACK_iB(buffer, at)
+                    node_endpoint.port, count = _UNPACK_iB(buffer, at)
                     at += 5
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
                     if count == -1:
-                        rack = None
+                        node_endpoint.rack = None
                     else:
                         stop = at + count
                         if count < 0 or stop > size or count > 32767:
                             refuse_length('rack', count, size - at)
-                        rack = str(buffer[at:stop], "utf-8")
+                        node_endpoint.rack = str(buffer[at:stop], "utf-8")
                         at = stop
                     tags = buffer[at]
                     at += 1
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    node_endpoints.append(NodeEndpoint(node_id, host, port, rack))
+                    node_endpoints.append(node_endpoint)
+                m.node_endpoints = node_endpoints
                 if at != _end:
                     refuse_tag('node_endpoints', at, _end)
             at = _end
-    return ProduceResponse(responses, throttle_time_ms, node_endpoints), at
+    return m, at
 
 
 ProduceResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v5, 6: _write_v5, 7: _write_v5, 8: _write_v8, 9: _write_v9, 10: _write_v10, 11: _write_v10, 12: _write_v10, 13: _write_v13}

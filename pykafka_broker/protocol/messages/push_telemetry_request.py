@@ -12,6 +12,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_length,
     skip_tags,
     uvarint,
@@ -57,7 +58,8 @@ def _write_v0(m: PushTelemetryRequest, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[PushTelemetryRequest, int]:  # version 0, flexible
     size = len(buffer)
-    client_instance_id, subscription_id, terminating, compression_type, count = _UNPACK_16siobB(buffer, at)
+    m = new(PushTelemetryRequest)
+    m.client_instance_id, m.subscription_id, m.terminating, m.compression_type, count = _UNPACK_16siobB(buffer, at)
     at += 23
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -65,13 +67,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PushTelemetryRequest, int]:  # ve
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('metrics', count, size - at)
-    metrics = bytes(buffer[at:stop])
+    m.metrics = bytes(buffer[at:stop])
     at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return PushTelemetryRequest(client_instance_id, subscription_id, terminating, compression_type, metrics), at
+    return m, at
 
 
 PushTelemetryRequest._WRITERS = {0: _write_v0}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -39,11 +40,12 @@ def _write_v0(m: PushTelemetryResponse, w: Write) -> None:  # version 0, flexibl
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[PushTelemetryResponse, int]:  # version 0, flexible
-    throttle_time_ms, error_code, tags = _UNPACK_ihB(buffer, at)
+    m = new(PushTelemetryResponse)
+    m.throttle_time_ms, m.error_code, tags = _UNPACK_ihB(buffer, at)
     at += 7
     if tags:
         at = skip_tags(buffer, at - 1)
-    return PushTelemetryResponse(throttle_time_ms, error_code), at
+    return m, at
 
 
 PushTelemetryResponse._WRITERS = {0: _write_v0}

@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -93,6 +94,7 @@ def _write_v0(m: ReadShareGroupStateRequest, w: Write) -> None:  # version 0, fl
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(ReadShareGroupStateRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -101,7 +103,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateRequest, int]:
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -112,7 +114,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateRequest, int]:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        read_state_data = new(ReadStateData)
+        read_state_data.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -121,21 +124,24 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateRequest, int]:
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, leader_epoch, tags = _UNPACK_iiB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition, partition_data.leader_epoch, tags = _UNPACK_iiB(buffer, at)
             at += 9
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition, leader_epoch))
+            partitions.append(partition_data)
+        read_state_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(ReadStateData(topic_id, partitions))
+        topics.append(read_state_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ReadShareGroupStateRequest(group_id, topics), at
+    return m, at
 
 
 ReadShareGroupStateRequest._WRITERS = {0: _write_v0}

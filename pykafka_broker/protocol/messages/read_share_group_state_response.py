@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -126,6 +127,7 @@ def _write_v0(m: ReadShareGroupStateResponse, w: Write) -> None:  # version 0, f
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateResponse, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(ReadShareGroupStateResponse)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -135,7 +137,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateResponse, int]
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        read_state_result = new(ReadStateResult)
+        read_state_result.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -144,21 +147,21 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateResponse, int]
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            error_message: str | None
-            partition, error_code, count = _UNPACK_ihB(buffer, at)
+            partition_result = new(PartitionResult)
+            partition_result.partition, partition_result.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                error_message = None
+                partition_result.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                error_message = str(buffer[at:stop], "utf-8")
+                partition_result.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            state_epoch, start_offset, count = _UNPACK_iqB(buffer, at)
+            partition_result.state_epoch, partition_result.start_offset, count = _UNPACK_iqB(buffer, at)
             at += 13
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -167,26 +170,30 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateResponse, int]
                 refuse_count('state_batches', count, size - at)
             state_batches = []
             for _ in range(count):
-                first_offset, last_offset, delivery_state, delivery_count, tags = _UNPACK_qqbhB(buffer, at)
+                state_batch = new(StateBatch)
+                state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count, tags = _UNPACK_qqbhB(buffer, at)
                 at += 20
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                state_batches.append(StateBatch(first_offset, last_offset, delivery_state, delivery_count))
+                state_batches.append(state_batch)
+            partition_result.state_batches = state_batches
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionResult(partition, error_code, error_message, state_epoch, start_offset, state_batches))
+            partitions.append(partition_result)
+        read_state_result.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(ReadStateResult(topic_id, partitions))
+        results.append(read_state_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ReadShareGroupStateResponse(results), at
+    return m, at
 
 
 ReadShareGroupStateResponse._WRITERS = {0: _write_v0}

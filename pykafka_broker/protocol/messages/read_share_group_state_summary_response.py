@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -105,6 +106,7 @@ def _write_v0(m: ReadShareGroupStateSummaryResponse, w: Write) -> None:  # versi
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateSummaryResponse, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(ReadShareGroupStateSummaryResponse)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -114,7 +116,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateSummaryRespons
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        read_state_summary_result = new(ReadStateSummaryResult)
+        read_state_summary_result.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -123,35 +126,38 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateSummaryRespons
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            error_message: str | None
-            partition, error_code, count = _UNPACK_ihB(buffer, at)
+            partition_result = new(PartitionResult)
+            partition_result.delivery_complete_count = -1
+            partition_result.partition, partition_result.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                error_message = None
+                partition_result.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                error_message = str(buffer[at:stop], "utf-8")
+                partition_result.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            state_epoch, leader_epoch, start_offset, tags = _UNPACK_iiqB(buffer, at)
+            partition_result.state_epoch, partition_result.leader_epoch, partition_result.start_offset, tags = _UNPACK_iiqB(buffer, at)
             at += 17
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionResult(partition, error_code, error_message, state_epoch, leader_epoch, start_offset, -1))
+            partitions.append(partition_result)
+        read_state_summary_result.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(ReadStateSummaryResult(topic_id, partitions))
+        results.append(read_state_summary_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ReadShareGroupStateSummaryResponse(results), at
+    return m, at
 
 
 def _write_v1(m: ReadShareGroupStateSummaryResponse, w: Write) -> None:  # version 1, flexible
@@ -172,6 +178,7 @@ def _write_v1(m: ReadShareGroupStateSummaryResponse, w: Write) -> None:  # versi
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateSummaryResponse, int]:  # version 1, flexible
     size = len(buffer)
+    m = new(ReadShareGroupStateSummaryResponse)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -181,7 +188,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateSummaryRespons
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        read_state_summary_result = new(ReadStateSummaryResult)
+        read_state_summary_result.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -190,35 +198,37 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateSummaryRespons
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            error_message: str | None
-            partition, error_code, count = _UNPACK_ihB(buffer, at)
+            partition_result = new(PartitionResult)
+            partition_result.partition, partition_result.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                error_message = None
+                partition_result.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                error_message = str(buffer[at:stop], "utf-8")
+                partition_result.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            state_epoch, leader_epoch, start_offset, delivery_complete_count, tags = _UNPACK_iiqiB(buffer, at)
+            partition_result.state_epoch, partition_result.leader_epoch, partition_result.start_offset, partition_result.delivery_complete_count, tags = _UNPACK_iiqiB(buffer, at)
             at += 21
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionResult(partition, error_code, error_message, state_epoch, leader_epoch, start_offset, delivery_complete_count))
+            partitions.append(partition_result)
+        read_state_summary_result.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(ReadStateSummaryResult(topic_id, partitions))
+        results.append(read_state_summary_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ReadShareGroupStateSummaryResponse(results), at
+    return m, at
 
 
 ReadShareGroupStateSummaryResponse._WRITERS = {0: _write_v0, 1: _write_v1}

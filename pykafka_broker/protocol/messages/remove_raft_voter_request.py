@@ -12,6 +12,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_length,
     skip_tags,
     uvarint_rest,
@@ -49,25 +50,25 @@ def _write_v0(m: RemoveRaftVoterRequest, w: Write) -> None:  # version 0, flexib
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveRaftVoterRequest, int]:  # version 0, flexible
     size = len(buffer)
-    cluster_id: str | None
+    m = new(RemoveRaftVoterRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    voter_id, voter_directory_id, tags = _UNPACK_i16sB(buffer, at)
+    m.voter_id, m.voter_directory_id, tags = _UNPACK_i16sB(buffer, at)
     at += 21
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RemoveRaftVoterRequest(cluster_id, voter_id, voter_directory_id), at
+    return m, at
 
 
 RemoveRaftVoterRequest._WRITERS = {0: _write_v0}

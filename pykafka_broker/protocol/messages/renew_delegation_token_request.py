@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     uvarint,
@@ -52,16 +53,17 @@ def _write_v0(m: RenewDelegationTokenRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RenewDelegationTokenRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(RenewDelegationTokenRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('hmac', count, size - at)
-    hmac = bytes(buffer[at:stop])
+    m.hmac = bytes(buffer[at:stop])
     at = stop
-    (renew_period_ms,) = _UNPACK_q(buffer, at)
+    (m.renew_period_ms,) = _UNPACK_q(buffer, at)
     at += 8
-    return RenewDelegationTokenRequest(hmac, renew_period_ms), at
+    return m, at
 
 
 def _write_v2(m: RenewDelegationTokenRequest, w: Write) -> None:  # version 2, flexible
@@ -75,6 +77,7 @@ def _write_v2(m: RenewDelegationTokenRequest, w: Write) -> None:  # version 2, f
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[RenewDelegationTokenRequest, int]:  # version 2, flexible
     size = len(buffer)
+    m = new(RenewDelegationTokenRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -83,13 +86,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[RenewDelegationTokenRequest, int]
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('hmac', count, size - at)
-    hmac = bytes(buffer[at:stop])
+    m.hmac = bytes(buffer[at:stop])
     at = stop
-    renew_period_ms, tags = _UNPACK_qB(buffer, at)
+    m.renew_period_ms, tags = _UNPACK_qB(buffer, at)
     at += 9
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RenewDelegationTokenRequest(hmac, renew_period_ms), at
+    return m, at
 
 
 RenewDelegationTokenRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -43,9 +44,10 @@ def _write_v0(m: RenewDelegationTokenResponse, w: Write) -> None:  # versions 0-
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RenewDelegationTokenResponse, int]:  # versions 0-1
-    error_code, expiry_timestamp_ms, throttle_time_ms = _UNPACK_hqi(buffer, at)
+    m = new(RenewDelegationTokenResponse)
+    m.error_code, m.expiry_timestamp_ms, m.throttle_time_ms = _UNPACK_hqi(buffer, at)
     at += 14
-    return RenewDelegationTokenResponse(error_code, expiry_timestamp_ms, throttle_time_ms), at
+    return m, at
 
 
 def _write_v2(m: RenewDelegationTokenResponse, w: Write) -> None:  # version 2, flexible
@@ -53,11 +55,12 @@ def _write_v2(m: RenewDelegationTokenResponse, w: Write) -> None:  # version 2, 
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[RenewDelegationTokenResponse, int]:  # version 2, flexible
-    error_code, expiry_timestamp_ms, throttle_time_ms, tags = _UNPACK_hqiB(buffer, at)
+    m = new(RenewDelegationTokenResponse)
+    m.error_code, m.expiry_timestamp_ms, m.throttle_time_ms, tags = _UNPACK_hqiB(buffer, at)
     at += 15
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RenewDelegationTokenResponse(error_code, expiry_timestamp_ms, throttle_time_ms), at
+    return m, at
 
 
 RenewDelegationTokenResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

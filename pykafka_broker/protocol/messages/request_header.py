@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     NO_TAGS,
     Write,
+    new,
     refuse_length,
     skip_tags,
 )
@@ -46,9 +47,11 @@ def _write_v0(m: RequestHeader, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RequestHeader, int]:  # version 0
-    request_api_key, request_api_version, correlation_id = _UNPACK_hhi(buffer, at)
+    m = new(RequestHeader)
+    m.client_id = ''
+    m.request_api_key, m.request_api_version, m.correlation_id = _UNPACK_hhi(buffer, at)
     at += 8
-    return RequestHeader(request_api_key, request_api_version, correlation_id, ''), at
+    return m, at
 
 
 def _write_v1(m: RequestHeader, w: Write) -> None:  # version 1
@@ -59,18 +62,18 @@ def _write_v1(m: RequestHeader, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[RequestHeader, int]:  # version 1
     size = len(buffer)
-    client_id: str | None
-    request_api_key, request_api_version, correlation_id, count = _UNPACK_hhih(buffer, at)
+    m = new(RequestHeader)
+    m.request_api_key, m.request_api_version, m.correlation_id, count = _UNPACK_hhih(buffer, at)
     at += 10
     if count == -1:
-        client_id = None
+        m.client_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('client_id', count, size - at)
-        client_id = str(buffer[at:stop], "utf-8")
+        m.client_id = str(buffer[at:stop], "utf-8")
         at = stop
-    return RequestHeader(request_api_key, request_api_version, correlation_id, client_id), at
+    return m, at
 
 
 def _write_v2(m: RequestHeader, w: Write) -> None:  # version 2, flexible
@@ -82,22 +85,22 @@ def _write_v2(m: RequestHeader, w: Write) -> None:  # version 2, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[RequestHeader, int]:  # version 2, flexible
     size = len(buffer)
-    client_id: str | None
-    request_api_key, request_api_version, correlation_id, count = _UNPACK_hhih(buffer, at)
+    m = new(RequestHeader)
+    m.request_api_key, m.request_api_version, m.correlation_id, count = _UNPACK_hhih(buffer, at)
     at += 10
     if count == -1:
-        client_id = None
+        m.client_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('client_id', count, size - at)
-        client_id = str(buffer[at:stop], "utf-8")
+        m.client_id = str(buffer[at:stop], "utf-8")
         at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RequestHeader(request_api_key, request_api_version, correlation_id, client_id), at
+    return m, at
 
 
 RequestHeader._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

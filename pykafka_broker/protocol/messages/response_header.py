@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -38,9 +39,10 @@ def _write_v0(m: ResponseHeader, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ResponseHeader, int]:  # version 0
-    (correlation_id,) = _UNPACK_i(buffer, at)
+    m = new(ResponseHeader)
+    (m.correlation_id,) = _UNPACK_i(buffer, at)
     at += 4
-    return ResponseHeader(correlation_id), at
+    return m, at
 
 
 def _write_v1(m: ResponseHeader, w: Write) -> None:  # version 1, flexible
@@ -48,11 +50,12 @@ def _write_v1(m: ResponseHeader, w: Write) -> None:  # version 1, flexible
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ResponseHeader, int]:  # version 1, flexible
-    correlation_id, tags = _UNPACK_iB(buffer, at)
+    m = new(ResponseHeader)
+    m.correlation_id, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ResponseHeader(correlation_id), at
+    return m, at
 
 
 ResponseHeader._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     uvarint,
@@ -46,14 +47,15 @@ def _write_v0(m: SaslAuthenticateRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SaslAuthenticateRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(SaslAuthenticateRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('auth_bytes', count, size - at)
-    auth_bytes = bytes(buffer[at:stop])
+    m.auth_bytes = bytes(buffer[at:stop])
     at = stop
-    return SaslAuthenticateRequest(auth_bytes), at
+    return m, at
 
 
 def _write_v2(m: SaslAuthenticateRequest, w: Write) -> None:  # version 2, flexible
@@ -67,6 +69,7 @@ def _write_v2(m: SaslAuthenticateRequest, w: Write) -> None:  # version 2, flexi
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[SaslAuthenticateRequest, int]:  # version 2, flexible
     size = len(buffer)
+    m = new(SaslAuthenticateRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -75,13 +78,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[SaslAuthenticateRequest, int]:  #
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('auth_bytes', count, size - at)
-    auth_bytes = bytes(buffer[at:stop])
+    m.auth_bytes = bytes(buffer[at:stop])
     at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return SaslAuthenticateRequest(auth_bytes), at
+    return m, at
 
 
 SaslAuthenticateRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

@@ -12,6 +12,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_length,
     skip_tags,
     uvarint,
@@ -64,25 +65,26 @@ def _write_v0(m: SaslAuthenticateResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SaslAuthenticateResponse, int]:  # version 0
     size = len(buffer)
-    error_message: str | None
-    error_code, count = _UNPACK_hh(buffer, at)
+    m = new(SaslAuthenticateResponse)
+    m.session_lifetime_ms = 0
+    m.error_code, count = _UNPACK_hh(buffer, at)
     at += 4
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('auth_bytes', count, size - at)
-    auth_bytes = bytes(buffer[at:stop])
+    m.auth_bytes = bytes(buffer[at:stop])
     at = stop
-    return SaslAuthenticateResponse(error_code, error_message, auth_bytes, 0), at
+    return m, at
 
 
 def _write_v1(m: SaslAuthenticateResponse, w: Write) -> None:  # version 1
@@ -98,27 +100,27 @@ def _write_v1(m: SaslAuthenticateResponse, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[SaslAuthenticateResponse, int]:  # version 1
     size = len(buffer)
-    error_message: str | None
-    error_code, count = _UNPACK_hh(buffer, at)
+    m = new(SaslAuthenticateResponse)
+    m.error_code, count = _UNPACK_hh(buffer, at)
     at += 4
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('auth_bytes', count, size - at)
-    auth_bytes = bytes(buffer[at:stop])
+    m.auth_bytes = bytes(buffer[at:stop])
     at = stop
-    (session_lifetime_ms,) = _UNPACK_q(buffer, at)
+    (m.session_lifetime_ms,) = _UNPACK_q(buffer, at)
     at += 8
-    return SaslAuthenticateResponse(error_code, error_message, auth_bytes, session_lifetime_ms), at
+    return m, at
 
 
 def _write_v2(m: SaslAuthenticateResponse, w: Write) -> None:  # version 2, flexible
@@ -134,19 +136,19 @@ def _write_v2(m: SaslAuthenticateResponse, w: Write) -> None:  # version 2, flex
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[SaslAuthenticateResponse, int]:  # version 2, flexible
     size = len(buffer)
-    error_message: str | None
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(SaslAuthenticateResponse)
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -156,13 +158,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[SaslAuthenticateResponse, int]:  
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('auth_bytes', count, size - at)
-    auth_bytes = bytes(buffer[at:stop])
+    m.auth_bytes = bytes(buffer[at:stop])
     at = stop
-    session_lifetime_ms, tags = _UNPACK_qB(buffer, at)
+    m.session_lifetime_ms, tags = _UNPACK_qB(buffer, at)
     at += 9
     if tags:
         at = skip_tags(buffer, at - 1)
-    return SaslAuthenticateResponse(error_code, error_message, auth_bytes, session_lifetime_ms), at
+    return m, at
 
 
 SaslAuthenticateResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

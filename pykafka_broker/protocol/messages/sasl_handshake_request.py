@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     refuse_length,
 )
 
@@ -39,14 +40,15 @@ def _write_v0(m: SaslHandshakeRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SaslHandshakeRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(SaslHandshakeRequest)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('mechanism', count, size - at)
-    mechanism = str(buffer[at:stop], "utf-8")
+    m.mechanism = str(buffer[at:stop], "utf-8")
     at = stop
-    return SaslHandshakeRequest(mechanism), at
+    return m, at
 
 
 SaslHandshakeRequest._WRITERS = {0: _write_v0, 1: _write_v0}

@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     EMPTY,
     Message,
     Write,
+    new,
     refuse_count,
     refuse_length,
 )
@@ -48,7 +49,8 @@ def _write_v0(m: SaslHandshakeResponse, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SaslHandshakeResponse, int]:  # versions 0-1
     size = len(buffer)
-    error_code, count = _UNPACK_hi(buffer, at)
+    m = new(SaslHandshakeResponse)
+    m.error_code, count = _UNPACK_hi(buffer, at)
     at += 6
     if count < 0 or count * 2 > size - at:
         refuse_count('mechanisms', count, size - at)
@@ -62,7 +64,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[SaslHandshakeResponse, int]:  # v
         element = str(buffer[at:stop], "utf-8")
         at = stop
         mechanisms.append(element)
-    return SaslHandshakeResponse(error_code, mechanisms), at
+    m.mechanisms = mechanisms
+    return m, at
 
 
 SaslHandshakeResponse._WRITERS = {0: _write_v0, 1: _write_v0}

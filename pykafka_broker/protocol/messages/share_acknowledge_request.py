@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -132,35 +133,35 @@ def _write_v1(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 1, flexi
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  # version 1, flexible
     size = len(buffer)
-    group_id: str | None
+    m = new(ShareAcknowledgeRequest)
+    m.is_renew_ack = False
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        group_id = None
+        m.group_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        m.group_id = str(buffer[at:stop], "utf-8")
         at = stop
-    member_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        member_id = None
+        m.member_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        m.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-    share_session_epoch, count = _UNPACK_iB(buffer, at)
+    m.share_session_epoch, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -169,7 +170,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        acknowledge_topic = new(AcknowledgeTopic)
+        acknowledge_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -178,7 +180,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, count = _UNPACK_iB(buffer, at)
+            acknowledge_partition = new(AcknowledgePartition)
+            acknowledge_partition.partition_index, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -187,35 +190,39 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
                 refuse_count('acknowledgement_batches', count, size - at)
             acknowledgement_batches = []
             for _ in range(count):
-                first_offset, last_offset, count = _UNPACK_qqB(buffer, at)
+                acknowledgement_batch = new(AcknowledgementBatch)
+                acknowledgement_batch.first_offset, acknowledgement_batch.last_offset, count = _UNPACK_qqB(buffer, at)
                 at += 17
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count < 0 or count > size - at:
                     refuse_count('acknowledge_types', count, size - at)
-                acknowledge_types = list(unpack_from(f">{count}b", buffer, at))
+                acknowledgement_batch.acknowledge_types = list(unpack_from(f">{count}b", buffer, at))
                 at += count
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                acknowledgement_batches.append(AcknowledgementBatch(first_offset, last_offset, acknowledge_types))
+                acknowledgement_batches.append(acknowledgement_batch)
+            acknowledge_partition.acknowledgement_batches = acknowledgement_batches
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(AcknowledgePartition(partition_index, acknowledgement_batches))
+            partitions.append(acknowledge_partition)
+        acknowledge_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(AcknowledgeTopic(topic_id, partitions))
+        topics.append(acknowledge_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareAcknowledgeRequest(group_id, member_id, share_session_epoch, False, topics), at
+    return m, at
 
 
 def _write_v2(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 2, flexible
@@ -246,35 +253,34 @@ def _write_v2(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 2, flexi
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  # version 2, flexible
     size = len(buffer)
-    group_id: str | None
+    m = new(ShareAcknowledgeRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        group_id = None
+        m.group_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        m.group_id = str(buffer[at:stop], "utf-8")
         at = stop
-    member_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        member_id = None
+        m.member_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        m.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-    share_session_epoch, is_renew_ack, count = _UNPACK_ioB(buffer, at)
+    m.share_session_epoch, m.is_renew_ack, count = _UNPACK_ioB(buffer, at)
     at += 6
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -283,7 +289,8 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        acknowledge_topic = new(AcknowledgeTopic)
+        acknowledge_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -292,7 +299,8 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, count = _UNPACK_iB(buffer, at)
+            acknowledge_partition = new(AcknowledgePartition)
+            acknowledge_partition.partition_index, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -301,35 +309,39 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
                 refuse_count('acknowledgement_batches', count, size - at)
             acknowledgement_batches = []
             for _ in range(count):
-                first_offset, last_offset, count = _UNPACK_qqB(buffer, at)
+                acknowledgement_batch = new(AcknowledgementBatch)
+                acknowledgement_batch.first_offset, acknowledgement_batch.last_offset, count = _UNPACK_qqB(buffer, at)
                 at += 17
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count < 0 or count > size - at:
                     refuse_count('acknowledge_types', count, size - at)
-                acknowledge_types = list(unpack_from(f">{count}b", buffer, at))
+                acknowledgement_batch.acknowledge_types = list(unpack_from(f">{count}b", buffer, at))
                 at += count
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                acknowledgement_batches.append(AcknowledgementBatch(first_offset, last_offset, acknowledge_types))
+                acknowledgement_batches.append(acknowledgement_batch)
+            acknowledge_partition.acknowledgement_batches = acknowledgement_batches
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(AcknowledgePartition(partition_index, acknowledgement_batches))
+            partitions.append(acknowledge_partition)
+        acknowledge_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(AcknowledgeTopic(topic_id, partitions))
+        topics.append(acknowledge_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareAcknowledgeRequest(group_id, member_id, share_session_epoch, is_renew_ack, topics), at
+    return m, at
 
 
 ShareAcknowledgeRequest._WRITERS = {1: _write_v1, 2: _write_v2}

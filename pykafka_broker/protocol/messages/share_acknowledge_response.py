@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     shared_default,
@@ -159,19 +160,20 @@ def _write_v1(m: ShareAcknowledgeResponse, w: Write) -> None:  # version 1, flex
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeResponse, int]:  # version 1, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(ShareAcknowledgeResponse)
+    m.acquisition_lock_timeout_ms = 0
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -182,7 +184,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeResponse, int]:  
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        share_acknowledge_topic_response = new(ShareAcknowledgeTopicResponse)
+        share_acknowledge_topic_response.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -191,35 +194,38 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeResponse, int]:  
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_message: str | None
-            partition_index, partitions_error_code, count = _UNPACK_ihB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                partitions_error_message = None
+                partition_data.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                partitions_error_message = str(buffer[at:stop], "utf-8")
+                partition_data.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
+            current_leader = new(LeaderIdAndEpoch)
+            current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
             at += 9
             if tags:
                 at = skip_tags(buffer, at - 1)
-            current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
+            partition_data.current_leader = current_leader
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, partitions_error_code, partitions_error_message, current_leader))
+            partitions.append(partition_data)
+        share_acknowledge_topic_response.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(ShareAcknowledgeTopicResponse(topic_id, partitions))
+        responses.append(share_acknowledge_topic_response)
+    m.responses = responses
     count = buffer[at]
     at += 1
     if count > 127:
@@ -229,7 +235,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeResponse, int]:  
         refuse_count('node_endpoints', count, size - at)
     node_endpoints = []
     for _ in range(count):
-        node_id, count = _UNPACK_iB(buffer, at)
+        node_endpoint = new(NodeEndpoint)
+        node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -237,32 +244,32 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeResponse, int]:  
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        node_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_iB(buffer, at)
+        node_endpoint.port, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            node_endpoint.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            node_endpoint.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        node_endpoints.append(NodeEndpoint(node_id, host, port, rack))
+        node_endpoints.append(node_endpoint)
+    m.node_endpoints = node_endpoints
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareAcknowledgeResponse(throttle_time_ms, error_code, error_message, 0, responses, node_endpoints), at
+    return m, at
 
 
 def _write_v2(m: ShareAcknowledgeResponse, w: Write) -> None:  # version 2, flexible
@@ -296,21 +303,21 @@ def _write_v2(m: ShareAcknowledgeResponse, w: Write) -> None:  # version 2, flex
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeResponse, int]:  # version 2, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(ShareAcknowledgeResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
-    acquisition_lock_timeout_ms, count = _UNPACK_iB(buffer, at)
+    m.acquisition_lock_timeout_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -319,7 +326,8 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeResponse, int]:  
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        share_acknowledge_topic_response = new(ShareAcknowledgeTopicResponse)
+        share_acknowledge_topic_response.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -328,35 +336,38 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeResponse, int]:  
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_message: str | None
-            partition_index, partitions_error_code, count = _UNPACK_ihB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                partitions_error_message = None
+                partition_data.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                partitions_error_message = str(buffer[at:stop], "utf-8")
+                partition_data.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
+            current_leader = new(LeaderIdAndEpoch)
+            current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
             at += 9
             if tags:
                 at = skip_tags(buffer, at - 1)
-            current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
+            partition_data.current_leader = current_leader
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, partitions_error_code, partitions_error_message, current_leader))
+            partitions.append(partition_data)
+        share_acknowledge_topic_response.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(ShareAcknowledgeTopicResponse(topic_id, partitions))
+        responses.append(share_acknowledge_topic_response)
+    m.responses = responses
     count = buffer[at]
     at += 1
     if count > 127:
@@ -366,7 +377,8 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeResponse, int]:  
         refuse_count('node_endpoints', count, size - at)
     node_endpoints = []
     for _ in range(count):
-        node_id, count = _UNPACK_iB(buffer, at)
+        node_endpoint = new(NodeEndpoint)
+        node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -374,32 +386,32 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeResponse, int]:  
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        node_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_iB(buffer, at)
+        node_endpoint.port, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            node_endpoint.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            node_endpoint.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        node_endpoints.append(NodeEndpoint(node_id, host, port, rack))
+        node_endpoints.append(node_endpoint)
+    m.node_endpoints = node_endpoints
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareAcknowledgeResponse(throttle_time_ms, error_code, error_message, acquisition_lock_timeout_ms, responses, node_endpoints), at
+    return m, at
 
 
 ShareAcknowledgeResponse._WRITERS = {1: _write_v1, 2: _write_v2}

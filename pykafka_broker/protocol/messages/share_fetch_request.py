@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -176,35 +177,36 @@ def _write_v1(m: ShareFetchRequest, w: Write) -> None:  # version 1, flexible
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # version 1, flexible
     size = len(buffer)
-    group_id: str | None
+    m = new(ShareFetchRequest)
+    m.share_acquire_mode = 0
+    m.is_renew_ack = False
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        group_id = None
+        m.group_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        m.group_id = str(buffer[at:stop], "utf-8")
         at = stop
-    member_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        member_id = None
+        m.member_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        m.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-    share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, count = _UNPACK_iiiiiiB(buffer, at)
+    m.share_session_epoch, m.max_wait_ms, m.min_bytes, m.max_bytes, m.max_records, m.batch_size, count = _UNPACK_iiiiiiB(buffer, at)
     at += 25
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -213,7 +215,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -222,7 +225,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, count = _UNPACK_iB(buffer, at)
+            fetch_partition = new(FetchPartition)
+            fetch_partition.partition_max_bytes = 0
+            fetch_partition.partition_index, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -231,30 +236,34 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
                 refuse_count('acknowledgement_batches', count, size - at)
             acknowledgement_batches = []
             for _ in range(count):
-                first_offset, last_offset, count = _UNPACK_qqB(buffer, at)
+                acknowledgement_batch = new(AcknowledgementBatch)
+                acknowledgement_batch.first_offset, acknowledgement_batch.last_offset, count = _UNPACK_qqB(buffer, at)
                 at += 17
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count < 0 or count > size - at:
                     refuse_count('acknowledge_types', count, size - at)
-                acknowledge_types = list(unpack_from(f">{count}b", buffer, at))
+                acknowledgement_batch.acknowledge_types = list(unpack_from(f">{count}b", buffer, at))
                 at += count
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                acknowledgement_batches.append(AcknowledgementBatch(first_offset, last_offset, acknowledge_types))
+                acknowledgement_batches.append(acknowledgement_batch)
+            fetch_partition.acknowledgement_batches = acknowledgement_batches
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(FetchPartition(partition_index, 0, acknowledgement_batches))
+            partitions.append(fetch_partition)
+        fetch_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(FetchTopic(topic_id, partitions))
+        topics.append(fetch_topic)
+    m.topics = topics
     count = buffer[at]
     at += 1
     if count > 127:
@@ -264,25 +273,27 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
         refuse_count('forgotten_topics_data', count, size - at)
     forgotten_topics_data = []
     for _ in range(count):
-        forgotten_topics_data_topic_id, count = _UNPACK_16sB(buffer, at)
+        forgotten_topic = new(ForgottenTopic)
+        forgotten_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic_id, forgotten_topics_data_partitions))
+        forgotten_topics_data.append(forgotten_topic)
+    m.forgotten_topics_data = forgotten_topics_data
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareFetchRequest(group_id, member_id, share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, 0, False, topics, forgotten_topics_data), at
+    return m, at
 
 
 def _write_v2(m: ShareFetchRequest, w: Write) -> None:  # version 2, flexible
@@ -323,35 +334,34 @@ def _write_v2(m: ShareFetchRequest, w: Write) -> None:  # version 2, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # version 2, flexible
     size = len(buffer)
-    group_id: str | None
+    m = new(ShareFetchRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        group_id = None
+        m.group_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        m.group_id = str(buffer[at:stop], "utf-8")
         at = stop
-    member_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        member_id = None
+        m.member_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        m.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-    share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, share_acquire_mode, is_renew_ack, count = _UNPACK_iiiiiiboB(buffer, at)
+    m.share_session_epoch, m.max_wait_ms, m.min_bytes, m.max_bytes, m.max_records, m.batch_size, m.share_acquire_mode, m.is_renew_ack, count = _UNPACK_iiiiiiboB(buffer, at)
     at += 27
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -360,7 +370,8 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        fetch_topic = new(FetchTopic)
+        fetch_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -369,7 +380,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, count = _UNPACK_iB(buffer, at)
+            fetch_partition = new(FetchPartition)
+            fetch_partition.partition_max_bytes = 0
+            fetch_partition.partition_index, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -378,30 +391,34 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
                 refuse_count('acknowledgement_batches', count, size - at)
             acknowledgement_batches = []
             for _ in range(count):
-                first_offset, last_offset, count = _UNPACK_qqB(buffer, at)
+                acknowledgement_batch = new(AcknowledgementBatch)
+                acknowledgement_batch.first_offset, acknowledgement_batch.last_offset, count = _UNPACK_qqB(buffer, at)
                 at += 17
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count < 0 or count > size - at:
                     refuse_count('acknowledge_types', count, size - at)
-                acknowledge_types = list(unpack_from(f">{count}b", buffer, at))
+                acknowledgement_batch.acknowledge_types = list(unpack_from(f">{count}b", buffer, at))
                 at += count
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                acknowledgement_batches.append(AcknowledgementBatch(first_offset, last_offset, acknowledge_types))
+                acknowledgement_batches.append(acknowledgement_batch)
+            fetch_partition.acknowledgement_batches = acknowledgement_batches
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(FetchPartition(partition_index, 0, acknowledgement_batches))
+            partitions.append(fetch_partition)
+        fetch_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(FetchTopic(topic_id, partitions))
+        topics.append(fetch_topic)
+    m.topics = topics
     count = buffer[at]
     at += 1
     if count > 127:
@@ -411,25 +428,27 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
         refuse_count('forgotten_topics_data', count, size - at)
     forgotten_topics_data = []
     for _ in range(count):
-        forgotten_topics_data_topic_id, count = _UNPACK_16sB(buffer, at)
+        forgotten_topic = new(ForgottenTopic)
+        forgotten_topic.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        forgotten_topics_data_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic_id, forgotten_topics_data_partitions))
+        forgotten_topics_data.append(forgotten_topic)
+    m.forgotten_topics_data = forgotten_topics_data
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareFetchRequest(group_id, member_id, share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, share_acquire_mode, is_renew_ack, topics, forgotten_topics_data), at
+    return m, at
 
 
 ShareFetchRequest._WRITERS = {1: _write_v1, 2: _write_v2}

@@ -17,6 +17,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     shared_default,
@@ -200,21 +201,21 @@ def _write_v1(m: ShareFetchResponse, w: Write) -> None:  # versions 1-2, flexibl
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchResponse, int]:  # versions 1-2, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(ShareFetchResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
-    acquisition_lock_timeout_ms, count = _UNPACK_iB(buffer, at)
+    m.acquisition_lock_timeout_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -223,7 +224,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchResponse, int]:  # vers
         refuse_count('responses', count, size - at)
     responses = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        share_fetchable_topic_response = new(ShareFetchableTopicResponse)
+        share_fetchable_topic_response.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -232,39 +234,39 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchResponse, int]:  # vers
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partitions_error_message: str | None
-            partition_index, partitions_error_code, count = _UNPACK_ihB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                partitions_error_message = None
+                partition_data.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                partitions_error_message = str(buffer[at:stop], "utf-8")
+                partition_data.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            acknowledge_error_message: str | None
-            acknowledge_error_code, count = _UNPACK_hB(buffer, at)
+            partition_data.acknowledge_error_code, count = _UNPACK_hB(buffer, at)
             at += 3
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                acknowledge_error_message = None
+                partition_data.acknowledge_error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('acknowledge_error_message', count, size - at)
-                acknowledge_error_message = str(buffer[at:stop], "utf-8")
+                partition_data.acknowledge_error_message = str(buffer[at:stop], "utf-8")
                 at = stop
-            leader_id, leader_epoch, tags = _UNPACK_iiB(buffer, at)
+            current_leader = new(LeaderIdAndEpoch)
+            current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
             at += 9
             if tags:
                 at = skip_tags(buffer, at - 1)
-            current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
+            partition_data.current_leader = current_leader
             count = buffer[at]
             at += 1
             if count > 127:
@@ -273,7 +275,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchResponse, int]:  # vers
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('records', count, size - at)
-            records = memoryview(buffer)[at:stop]
+            partition_data.records = memoryview(buffer)[at:stop]
             at = stop
             count = buffer[at]
             at += 1
@@ -284,21 +286,25 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchResponse, int]:  # vers
                 refuse_count('acquired_records', count, size - at)
             acquired_records = []
             for _ in range(count):
-                first_offset, last_offset, delivery_count, tags = _UNPACK_qqhB(buffer, at)
+                acquired_records_acquired_records = new(AcquiredRecords)
+                acquired_records_acquired_records.first_offset, acquired_records_acquired_records.last_offset, acquired_records_acquired_records.delivery_count, tags = _UNPACK_qqhB(buffer, at)
                 at += 19
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                acquired_records.append(AcquiredRecords(first_offset, last_offset, delivery_count))
+                acquired_records.append(acquired_records_acquired_records)
+            partition_data.acquired_records = acquired_records
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, partitions_error_code, partitions_error_message, acknowledge_error_code, acknowledge_error_message, current_leader, records, acquired_records))
+            partitions.append(partition_data)
+        share_fetchable_topic_response.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        responses.append(ShareFetchableTopicResponse(topic_id, partitions))
+        responses.append(share_fetchable_topic_response)
+    m.responses = responses
     count = buffer[at]
     at += 1
     if count > 127:
@@ -308,7 +314,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchResponse, int]:  # vers
         refuse_count('node_endpoints', count, size - at)
     node_endpoints = []
     for _ in range(count):
-        node_id, count = _UNPACK_iB(buffer, at)
+        node_endpoint = new(NodeEndpoint)
+        node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -316,32 +323,32 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchResponse, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        node_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        rack: str | None
-        port, count = _UNPACK_iB(buffer, at)
+        node_endpoint.port, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            node_endpoint.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            node_endpoint.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        node_endpoints.append(NodeEndpoint(node_id, host, port, rack))
+        node_endpoints.append(node_endpoint)
+    m.node_endpoints = node_endpoints
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareFetchResponse(throttle_time_ms, error_code, error_message, acquisition_lock_timeout_ms, responses, node_endpoints), at
+    return m, at
 
 
 ShareFetchResponse._WRITERS = {1: _write_v1, 2: _write_v1}

@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     shared_default,
@@ -197,7 +198,8 @@ def _write_v1(m: ShareGroupDescribeResponse, w: Write) -> None:  # version 1, fl
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:  # version 1, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(ShareGroupDescribeResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -206,19 +208,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        described_group = new(DescribedGroup)
+        described_group.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            described_group.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            described_group.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         count = buffer[at]
         at += 1
@@ -228,7 +230,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        described_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -238,9 +240,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_state', count, size - at)
-        group_state = str(buffer[at:stop], "utf-8")
+        described_group.group_state = str(buffer[at:stop], "utf-8")
         at = stop
-        group_epoch, assignment_epoch, count = _UNPACK_iiB(buffer, at)
+        described_group.group_epoch, described_group.assignment_epoch, count = _UNPACK_iiB(buffer, at)
         at += 9
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -248,7 +250,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('assignor_name', count, size - at)
-        assignor_name = str(buffer[at:stop], "utf-8")
+        described_group.assignor_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -259,6 +261,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
             refuse_count('members', count, size - at)
         members = []
         for _ in range(count):
+            member = new(Member)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -267,23 +270,22 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('member_id', count, size - at)
-            member_id = str(buffer[at:stop], "utf-8")
+            member.member_id = str(buffer[at:stop], "utf-8")
             at = stop
-            rack_id: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                rack_id = None
+                member.rack_id = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('rack_id', count, size - at)
-                rack_id = str(buffer[at:stop], "utf-8")
+                member.rack_id = str(buffer[at:stop], "utf-8")
                 at = stop
-            member_epoch, count = _UNPACK_iB(buffer, at)
+            member.member_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -291,7 +293,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('client_id', count, size - at)
-            client_id = str(buffer[at:stop], "utf-8")
+            member.client_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -301,7 +303,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('client_host', count, size - at)
-            client_host = str(buffer[at:stop], "utf-8")
+            member.client_host = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -323,6 +325,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
                 element = str(buffer[at:stop], "utf-8")
                 at = stop
                 subscribed_topic_names.append(element)
+            member.subscribed_topic_names = subscribed_topic_names
+            assignment = new(Assignment)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -332,7 +336,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
                 refuse_count('topic_partitions', count, size - at)
             topic_partitions = []
             for _ in range(count):
-                topic_id, count = _UNPACK_16sB(buffer, at)
+                topic_partitions_topic_partitions = new(TopicPartitions)
+                topic_partitions_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
                 at += 17
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
@@ -340,7 +345,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('topic_name', count, size - at)
-                topic_name = str(buffer[at:stop], "utf-8")
+                topic_partitions_topic_partitions.topic_name = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -349,33 +354,36 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                topic_partitions.append(TopicPartitions(topic_id, topic_name, partitions))
+                topic_partitions.append(topic_partitions_topic_partitions)
+            assignment.topic_partitions = topic_partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            assignment = Assignment(topic_partitions)
+            member.assignment = assignment
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            members.append(Member(member_id, rack_id, member_epoch, client_id, client_host, subscribed_topic_names, assignment))
-        authorized_operations, tags = _UNPACK_iB(buffer, at)
+            members.append(member)
+        described_group.members = members
+        described_group.authorized_operations, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(DescribedGroup(error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, assignor_name, members, authorized_operations))
+        groups.append(described_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareGroupDescribeResponse(throttle_time_ms, groups), at
+    return m, at
 
 
 ShareGroupDescribeResponse._WRITERS = {1: _write_v1}

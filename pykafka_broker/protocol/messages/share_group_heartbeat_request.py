@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -70,6 +71,7 @@ def _write_v1(m: ShareGroupHeartbeatRequest, w: Write) -> None:  # version 1, fl
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupHeartbeatRequest, int]:  # version 1, flexible
     size = len(buffer)
+    m = new(ShareGroupHeartbeatRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -78,7 +80,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupHeartbeatRequest, int]:
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -88,30 +90,28 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupHeartbeatRequest, int]:
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    rack_id: str | None
-    member_epoch, count = _UNPACK_iB(buffer, at)
+    m.member_epoch, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack_id = None
+        m.rack_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack_id', count, size - at)
-        rack_id = str(buffer[at:stop], "utf-8")
+        m.rack_id = str(buffer[at:stop], "utf-8")
         at = stop
-    subscribed_topic_names: list[str] | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        subscribed_topic_names = None
+        m.subscribed_topic_names = None
     else:
         if count < 0 or count > size - at:
             refuse_count('subscribed_topic_names', count, size - at)
@@ -128,11 +128,12 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupHeartbeatRequest, int]:
             element = str(buffer[at:stop], "utf-8")
             at = stop
             subscribed_topic_names.append(element)
+        m.subscribed_topic_names = subscribed_topic_names
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareGroupHeartbeatRequest(group_id, member_id, member_epoch, rack_id, subscribed_topic_names), at
+    return m, at
 
 
 ShareGroupHeartbeatRequest._WRITERS = {1: _write_v1}

@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -112,40 +113,39 @@ def _write_v1(m: ShareGroupHeartbeatResponse, w: Write) -> None:  # version 1, f
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupHeartbeatResponse, int]:  # version 1, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(ShareGroupHeartbeatResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
-    member_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        member_id = None
+        m.member_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        m.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-    assignment: Assignment | None
-    member_epoch, heartbeat_interval_ms, assignment_marker = _UNPACK_iib(buffer, at)
+    m.member_epoch, m.heartbeat_interval_ms, assignment_marker = _UNPACK_iib(buffer, at)
     at += 9
     if assignment_marker < 0:
-        assignment = None
+        m.assignment = None
     else:
+        assignment = new(Assignment)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -155,30 +155,32 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupHeartbeatResponse, int]
             refuse_count('topic_partitions', count, size - at)
         topic_partitions = []
         for _ in range(count):
-            topic_id, count = _UNPACK_16sB(buffer, at)
+            topic_partitions_topic_partitions = new(TopicPartitions)
+            topic_partitions_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topic_partitions.append(TopicPartitions(topic_id, partitions))
+            topic_partitions.append(topic_partitions_topic_partitions)
+        assignment.topic_partitions = topic_partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        assignment = Assignment(topic_partitions)
+        m.assignment = assignment
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareGroupHeartbeatResponse(throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms, assignment), at
+    return m, at
 
 
 ShareGroupHeartbeatResponse._WRITERS = {1: _write_v1}

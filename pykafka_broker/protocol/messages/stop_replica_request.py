@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -147,23 +148,30 @@ def _write_v0(m: StopReplicaRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 0
     size = len(buffer)
-    controller_id, controller_epoch, delete_partitions, count = _UNPACK_iioi(buffer, at)
+    m = new(StopReplicaRequest)
+    m.is_kraft_controller = False
+    m.broker_epoch = -1
+    m.topics = []
+    m.topic_states = []
+    m.controller_id, m.controller_epoch, m.delete_partitions, count = _UNPACK_iioi(buffer, at)
     at += 13
     if count < 0 or count * 6 > size - at:
         refuse_count('ungrouped_partitions', count, size - at)
     ungrouped_partitions = []
     for _ in range(count):
+        stop_replica_partition_v0 = new(StopReplicaPartitionV0)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        stop_replica_partition_v0.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        (partition_index,) = _UNPACK_i(buffer, at)
+        (stop_replica_partition_v0.partition_index,) = _UNPACK_i(buffer, at)
         at += 4
-        ungrouped_partitions.append(StopReplicaPartitionV0(topic_name, partition_index))
-    return StopReplicaRequest(controller_id, False, controller_epoch, -1, delete_partitions, ungrouped_partitions, [], []), at
+        ungrouped_partitions.append(stop_replica_partition_v0)
+    m.ungrouped_partitions = ungrouped_partitions
+    return m, at
 
 
 def _write_v1(m: StopReplicaRequest, w: Write) -> None:  # version 1
@@ -184,27 +192,33 @@ def _write_v1(m: StopReplicaRequest, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 1
     size = len(buffer)
-    controller_id, controller_epoch, broker_epoch, delete_partitions, count = _UNPACK_iiqoi(buffer, at)
+    m = new(StopReplicaRequest)
+    m.is_kraft_controller = False
+    m.ungrouped_partitions = []
+    m.topic_states = []
+    m.controller_id, m.controller_epoch, m.broker_epoch, m.delete_partitions, count = _UNPACK_iiqoi(buffer, at)
     at += 21
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        stop_replica_topic_v1 = new(StopReplicaTopicV1)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        stop_replica_topic_v1.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('partition_indexes', count, size - at)
-        partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        stop_replica_topic_v1.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        topics.append(StopReplicaTopicV1(name, partition_indexes))
-    return StopReplicaRequest(controller_id, False, controller_epoch, broker_epoch, delete_partitions, [], topics, []), at
+        topics.append(stop_replica_topic_v1)
+    m.topics = topics
+    return m, at
 
 
 def _write_v2(m: StopReplicaRequest, w: Write) -> None:  # version 2, flexible
@@ -230,7 +244,11 @@ def _write_v2(m: StopReplicaRequest, w: Write) -> None:  # version 2, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 2, flexible
     size = len(buffer)
-    controller_id, controller_epoch, broker_epoch, delete_partitions, count = _UNPACK_iiqoB(buffer, at)
+    m = new(StopReplicaRequest)
+    m.is_kraft_controller = False
+    m.ungrouped_partitions = []
+    m.topic_states = []
+    m.controller_id, m.controller_epoch, m.broker_epoch, m.delete_partitions, count = _UNPACK_iiqoB(buffer, at)
     at += 18
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -239,6 +257,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        stop_replica_topic_v1 = new(StopReplicaTopicV1)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -247,7 +266,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        stop_replica_topic_v1.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -256,18 +275,19 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partition_indexes', count, size - at)
-        partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        stop_replica_topic_v1.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(StopReplicaTopicV1(name, partition_indexes))
+        topics.append(stop_replica_topic_v1)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return StopReplicaRequest(controller_id, False, controller_epoch, broker_epoch, delete_partitions, [], topics, []), at
+    return m, at
 
 
 def _write_v3(m: StopReplicaRequest, w: Write) -> None:  # version 3, flexible
@@ -297,7 +317,12 @@ def _write_v3(m: StopReplicaRequest, w: Write) -> None:  # version 3, flexible
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 3, flexible
     size = len(buffer)
-    controller_id, controller_epoch, broker_epoch, count = _UNPACK_iiqB(buffer, at)
+    m = new(StopReplicaRequest)
+    m.is_kraft_controller = False
+    m.delete_partitions = False
+    m.ungrouped_partitions = []
+    m.topics = []
+    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqB(buffer, at)
     at += 17
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -306,6 +331,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         refuse_count('topic_states', count, size - at)
     topic_states = []
     for _ in range(count):
+        stop_replica_topic_state = new(StopReplicaTopicState)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -314,7 +340,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        stop_replica_topic_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -325,21 +351,24 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
             refuse_count('partition_states', count, size - at)
         partition_states = []
         for _ in range(count):
-            partition_index, leader_epoch, delete_partition, tags = _UNPACK_iioB(buffer, at)
+            stop_replica_partition_state = new(StopReplicaPartitionState)
+            stop_replica_partition_state.partition_index, stop_replica_partition_state.leader_epoch, stop_replica_partition_state.delete_partition, tags = _UNPACK_iioB(buffer, at)
             at += 10
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_states.append(StopReplicaPartitionState(partition_index, leader_epoch, delete_partition))
+            partition_states.append(stop_replica_partition_state)
+        stop_replica_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topic_states.append(StopReplicaTopicState(topic_name, partition_states))
+        topic_states.append(stop_replica_topic_state)
+    m.topic_states = topic_states
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return StopReplicaRequest(controller_id, False, controller_epoch, broker_epoch, False, [], [], topic_states), at
+    return m, at
 
 
 def _write_v4(m: StopReplicaRequest, w: Write) -> None:  # version 4, flexible
@@ -367,7 +396,11 @@ def _write_v4(m: StopReplicaRequest, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 4, flexible
     size = len(buffer)
-    controller_id, is_kraft_controller, controller_epoch, broker_epoch, count = _UNPACK_ioiqB(buffer, at)
+    m = new(StopReplicaRequest)
+    m.delete_partitions = False
+    m.ungrouped_partitions = []
+    m.topics = []
+    m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch, count = _UNPACK_ioiqB(buffer, at)
     at += 18
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -376,6 +409,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         refuse_count('topic_states', count, size - at)
     topic_states = []
     for _ in range(count):
+        stop_replica_topic_state = new(StopReplicaTopicState)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -384,7 +418,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        stop_replica_topic_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -395,21 +429,24 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
             refuse_count('partition_states', count, size - at)
         partition_states = []
         for _ in range(count):
-            partition_index, leader_epoch, delete_partition, tags = _UNPACK_iioB(buffer, at)
+            stop_replica_partition_state = new(StopReplicaPartitionState)
+            stop_replica_partition_state.partition_index, stop_replica_partition_state.leader_epoch, stop_replica_partition_state.delete_partition, tags = _UNPACK_iioB(buffer, at)
             at += 10
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_states.append(StopReplicaPartitionState(partition_index, leader_epoch, delete_partition))
+            partition_states.append(stop_replica_partition_state)
+        stop_replica_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topic_states.append(StopReplicaTopicState(topic_name, partition_states))
+        topic_states.append(stop_replica_topic_state)
+    m.topic_states = topic_states
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return StopReplicaRequest(controller_id, is_kraft_controller, controller_epoch, broker_epoch, False, [], [], topic_states), at
+    return m, at
 
 
 StopReplicaRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v4}

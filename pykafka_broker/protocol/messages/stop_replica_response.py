@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -77,23 +78,26 @@ def _write_v0(m: StopReplicaResponse, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StopReplicaResponse, int]:  # versions 0-1
     size = len(buffer)
-    error_code, count = _UNPACK_hi(buffer, at)
+    m = new(StopReplicaResponse)
+    m.error_code, count = _UNPACK_hi(buffer, at)
     at += 6
     if count < 0 or count * 8 > size - at:
         refuse_count('partition_errors', count, size - at)
     partition_errors = []
     for _ in range(count):
+        stop_replica_partition_error = new(StopReplicaPartitionError)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        stop_replica_partition_error.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, partition_errors_error_code = _UNPACK_ih(buffer, at)
+        stop_replica_partition_error.partition_index, stop_replica_partition_error.error_code = _UNPACK_ih(buffer, at)
         at += 6
-        partition_errors.append(StopReplicaPartitionError(topic_name, partition_index, partition_errors_error_code))
-    return StopReplicaResponse(error_code, partition_errors), at
+        partition_errors.append(stop_replica_partition_error)
+    m.partition_errors = partition_errors
+    return m, at
 
 
 def _write_v2(m: StopReplicaResponse, w: Write) -> None:  # versions 2-4, flexible
@@ -110,7 +114,8 @@ def _write_v2(m: StopReplicaResponse, w: Write) -> None:  # versions 2-4, flexib
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaResponse, int]:  # versions 2-4, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(StopReplicaResponse)
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -119,6 +124,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaResponse, int]:  # ver
         refuse_count('partition_errors', count, size - at)
     partition_errors = []
     for _ in range(count):
+        stop_replica_partition_error = new(StopReplicaPartitionError)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -127,18 +133,19 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaResponse, int]:  # ver
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        stop_replica_partition_error.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, partition_errors_error_code, tags = _UNPACK_ihB(buffer, at)
+        stop_replica_partition_error.partition_index, stop_replica_partition_error.error_code, tags = _UNPACK_ihB(buffer, at)
         at += 7
         if tags:
             at = skip_tags(buffer, at - 1)
-        partition_errors.append(StopReplicaPartitionError(topic_name, partition_index, partition_errors_error_code))
+        partition_errors.append(stop_replica_partition_error)
+    m.partition_errors = partition_errors
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return StopReplicaResponse(error_code, partition_errors), at
+    return m, at
 
 
 StopReplicaResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2, 4: _write_v2}

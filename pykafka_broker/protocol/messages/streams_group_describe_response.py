@@ -17,6 +17,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     shared_default,
@@ -470,7 +471,8 @@ def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(StreamsGroupDescribeResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -479,19 +481,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
         refuse_count('groups', count, size - at)
     groups = []
     for _ in range(count):
-        error_message: str | None
-        error_code, count = _UNPACK_hB(buffer, at)
+        described_group = new(DescribedGroup)
+        described_group.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            error_message = None
+            described_group.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            error_message = str(buffer[at:stop], "utf-8")
+            described_group.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         count = buffer[at]
         at += 1
@@ -501,7 +503,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_id', count, size - at)
-        group_id = str(buffer[at:stop], "utf-8")
+        described_group.group_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -511,27 +513,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_state', count, size - at)
-        group_state = str(buffer[at:stop], "utf-8")
+        described_group.group_state = str(buffer[at:stop], "utf-8")
         at = stop
-        topology: Topology | None
-        group_epoch, assignment_epoch, topology_marker = _UNPACK_iib(buffer, at)
+        described_group.group_epoch, described_group.assignment_epoch, topology_marker = _UNPACK_iib(buffer, at)
         at += 9
         if topology_marker < 0:
-            topology = None
+            described_group.topology = None
         else:
-            subtopologies: list[Subtopology] | None
-            epoch, count = _UNPACK_iB(buffer, at)
+            topology = new(Topology)
+            topology.epoch, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                subtopologies = None
+                topology.subtopologies = None
             else:
                 if count < 0 or count * 6 > size - at:
                     refuse_count('subtopologies', count, size - at)
                 subtopologies = []
                 for _ in range(count):
+                    subtopology = new(Subtopology)
                     count = buffer[at]
                     at += 1
                     if count > 127:
@@ -540,7 +542,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('subtopology_id', count, size - at)
-                    subtopology_id = str(buffer[at:stop], "utf-8")
+                    subtopology.subtopology_id = str(buffer[at:stop], "utf-8")
                     at = stop
                     count = buffer[at]
                     at += 1
@@ -562,6 +564,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                         element = str(buffer[at:stop], "utf-8")
                         at = stop
                         source_topics.append(element)
+                    subtopology.source_topics = source_topics
                     count = buffer[at]
                     at += 1
                     if count > 127:
@@ -582,6 +585,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                         repartition_sink_topics_element = str(buffer[at:stop], "utf-8")
                         at = stop
                         repartition_sink_topics.append(repartition_sink_topics_element)
+                    subtopology.repartition_sink_topics = repartition_sink_topics
                     count = buffer[at]
                     at += 1
                     if count > 127:
@@ -591,6 +595,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                         refuse_count('state_changelog_topics', count, size - at)
                     state_changelog_topics = []
                     for _ in range(count):
+                        topic_info = new(TopicInfo)
                         count = buffer[at]
                         at += 1
                         if count > 127:
@@ -599,9 +604,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                         stop = at + count
                         if count < 0 or stop > size or count > 32767:
                             refuse_length('name', count, size - at)
-                        name = str(buffer[at:stop], "utf-8")
+                        topic_info.name = str(buffer[at:stop], "utf-8")
                         at = stop
-                        partitions, replication_factor, count = _UNPACK_ihB(buffer, at)
+                        topic_info.partitions, topic_info.replication_factor, count = _UNPACK_ihB(buffer, at)
                         at += 7
                         if count > 127:
                             count, at = uvarint_rest(buffer, at, count)
@@ -610,6 +615,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                             refuse_count('topic_configs', count, size - at)
                         topic_configs = []
                         for _ in range(count):
+                            key_value = new(KeyValue)
                             count = buffer[at]
                             at += 1
                             if count > 127:
@@ -618,7 +624,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                             stop = at + count
                             if count < 0 or stop > size or count > 32767:
                                 refuse_length('key', count, size - at)
-                            key = str(buffer[at:stop], "utf-8")
+                            key_value.key = str(buffer[at:stop], "utf-8")
                             at = stop
                             count = buffer[at]
                             at += 1
@@ -628,18 +634,20 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                             stop = at + count
                             if count < 0 or stop > size or count > 32767:
                                 refuse_length('value', count, size - at)
-                            value = str(buffer[at:stop], "utf-8")
+                            key_value.value = str(buffer[at:stop], "utf-8")
                             at = stop
                             tags = buffer[at]
                             at += 1
                             if tags:
                                 at = skip_tags(buffer, at - 1)
-                            topic_configs.append(KeyValue(key, value))
+                            topic_configs.append(key_value)
+                        topic_info.topic_configs = topic_configs
                         tags = buffer[at]
                         at += 1
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        state_changelog_topics.append(TopicInfo(name, partitions, replication_factor, topic_configs))
+                        state_changelog_topics.append(topic_info)
+                    subtopology.state_changelog_topics = state_changelog_topics
                     count = buffer[at]
                     at += 1
                     if count > 127:
@@ -649,6 +657,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                         refuse_count('repartition_source_topics', count, size - at)
                     repartition_source_topics = []
                     for _ in range(count):
+                        repartition_source_topics_topic_info = new(TopicInfo)
                         count = buffer[at]
                         at += 1
                         if count > 127:
@@ -657,17 +666,18 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                         stop = at + count
                         if count < 0 or stop > size or count > 32767:
                             refuse_length('name', count, size - at)
-                        repartition_source_topics_name = str(buffer[at:stop], "utf-8")
+                        repartition_source_topics_topic_info.name = str(buffer[at:stop], "utf-8")
                         at = stop
-                        repartition_source_topics_partitions, repartition_source_topics_replication_factor, count = _UNPACK_ihB(buffer, at)
+                        repartition_source_topics_topic_info.partitions, repartition_source_topics_topic_info.replication_factor, count = _UNPACK_ihB(buffer, at)
                         at += 7
                         if count > 127:
                             count, at = uvarint_rest(buffer, at, count)
                         count -= 1
                         if count < 0 or count * 3 > size - at:
                             refuse_count('topic_configs', count, size - at)
-                        repartition_source_topics_topic_configs = []
+                        repartition_source_topics_topic_info_topic_configs = []
                         for _ in range(count):
+                            repartition_source_topics_topic_info_topic_configs_key_value = new(KeyValue)
                             count = buffer[at]
                             at += 1
                             if count > 127:
@@ -676,7 +686,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                             stop = at + count
                             if count < 0 or stop > size or count > 32767:
                                 refuse_length('key', count, size - at)
-                            repartition_source_topics_topic_configs_key = str(buffer[at:stop], "utf-8")
+                            repartition_source_topics_topic_info_topic_configs_key_value.key = str(buffer[at:stop], "utf-8")
                             at = stop
                             count = buffer[at]
                             at += 1
@@ -686,28 +696,31 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                             stop = at + count
                             if count < 0 or stop > size or count > 32767:
                                 refuse_length('value', count, size - at)
-                            repartition_source_topics_topic_configs_value = str(buffer[at:stop], "utf-8")
+                            repartition_source_topics_topic_info_topic_configs_key_value.value = str(buffer[at:stop], "utf-8")
                             at = stop
                             tags = buffer[at]
                             at += 1
                             if tags:
                                 at = skip_tags(buffer, at - 1)
-                            repartition_source_topics_topic_configs.append(KeyValue(repartition_source_topics_topic_configs_key, repartition_source_topics_topic_configs_value))
+                            repartition_source_topics_topic_info_topic_configs.append(repartition_source_topics_topic_info_topic_configs_key_value)
+                        repartition_source_topics_topic_info.topic_configs = repartition_source_topics_topic_info_topic_configs
                         tags = buffer[at]
                         at += 1
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        repartition_source_topics.append(TopicInfo(repartition_source_topics_name, repartition_source_topics_partitions, repartition_source_topics_replication_factor, repartition_source_topics_topic_configs))
+                        repartition_source_topics.append(repartition_source_topics_topic_info)
+                    subtopology.repartition_source_topics = repartition_source_topics
                     tags = buffer[at]
                     at += 1
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    subtopologies.append(Subtopology(subtopology_id, source_topics, repartition_sink_topics, state_changelog_topics, repartition_source_topics))
+                    subtopologies.append(subtopology)
+                topology.subtopologies = subtopologies
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topology = Topology(epoch, subtopologies)
+            described_group.topology = topology
         count = buffer[at]
         at += 1
         if count > 127:
@@ -717,6 +730,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
             refuse_count('members', count, size - at)
         members = []
         for _ in range(count):
+            member = new(Member)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -725,35 +739,33 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('member_id', count, size - at)
-            member_id = str(buffer[at:stop], "utf-8")
+            member.member_id = str(buffer[at:stop], "utf-8")
             at = stop
-            instance_id: str | None
-            member_epoch, count = _UNPACK_iB(buffer, at)
+            member.member_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                instance_id = None
+                member.instance_id = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('instance_id', count, size - at)
-                instance_id = str(buffer[at:stop], "utf-8")
+                member.instance_id = str(buffer[at:stop], "utf-8")
                 at = stop
-            rack_id: str | None
             count = buffer[at]
             at += 1
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                rack_id = None
+                member.rack_id = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('rack_id', count, size - at)
-                rack_id = str(buffer[at:stop], "utf-8")
+                member.rack_id = str(buffer[at:stop], "utf-8")
                 at = stop
             count = buffer[at]
             at += 1
@@ -763,7 +775,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('client_id', count, size - at)
-            client_id = str(buffer[at:stop], "utf-8")
+            member.client_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -773,9 +785,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('client_host', count, size - at)
-            client_host = str(buffer[at:stop], "utf-8")
+            member.client_host = str(buffer[at:stop], "utf-8")
             at = stop
-            topology_epoch, count = _UNPACK_iB(buffer, at)
+            member.topology_epoch, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -783,14 +795,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('process_id', count, size - at)
-            process_id = str(buffer[at:stop], "utf-8")
+            member.process_id = str(buffer[at:stop], "utf-8")
             at = stop
-            user_endpoint: Endpoint | None
             (user_endpoint_marker,) = _UNPACK_b(buffer, at)
             at += 1
             if user_endpoint_marker < 0:
-                user_endpoint = None
+                member.user_endpoint = None
             else:
+                user_endpoint = new(Endpoint)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -799,13 +811,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('host', count, size - at)
-                host = str(buffer[at:stop], "utf-8")
+                user_endpoint.host = str(buffer[at:stop], "utf-8")
                 at = stop
-                port, tags = _UNPACK_HB(buffer, at)
+                user_endpoint.port, tags = _UNPACK_HB(buffer, at)
                 at += 3
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                user_endpoint = Endpoint(host, port)
+                member.user_endpoint = user_endpoint
             count = buffer[at]
             at += 1
             if count > 127:
@@ -815,6 +827,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 refuse_count('client_tags', count, size - at)
             client_tags = []
             for _ in range(count):
+                client_tags_key_value = new(KeyValue)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -823,7 +836,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('key', count, size - at)
-                client_tags_key = str(buffer[at:stop], "utf-8")
+                client_tags_key_value.key = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -833,13 +846,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('value', count, size - at)
-                client_tags_value = str(buffer[at:stop], "utf-8")
+                client_tags_key_value.value = str(buffer[at:stop], "utf-8")
                 at = stop
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                client_tags.append(KeyValue(client_tags_key, client_tags_value))
+                client_tags.append(client_tags_key_value)
+            member.client_tags = client_tags
             count = buffer[at]
             at += 1
             if count > 127:
@@ -849,6 +863,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 refuse_count('task_offsets', count, size - at)
             task_offsets = []
             for _ in range(count):
+                task_offset = new(TaskOffset)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -857,13 +872,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('subtopology_id', count, size - at)
-                task_offsets_subtopology_id = str(buffer[at:stop], "utf-8")
+                task_offset.subtopology_id = str(buffer[at:stop], "utf-8")
                 at = stop
-                partition, offset, tags = _UNPACK_iqB(buffer, at)
+                task_offset.partition, task_offset.offset, tags = _UNPACK_iqB(buffer, at)
                 at += 13
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                task_offsets.append(TaskOffset(task_offsets_subtopology_id, partition, offset))
+                task_offsets.append(task_offset)
+            member.task_offsets = task_offsets
             count = buffer[at]
             at += 1
             if count > 127:
@@ -873,6 +889,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 refuse_count('task_end_offsets', count, size - at)
             task_end_offsets = []
             for _ in range(count):
+                task_end_offsets_task_offset = new(TaskOffset)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -881,13 +898,15 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('subtopology_id', count, size - at)
-                task_end_offsets_subtopology_id = str(buffer[at:stop], "utf-8")
+                task_end_offsets_task_offset.subtopology_id = str(buffer[at:stop], "utf-8")
                 at = stop
-                task_end_offsets_partition, task_end_offsets_offset, tags = _UNPACK_iqB(buffer, at)
+                task_end_offsets_task_offset.partition, task_end_offsets_task_offset.offset, tags = _UNPACK_iqB(buffer, at)
                 at += 13
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                task_end_offsets.append(TaskOffset(task_end_offsets_subtopology_id, task_end_offsets_partition, task_end_offsets_offset))
+                task_end_offsets.append(task_end_offsets_task_offset)
+            member.task_end_offsets = task_end_offsets
+            assignment = new(Assignment)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -897,6 +916,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 refuse_count('active_tasks', count, size - at)
             active_tasks = []
             for _ in range(count):
+                task_ids = new(TaskIds)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -905,7 +925,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('subtopology_id', count, size - at)
-                active_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+                task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -914,13 +934,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                active_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                active_tasks.append(TaskIds(active_tasks_subtopology_id, active_tasks_partitions))
+                active_tasks.append(task_ids)
+            assignment.active_tasks = active_tasks
             count = buffer[at]
             at += 1
             if count > 127:
@@ -930,6 +951,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 refuse_count('standby_tasks', count, size - at)
             standby_tasks = []
             for _ in range(count):
+                standby_tasks_task_ids = new(TaskIds)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -938,7 +960,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('subtopology_id', count, size - at)
-                standby_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+                standby_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -947,13 +969,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                standby_tasks.append(TaskIds(standby_tasks_subtopology_id, standby_tasks_partitions))
+                standby_tasks.append(standby_tasks_task_ids)
+            assignment.standby_tasks = standby_tasks
             count = buffer[at]
             at += 1
             if count > 127:
@@ -963,6 +986,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 refuse_count('warmup_tasks', count, size - at)
             warmup_tasks = []
             for _ in range(count):
+                warmup_tasks_task_ids = new(TaskIds)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -971,7 +995,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('subtopology_id', count, size - at)
-                warmup_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+                warmup_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -980,18 +1004,20 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                warmup_tasks.append(TaskIds(warmup_tasks_subtopology_id, warmup_tasks_partitions))
+                warmup_tasks.append(warmup_tasks_task_ids)
+            assignment.warmup_tasks = warmup_tasks
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            assignment = Assignment(active_tasks, standby_tasks, warmup_tasks)
+            member.assignment = assignment
+            target_assignment = new(Assignment)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -1001,6 +1027,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 refuse_count('active_tasks', count, size - at)
             target_assignment_active_tasks = []
             for _ in range(count):
+                target_assignment_active_tasks_task_ids = new(TaskIds)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -1009,7 +1036,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('subtopology_id', count, size - at)
-                target_assignment_active_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+                target_assignment_active_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -1018,13 +1045,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                target_assignment_active_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                target_assignment_active_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                target_assignment_active_tasks.append(TaskIds(target_assignment_active_tasks_subtopology_id, target_assignment_active_tasks_partitions))
+                target_assignment_active_tasks.append(target_assignment_active_tasks_task_ids)
+            target_assignment.active_tasks = target_assignment_active_tasks
             count = buffer[at]
             at += 1
             if count > 127:
@@ -1034,6 +1062,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 refuse_count('standby_tasks', count, size - at)
             target_assignment_standby_tasks = []
             for _ in range(count):
+                target_assignment_standby_tasks_task_ids = new(TaskIds)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -1042,7 +1071,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('subtopology_id', count, size - at)
-                target_assignment_standby_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+                target_assignment_standby_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -1051,13 +1080,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                target_assignment_standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                target_assignment_standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                target_assignment_standby_tasks.append(TaskIds(target_assignment_standby_tasks_subtopology_id, target_assignment_standby_tasks_partitions))
+                target_assignment_standby_tasks.append(target_assignment_standby_tasks_task_ids)
+            target_assignment.standby_tasks = target_assignment_standby_tasks
             count = buffer[at]
             at += 1
             if count > 127:
@@ -1067,6 +1097,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 refuse_count('warmup_tasks', count, size - at)
             target_assignment_warmup_tasks = []
             for _ in range(count):
+                target_assignment_warmup_tasks_task_ids = new(TaskIds)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -1075,7 +1106,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('subtopology_id', count, size - at)
-                target_assignment_warmup_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+                target_assignment_warmup_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -1084,33 +1115,36 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                target_assignment_warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                target_assignment_warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                target_assignment_warmup_tasks.append(TaskIds(target_assignment_warmup_tasks_subtopology_id, target_assignment_warmup_tasks_partitions))
+                target_assignment_warmup_tasks.append(target_assignment_warmup_tasks_task_ids)
+            target_assignment.warmup_tasks = target_assignment_warmup_tasks
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            target_assignment = Assignment(target_assignment_active_tasks, target_assignment_standby_tasks, target_assignment_warmup_tasks)
-            is_classic, tags = _UNPACK_oB(buffer, at)
+            member.target_assignment = target_assignment
+            member.is_classic, tags = _UNPACK_oB(buffer, at)
             at += 2
             if tags:
                 at = skip_tags(buffer, at - 1)
-            members.append(Member(member_id, member_epoch, instance_id, rack_id, client_id, client_host, topology_epoch, process_id, user_endpoint, client_tags, task_offsets, task_end_offsets, assignment, target_assignment, is_classic))
-        authorized_operations, tags = _UNPACK_iB(buffer, at)
+            members.append(member)
+        described_group.members = members
+        described_group.authorized_operations, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        groups.append(DescribedGroup(error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, topology, members, authorized_operations))
+        groups.append(described_group)
+    m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return StreamsGroupDescribeResponse(throttle_time_ms, groups), at
+    return m, at
 
 
 StreamsGroupDescribeResponse._WRITERS = {0: _write_v0}

@@ -17,6 +17,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -394,6 +395,7 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(StreamsGroupHeartbeatRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -402,7 +404,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -412,43 +414,41 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    instance_id: str | None
-    member_epoch, endpoint_information_epoch, count = _UNPACK_iiB(buffer, at)
+    m.member_epoch, m.endpoint_information_epoch, count = _UNPACK_iiB(buffer, at)
     at += 9
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        instance_id = None
+        m.instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('instance_id', count, size - at)
-        instance_id = str(buffer[at:stop], "utf-8")
+        m.instance_id = str(buffer[at:stop], "utf-8")
         at = stop
-    rack_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack_id = None
+        m.rack_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack_id', count, size - at)
-        rack_id = str(buffer[at:stop], "utf-8")
+        m.rack_id = str(buffer[at:stop], "utf-8")
         at = stop
-    topology: Topology | None
-    rebalance_timeout_ms, topology_marker = _UNPACK_ib(buffer, at)
+    m.rebalance_timeout_ms, topology_marker = _UNPACK_ib(buffer, at)
     at += 5
     if topology_marker < 0:
-        topology = None
+        m.topology = None
     else:
-        epoch, count = _UNPACK_iB(buffer, at)
+        topology = new(Topology)
+        topology.epoch, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -457,6 +457,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             refuse_count('subtopologies', count, size - at)
         subtopologies = []
         for _ in range(count):
+            subtopology = new(Subtopology)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -465,7 +466,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('subtopology_id', count, size - at)
-            subtopology_id = str(buffer[at:stop], "utf-8")
+            subtopology.subtopology_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -487,6 +488,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 element = str(buffer[at:stop], "utf-8")
                 at = stop
                 source_topics.append(element)
+            subtopology.source_topics = source_topics
             count = buffer[at]
             at += 1
             if count > 127:
@@ -507,6 +509,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 source_topic_regex_element = str(buffer[at:stop], "utf-8")
                 at = stop
                 source_topic_regex.append(source_topic_regex_element)
+            subtopology.source_topic_regex = source_topic_regex
             count = buffer[at]
             at += 1
             if count > 127:
@@ -516,6 +519,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 refuse_count('state_changelog_topics', count, size - at)
             state_changelog_topics = []
             for _ in range(count):
+                topic_info = new(TopicInfo)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -524,9 +528,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('name', count, size - at)
-                name = str(buffer[at:stop], "utf-8")
+                topic_info.name = str(buffer[at:stop], "utf-8")
                 at = stop
-                partitions, replication_factor, count = _UNPACK_ihB(buffer, at)
+                topic_info.partitions, topic_info.replication_factor, count = _UNPACK_ihB(buffer, at)
                 at += 7
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
@@ -535,6 +539,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                     refuse_count('topic_configs', count, size - at)
                 topic_configs = []
                 for _ in range(count):
+                    key_value = new(KeyValue)
                     count = buffer[at]
                     at += 1
                     if count > 127:
@@ -543,7 +548,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('key', count, size - at)
-                    key = str(buffer[at:stop], "utf-8")
+                    key_value.key = str(buffer[at:stop], "utf-8")
                     at = stop
                     count = buffer[at]
                     at += 1
@@ -553,18 +558,20 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('value', count, size - at)
-                    value = str(buffer[at:stop], "utf-8")
+                    key_value.value = str(buffer[at:stop], "utf-8")
                     at = stop
                     tags = buffer[at]
                     at += 1
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    topic_configs.append(KeyValue(key, value))
+                    topic_configs.append(key_value)
+                topic_info.topic_configs = topic_configs
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                state_changelog_topics.append(TopicInfo(name, partitions, replication_factor, topic_configs))
+                state_changelog_topics.append(topic_info)
+            subtopology.state_changelog_topics = state_changelog_topics
             count = buffer[at]
             at += 1
             if count > 127:
@@ -585,6 +592,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 repartition_sink_topics_element = str(buffer[at:stop], "utf-8")
                 at = stop
                 repartition_sink_topics.append(repartition_sink_topics_element)
+            subtopology.repartition_sink_topics = repartition_sink_topics
             count = buffer[at]
             at += 1
             if count > 127:
@@ -594,6 +602,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 refuse_count('repartition_source_topics', count, size - at)
             repartition_source_topics = []
             for _ in range(count):
+                repartition_source_topics_topic_info = new(TopicInfo)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -602,17 +611,18 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('name', count, size - at)
-                repartition_source_topics_name = str(buffer[at:stop], "utf-8")
+                repartition_source_topics_topic_info.name = str(buffer[at:stop], "utf-8")
                 at = stop
-                repartition_source_topics_partitions, repartition_source_topics_replication_factor, count = _UNPACK_ihB(buffer, at)
+                repartition_source_topics_topic_info.partitions, repartition_source_topics_topic_info.replication_factor, count = _UNPACK_ihB(buffer, at)
                 at += 7
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count < 0 or count * 3 > size - at:
                     refuse_count('topic_configs', count, size - at)
-                repartition_source_topics_topic_configs = []
+                repartition_source_topics_topic_info_topic_configs = []
                 for _ in range(count):
+                    repartition_source_topics_topic_info_topic_configs_key_value = new(KeyValue)
                     count = buffer[at]
                     at += 1
                     if count > 127:
@@ -621,7 +631,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('key', count, size - at)
-                    repartition_source_topics_topic_configs_key = str(buffer[at:stop], "utf-8")
+                    repartition_source_topics_topic_info_topic_configs_key_value.key = str(buffer[at:stop], "utf-8")
                     at = stop
                     count = buffer[at]
                     at += 1
@@ -631,18 +641,20 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('value', count, size - at)
-                    repartition_source_topics_topic_configs_value = str(buffer[at:stop], "utf-8")
+                    repartition_source_topics_topic_info_topic_configs_key_value.value = str(buffer[at:stop], "utf-8")
                     at = stop
                     tags = buffer[at]
                     at += 1
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    repartition_source_topics_topic_configs.append(KeyValue(repartition_source_topics_topic_configs_key, repartition_source_topics_topic_configs_value))
+                    repartition_source_topics_topic_info_topic_configs.append(repartition_source_topics_topic_info_topic_configs_key_value)
+                repartition_source_topics_topic_info.topic_configs = repartition_source_topics_topic_info_topic_configs
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                repartition_source_topics.append(TopicInfo(repartition_source_topics_name, repartition_source_topics_partitions, repartition_source_topics_replication_factor, repartition_source_topics_topic_configs))
+                repartition_source_topics.append(repartition_source_topics_topic_info)
+            subtopology.repartition_source_topics = repartition_source_topics
             count = buffer[at]
             at += 1
             if count > 127:
@@ -652,6 +664,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 refuse_count('copartition_groups', count, size - at)
             copartition_groups = []
             for _ in range(count):
+                copartition_group = new(CopartitionGroup)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -659,7 +672,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 count -= 1
                 if count < 0 or count * 2 > size - at:
                     refuse_count('source_topics', count, size - at)
-                copartition_groups_source_topics = list(unpack_from(f">{count}h", buffer, at))
+                copartition_group.source_topics = list(unpack_from(f">{count}h", buffer, at))
                 at += count * 2
                 count = buffer[at]
                 at += 1
@@ -668,7 +681,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 count -= 1
                 if count < 0 or count * 2 > size - at:
                     refuse_count('source_topic_regex', count, size - at)
-                copartition_groups_source_topic_regex = list(unpack_from(f">{count}h", buffer, at))
+                copartition_group.source_topic_regex = list(unpack_from(f">{count}h", buffer, at))
                 at += count * 2
                 count = buffer[at]
                 at += 1
@@ -677,36 +690,38 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 count -= 1
                 if count < 0 or count * 2 > size - at:
                     refuse_count('repartition_source_topics', count, size - at)
-                copartition_groups_repartition_source_topics = list(unpack_from(f">{count}h", buffer, at))
+                copartition_group.repartition_source_topics = list(unpack_from(f">{count}h", buffer, at))
                 at += count * 2
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                copartition_groups.append(CopartitionGroup(copartition_groups_source_topics, copartition_groups_source_topic_regex, copartition_groups_repartition_source_topics))
+                copartition_groups.append(copartition_group)
+            subtopology.copartition_groups = copartition_groups
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            subtopologies.append(Subtopology(subtopology_id, source_topics, source_topic_regex, state_changelog_topics, repartition_sink_topics, repartition_source_topics, copartition_groups))
+            subtopologies.append(subtopology)
+        topology.subtopologies = subtopologies
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topology = Topology(epoch, subtopologies)
-    active_tasks: list[TaskIds] | None
+        m.topology = topology
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        active_tasks = None
+        m.active_tasks = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('active_tasks', count, size - at)
         active_tasks = []
         for _ in range(count):
+            task_ids = new(TaskIds)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -715,7 +730,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('subtopology_id', count, size - at)
-            active_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+            task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -724,26 +739,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            active_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            active_tasks.append(TaskIds(active_tasks_subtopology_id, active_tasks_partitions))
-    standby_tasks: list[TaskIds] | None
+            active_tasks.append(task_ids)
+        m.active_tasks = active_tasks
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        standby_tasks = None
+        m.standby_tasks = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('standby_tasks', count, size - at)
         standby_tasks = []
         for _ in range(count):
+            standby_tasks_task_ids = new(TaskIds)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -752,7 +768,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('subtopology_id', count, size - at)
-            standby_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+            standby_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -761,26 +777,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            standby_tasks.append(TaskIds(standby_tasks_subtopology_id, standby_tasks_partitions))
-    warmup_tasks: list[TaskIds] | None
+            standby_tasks.append(standby_tasks_task_ids)
+        m.standby_tasks = standby_tasks
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        warmup_tasks = None
+        m.warmup_tasks = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('warmup_tasks', count, size - at)
         warmup_tasks = []
         for _ in range(count):
+            warmup_tasks_task_ids = new(TaskIds)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -789,7 +806,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('subtopology_id', count, size - at)
-            warmup_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+            warmup_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -798,33 +815,33 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            warmup_tasks.append(TaskIds(warmup_tasks_subtopology_id, warmup_tasks_partitions))
-    process_id: str | None
+            warmup_tasks.append(warmup_tasks_task_ids)
+        m.warmup_tasks = warmup_tasks
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        process_id = None
+        m.process_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('process_id', count, size - at)
-        process_id = str(buffer[at:stop], "utf-8")
+        m.process_id = str(buffer[at:stop], "utf-8")
         at = stop
-    user_endpoint: Endpoint | None
     (user_endpoint_marker,) = _UNPACK_b(buffer, at)
     at += 1
     if user_endpoint_marker < 0:
-        user_endpoint = None
+        m.user_endpoint = None
     else:
+        user_endpoint = new(Endpoint)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -833,26 +850,26 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        user_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, tags = _UNPACK_HB(buffer, at)
+        user_endpoint.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        user_endpoint = Endpoint(host, port)
-    client_tags: list[KeyValue] | None
+        m.user_endpoint = user_endpoint
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        client_tags = None
+        m.client_tags = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('client_tags', count, size - at)
         client_tags = []
         for _ in range(count):
+            client_tags_key_value = new(KeyValue)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -861,7 +878,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('key', count, size - at)
-            client_tags_key = str(buffer[at:stop], "utf-8")
+            client_tags_key_value.key = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -871,26 +888,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('value', count, size - at)
-            client_tags_value = str(buffer[at:stop], "utf-8")
+            client_tags_key_value.value = str(buffer[at:stop], "utf-8")
             at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            client_tags.append(KeyValue(client_tags_key, client_tags_value))
-    task_offsets: list[TaskOffset] | None
+            client_tags.append(client_tags_key_value)
+        m.client_tags = client_tags
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        task_offsets = None
+        m.task_offsets = None
     else:
         if count < 0 or count * 14 > size - at:
             refuse_count('task_offsets', count, size - at)
         task_offsets = []
         for _ in range(count):
+            task_offset = new(TaskOffset)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -899,26 +917,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('subtopology_id', count, size - at)
-            task_offsets_subtopology_id = str(buffer[at:stop], "utf-8")
+            task_offset.subtopology_id = str(buffer[at:stop], "utf-8")
             at = stop
-            partition, offset, tags = _UNPACK_iqB(buffer, at)
+            task_offset.partition, task_offset.offset, tags = _UNPACK_iqB(buffer, at)
             at += 13
             if tags:
                 at = skip_tags(buffer, at - 1)
-            task_offsets.append(TaskOffset(task_offsets_subtopology_id, partition, offset))
-    task_end_offsets: list[TaskOffset] | None
+            task_offsets.append(task_offset)
+        m.task_offsets = task_offsets
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        task_end_offsets = None
+        m.task_end_offsets = None
     else:
         if count < 0 or count * 14 > size - at:
             refuse_count('task_end_offsets', count, size - at)
         task_end_offsets = []
         for _ in range(count):
+            task_end_offsets_task_offset = new(TaskOffset)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -927,18 +946,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('subtopology_id', count, size - at)
-            task_end_offsets_subtopology_id = str(buffer[at:stop], "utf-8")
+            task_end_offsets_task_offset.subtopology_id = str(buffer[at:stop], "utf-8")
             at = stop
-            task_end_offsets_partition, task_end_offsets_offset, tags = _UNPACK_iqB(buffer, at)
+            task_end_offsets_task_offset.partition, task_end_offsets_task_offset.offset, tags = _UNPACK_iqB(buffer, at)
             at += 13
             if tags:
                 at = skip_tags(buffer, at - 1)
-            task_end_offsets.append(TaskOffset(task_end_offsets_subtopology_id, task_end_offsets_partition, task_end_offsets_offset))
-    shutdown_application, tags = _UNPACK_oB(buffer, at)
+            task_end_offsets.append(task_end_offsets_task_offset)
+        m.task_end_offsets = task_end_offsets
+    m.shutdown_application, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return StreamsGroupHeartbeatRequest(group_id, member_id, member_epoch, endpoint_information_epoch, instance_id, rack_id, rebalance_timeout_ms, topology, active_tasks, standby_tasks, warmup_tasks, process_id, user_endpoint, client_tags, task_offsets, task_end_offsets, shutdown_application), at
+    return m, at
 
 
 StreamsGroupHeartbeatRequest._WRITERS = {0: _write_v0}

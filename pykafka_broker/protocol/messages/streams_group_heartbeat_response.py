@@ -17,6 +17,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     shared_default,
@@ -238,19 +239,19 @@ def _write_v0(m: StreamsGroupHeartbeatResponse, w: Write) -> None:  # version 0,
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, int]:  # version 0, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(StreamsGroupHeartbeatResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -260,22 +261,22 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    status: list[Status] | None
-    member_epoch, heartbeat_interval_ms, acceptable_recovery_lag, task_offset_interval_ms, count = _UNPACK_iiiiB(buffer, at)
+    m.member_epoch, m.heartbeat_interval_ms, m.acceptable_recovery_lag, m.task_offset_interval_ms, count = _UNPACK_iiiiB(buffer, at)
     at += 17
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        status = None
+        m.status = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('status', count, size - at)
         status = []
         for _ in range(count):
-            status_code, count = _UNPACK_bB(buffer, at)
+            status_status = new(Status)
+            status_status.status_code, count = _UNPACK_bB(buffer, at)
             at += 2
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -283,26 +284,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('status_detail', count, size - at)
-            status_detail = str(buffer[at:stop], "utf-8")
+            status_status.status_detail = str(buffer[at:stop], "utf-8")
             at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            status.append(Status(status_code, status_detail))
-    active_tasks: list[TaskIds] | None
+            status.append(status_status)
+        m.status = status
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        active_tasks = None
+        m.active_tasks = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('active_tasks', count, size - at)
         active_tasks = []
         for _ in range(count):
+            task_ids = new(TaskIds)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -311,7 +313,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('subtopology_id', count, size - at)
-            subtopology_id = str(buffer[at:stop], "utf-8")
+            task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -320,26 +322,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            active_tasks.append(TaskIds(subtopology_id, partitions))
-    standby_tasks: list[TaskIds] | None
+            active_tasks.append(task_ids)
+        m.active_tasks = active_tasks
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        standby_tasks = None
+        m.standby_tasks = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('standby_tasks', count, size - at)
         standby_tasks = []
         for _ in range(count):
+            standby_tasks_task_ids = new(TaskIds)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -348,7 +351,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('subtopology_id', count, size - at)
-            standby_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+            standby_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -357,26 +360,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            standby_tasks.append(TaskIds(standby_tasks_subtopology_id, standby_tasks_partitions))
-    warmup_tasks: list[TaskIds] | None
+            standby_tasks.append(standby_tasks_task_ids)
+        m.standby_tasks = standby_tasks
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        warmup_tasks = None
+        m.warmup_tasks = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('warmup_tasks', count, size - at)
         warmup_tasks = []
         for _ in range(count):
+            warmup_tasks_task_ids = new(TaskIds)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -385,7 +389,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('subtopology_id', count, size - at)
-            warmup_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+            warmup_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -394,26 +398,28 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partitions', count, size - at)
-            warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            warmup_tasks.append(TaskIds(warmup_tasks_subtopology_id, warmup_tasks_partitions))
-    partitions_by_user_endpoint: list[EndpointToPartitions] | None
-    endpoint_information_epoch, count = _UNPACK_iB(buffer, at)
+            warmup_tasks.append(warmup_tasks_task_ids)
+        m.warmup_tasks = warmup_tasks
+    m.endpoint_information_epoch, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        partitions_by_user_endpoint = None
+        m.partitions_by_user_endpoint = None
     else:
         if count < 0 or count * 7 > size - at:
             refuse_count('partitions_by_user_endpoint', count, size - at)
         partitions_by_user_endpoint = []
         for _ in range(count):
+            endpoint_to_partitions = new(EndpointToPartitions)
+            user_endpoint = new(Endpoint)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -422,13 +428,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            user_endpoint.host = str(buffer[at:stop], "utf-8")
             at = stop
-            port, tags = _UNPACK_HB(buffer, at)
+            user_endpoint.port, tags = _UNPACK_HB(buffer, at)
             at += 3
             if tags:
                 at = skip_tags(buffer, at - 1)
-            user_endpoint = Endpoint(host, port)
+            endpoint_to_partitions.user_endpoint = user_endpoint
             count = buffer[at]
             at += 1
             if count > 127:
@@ -438,6 +444,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
                 refuse_count('active_partitions', count, size - at)
             active_partitions = []
             for _ in range(count):
+                topic_partition = new(TopicPartition)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -446,7 +453,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('topic', count, size - at)
-                topic = str(buffer[at:stop], "utf-8")
+                topic_partition.topic = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -455,13 +462,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                active_partitions_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                active_partitions.append(TopicPartition(topic, active_partitions_partitions))
+                active_partitions.append(topic_partition)
+            endpoint_to_partitions.active_partitions = active_partitions
             count = buffer[at]
             at += 1
             if count > 127:
@@ -471,6 +479,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
                 refuse_count('standby_partitions', count, size - at)
             standby_partitions = []
             for _ in range(count):
+                standby_partitions_topic_partition = new(TopicPartition)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -479,7 +488,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('topic', count, size - at)
-                standby_partitions_topic = str(buffer[at:stop], "utf-8")
+                standby_partitions_topic_partition.topic = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -488,23 +497,25 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, in
                 count -= 1
                 if count < 0 or count * 4 > size - at:
                     refuse_count('partitions', count, size - at)
-                standby_partitions_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                standby_partitions_topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                standby_partitions.append(TopicPartition(standby_partitions_topic, standby_partitions_partitions))
+                standby_partitions.append(standby_partitions_topic_partition)
+            endpoint_to_partitions.standby_partitions = standby_partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions_by_user_endpoint.append(EndpointToPartitions(user_endpoint, active_partitions, standby_partitions))
+            partitions_by_user_endpoint.append(endpoint_to_partitions)
+        m.partitions_by_user_endpoint = partitions_by_user_endpoint
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return StreamsGroupHeartbeatResponse(throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms, acceptable_recovery_lag, task_offset_interval_ms, status, active_tasks, standby_tasks, warmup_tasks, endpoint_information_epoch, partitions_by_user_endpoint), at
+    return m, at
 
 
 StreamsGroupHeartbeatResponse._WRITERS = {0: _write_v0}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -95,19 +96,23 @@ def _write_v0(m: SyncGroupRequest, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versions 0-2
     size = len(buffer)
+    m = new(SyncGroupRequest)
+    m.group_instance_id = None
+    m.protocol_type = None
+    m.protocol_name = None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id, count = _UNPACK_ih(buffer, at)
+    m.generation_id, count = _UNPACK_ih(buffer, at)
     at += 6
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -115,22 +120,24 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
         refuse_count('assignments', count, size - at)
     assignments = []
     for _ in range(count):
+        sync_group_request_assignment = new(SyncGroupRequestAssignment)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('member_id', count, size - at)
-        assignments_member_id = str(buffer[at:stop], "utf-8")
+        sync_group_request_assignment.member_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('assignment', count, size - at)
-        assignment = bytes(buffer[at:stop])
+        sync_group_request_assignment.assignment = bytes(buffer[at:stop])
         at = stop
-        assignments.append(SyncGroupRequestAssignment(assignments_member_id, assignment))
-    return SyncGroupRequest(group_id, generation_id, member_id, None, None, None, assignments), at
+        assignments.append(sync_group_request_assignment)
+    m.assignments = assignments
+    return m, at
 
 
 def _write_v3(m: SyncGroupRequest, w: Write) -> None:  # version 3
@@ -154,30 +161,32 @@ def _write_v3(m: SyncGroupRequest, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # version 3
     size = len(buffer)
+    m = new(SyncGroupRequest)
+    m.protocol_type = None
+    m.protocol_name = None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id, count = _UNPACK_ih(buffer, at)
+    m.generation_id, count = _UNPACK_ih(buffer, at)
     at += 6
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    group_instance_id: str | None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        group_instance_id = None
+        m.group_instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('group_instance_id', count, size - at)
-        group_instance_id = str(buffer[at:stop], "utf-8")
+        m.group_instance_id = str(buffer[at:stop], "utf-8")
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -185,22 +194,24 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
         refuse_count('assignments', count, size - at)
     assignments = []
     for _ in range(count):
+        sync_group_request_assignment = new(SyncGroupRequestAssignment)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('member_id', count, size - at)
-        assignments_member_id = str(buffer[at:stop], "utf-8")
+        sync_group_request_assignment.member_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('assignment', count, size - at)
-        assignment = bytes(buffer[at:stop])
+        sync_group_request_assignment.assignment = bytes(buffer[at:stop])
         at = stop
-        assignments.append(SyncGroupRequestAssignment(assignments_member_id, assignment))
-    return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments), at
+        assignments.append(sync_group_request_assignment)
+    m.assignments = assignments
+    return m, at
 
 
 def _write_v4(m: SyncGroupRequest, w: Write) -> None:  # version 4, flexible
@@ -230,6 +241,9 @@ def _write_v4(m: SyncGroupRequest, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # version 4, flexible
     size = len(buffer)
+    m = new(SyncGroupRequest)
+    m.protocol_type = None
+    m.protocol_name = None
     count = buffer[at]
     at += 1
     if count > 127:
@@ -238,9 +252,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id, count = _UNPACK_iB(buffer, at)
+    m.generation_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -248,21 +262,20 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    group_instance_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        group_instance_id = None
+        m.group_instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_instance_id', count, size - at)
-        group_instance_id = str(buffer[at:stop], "utf-8")
+        m.group_instance_id = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -273,6 +286,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
         refuse_count('assignments', count, size - at)
     assignments = []
     for _ in range(count):
+        sync_group_request_assignment = new(SyncGroupRequestAssignment)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -281,7 +295,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        assignments_member_id = str(buffer[at:stop], "utf-8")
+        sync_group_request_assignment.member_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -291,18 +305,19 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('assignment', count, size - at)
-        assignment = bytes(buffer[at:stop])
+        sync_group_request_assignment.assignment = bytes(buffer[at:stop])
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        assignments.append(SyncGroupRequestAssignment(assignments_member_id, assignment))
+        assignments.append(sync_group_request_assignment)
+    m.assignments = assignments
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments), at
+    return m, at
 
 
 def _write_v5(m: SyncGroupRequest, w: Write) -> None:  # version 5, flexible
@@ -336,6 +351,7 @@ def _write_v5(m: SyncGroupRequest, w: Write) -> None:  # version 5, flexible
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # version 5, flexible
     size = len(buffer)
+    m = new(SyncGroupRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -344,9 +360,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    generation_id, count = _UNPACK_iB(buffer, at)
+    m.generation_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -354,49 +370,46 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    group_instance_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        group_instance_id = None
+        m.group_instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_instance_id', count, size - at)
-        group_instance_id = str(buffer[at:stop], "utf-8")
+        m.group_instance_id = str(buffer[at:stop], "utf-8")
         at = stop
-    protocol_type: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        protocol_type = None
+        m.protocol_type = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        m.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
-    protocol_name: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        protocol_name = None
+        m.protocol_name = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_name', count, size - at)
-        protocol_name = str(buffer[at:stop], "utf-8")
+        m.protocol_name = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -407,6 +420,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
         refuse_count('assignments', count, size - at)
     assignments = []
     for _ in range(count):
+        sync_group_request_assignment = new(SyncGroupRequestAssignment)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -415,7 +429,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        assignments_member_id = str(buffer[at:stop], "utf-8")
+        sync_group_request_assignment.member_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -425,18 +439,19 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('assignment', count, size - at)
-        assignment = bytes(buffer[at:stop])
+        sync_group_request_assignment.assignment = bytes(buffer[at:stop])
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        assignments.append(SyncGroupRequestAssignment(assignments_member_id, assignment))
+        assignments.append(sync_group_request_assignment)
+    m.assignments = assignments
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, protocol_type, protocol_name, assignments), at
+    return m, at
 
 
 SyncGroupRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v4, 5: _write_v5}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_length,
     skip_tags,
     uvarint,
@@ -60,14 +61,18 @@ def _write_v0(m: SyncGroupResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SyncGroupResponse, int]:  # version 0
     size = len(buffer)
-    error_code, count = _UNPACK_hi(buffer, at)
+    m = new(SyncGroupResponse)
+    m.throttle_time_ms = 0
+    m.protocol_type = None
+    m.protocol_name = None
+    m.error_code, count = _UNPACK_hi(buffer, at)
     at += 6
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('assignment', count, size - at)
-    assignment = bytes(buffer[at:stop])
+    m.assignment = bytes(buffer[at:stop])
     at = stop
-    return SyncGroupResponse(0, error_code, None, None, assignment), at
+    return m, at
 
 
 def _write_v1(m: SyncGroupResponse, w: Write) -> None:  # versions 1-3
@@ -79,14 +84,17 @@ def _write_v1(m: SyncGroupResponse, w: Write) -> None:  # versions 1-3
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[SyncGroupResponse, int]:  # versions 1-3
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihi(buffer, at)
+    m = new(SyncGroupResponse)
+    m.protocol_type = None
+    m.protocol_name = None
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihi(buffer, at)
     at += 10
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('assignment', count, size - at)
-    assignment = bytes(buffer[at:stop])
+    m.assignment = bytes(buffer[at:stop])
     at = stop
-    return SyncGroupResponse(throttle_time_ms, error_code, None, None, assignment), at
+    return m, at
 
 
 def _write_v4(m: SyncGroupResponse, w: Write) -> None:  # version 4, flexible
@@ -100,7 +108,10 @@ def _write_v4(m: SyncGroupResponse, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupResponse, int]:  # version 4, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(SyncGroupResponse)
+    m.protocol_type = None
+    m.protocol_name = None
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -108,13 +119,13 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupResponse, int]:  # versi
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('assignment', count, size - at)
-    assignment = bytes(buffer[at:stop])
+    m.assignment = bytes(buffer[at:stop])
     at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return SyncGroupResponse(throttle_time_ms, error_code, None, None, assignment), at
+    return m, at
 
 
 def _write_v5(m: SyncGroupResponse, w: Write) -> None:  # version 5, flexible
@@ -132,33 +143,32 @@ def _write_v5(m: SyncGroupResponse, w: Write) -> None:  # version 5, flexible
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupResponse, int]:  # version 5, flexible
     size = len(buffer)
-    protocol_type: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(SyncGroupResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        protocol_type = None
+        m.protocol_type = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_type', count, size - at)
-        protocol_type = str(buffer[at:stop], "utf-8")
+        m.protocol_type = str(buffer[at:stop], "utf-8")
         at = stop
-    protocol_name: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        protocol_name = None
+        m.protocol_name = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol_name', count, size - at)
-        protocol_name = str(buffer[at:stop], "utf-8")
+        m.protocol_name = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -168,13 +178,13 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupResponse, int]:  # versi
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('assignment', count, size - at)
-    assignment = bytes(buffer[at:stop])
+    m.assignment = bytes(buffer[at:stop])
     at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return SyncGroupResponse(throttle_time_ms, error_code, protocol_type, protocol_name, assignment), at
+    return m, at
 
 
 SyncGroupResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v1, 4: _write_v4, 5: _write_v5}

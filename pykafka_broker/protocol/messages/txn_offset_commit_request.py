@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -127,32 +128,37 @@ def _write_v0(m: TxnOffsetCommitRequest, w: Write) -> None:  # versions 0-1
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # versions 0-1
     size = len(buffer)
+    m = new(TxnOffsetCommitRequest)
+    m.generation_id = -1
+    m.member_id = ''
+    m.group_instance_id = None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('transactional_id', count, size - at)
-    transactional_id = str(buffer[at:stop], "utf-8")
+    m.transactional_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    producer_id, producer_epoch, count = _UNPACK_qhi(buffer, at)
+    m.producer_id, m.producer_epoch, count = _UNPACK_qhi(buffer, at)
     at += 14
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        txn_offset_commit_request_topic = new(TxnOffsetCommitRequestTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        txn_offset_commit_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -160,20 +166,23 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            committed_metadata: str | None
-            partition_index, committed_offset, count = _UNPACK_iqh(buffer, at)
+            txn_offset_commit_request_partition = new(TxnOffsetCommitRequestPartition)
+            txn_offset_commit_request_partition.committed_leader_epoch = -1
+            txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
             at += 14
             if count == -1:
-                committed_metadata = None
+                txn_offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('committed_metadata', count, size - at)
-                committed_metadata = str(buffer[at:stop], "utf-8")
+                txn_offset_commit_request_partition.committed_metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            partitions.append(TxnOffsetCommitRequestPartition(partition_index, committed_offset, -1, committed_metadata))
-        topics.append(TxnOffsetCommitRequestTopic(name, partitions))
-    return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, '', None, topics), at
+            partitions.append(txn_offset_commit_request_partition)
+        txn_offset_commit_request_topic.partitions = partitions
+        topics.append(txn_offset_commit_request_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v2(m: TxnOffsetCommitRequest, w: Write) -> None:  # version 2
@@ -202,32 +211,37 @@ def _write_v2(m: TxnOffsetCommitRequest, w: Write) -> None:  # version 2
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # version 2
     size = len(buffer)
+    m = new(TxnOffsetCommitRequest)
+    m.generation_id = -1
+    m.member_id = ''
+    m.group_instance_id = None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('transactional_id', count, size - at)
-    transactional_id = str(buffer[at:stop], "utf-8")
+    m.transactional_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    producer_id, producer_epoch, count = _UNPACK_qhi(buffer, at)
+    m.producer_id, m.producer_epoch, count = _UNPACK_qhi(buffer, at)
     at += 14
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        txn_offset_commit_request_topic = new(TxnOffsetCommitRequestTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        txn_offset_commit_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -235,20 +249,22 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            committed_metadata: str | None
-            partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_iqih(buffer, at)
+            txn_offset_commit_request_partition = new(TxnOffsetCommitRequestPartition)
+            txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, txn_offset_commit_request_partition.committed_leader_epoch, count = _UNPACK_iqih(buffer, at)
             at += 18
             if count == -1:
-                committed_metadata = None
+                txn_offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size:
                     refuse_length('committed_metadata', count, size - at)
-                committed_metadata = str(buffer[at:stop], "utf-8")
+                txn_offset_commit_request_partition.committed_metadata = str(buffer[at:stop], "utf-8")
                 at = stop
-            partitions.append(TxnOffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata))
-        topics.append(TxnOffsetCommitRequestTopic(name, partitions))
-    return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, '', None, topics), at
+            partitions.append(txn_offset_commit_request_partition)
+        txn_offset_commit_request_topic.partitions = partitions
+        topics.append(txn_offset_commit_request_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v3(m: TxnOffsetCommitRequest, w: Write) -> None:  # versions 3-5, flexible
@@ -283,6 +299,7 @@ def _write_v3(m: TxnOffsetCommitRequest, w: Write) -> None:  # versions 3-5, fle
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # versions 3-5, flexible
     size = len(buffer)
+    m = new(TxnOffsetCommitRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -291,7 +308,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('transactional_id', count, size - at)
-    transactional_id = str(buffer[at:stop], "utf-8")
+    m.transactional_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -301,9 +318,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    producer_id, producer_epoch, generation_id, count = _UNPACK_qhiB(buffer, at)
+    m.producer_id, m.producer_epoch, m.generation_id, count = _UNPACK_qhiB(buffer, at)
     at += 15
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -311,21 +328,20 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    group_instance_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        group_instance_id = None
+        m.group_instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('group_instance_id', count, size - at)
-        group_instance_id = str(buffer[at:stop], "utf-8")
+        m.group_instance_id = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -336,6 +352,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        txn_offset_commit_request_topic = new(TxnOffsetCommitRequestTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -344,7 +361,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        txn_offset_commit_request_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -355,35 +372,37 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            committed_metadata: str | None
-            partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
+            txn_offset_commit_request_partition = new(TxnOffsetCommitRequestPartition)
+            txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, txn_offset_commit_request_partition.committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                committed_metadata = None
+                txn_offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('committed_metadata', count, size - at)
-                committed_metadata = str(buffer[at:stop], "utf-8")
+                txn_offset_commit_request_partition.committed_metadata = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(TxnOffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata))
+            partitions.append(txn_offset_commit_request_partition)
+        txn_offset_commit_request_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TxnOffsetCommitRequestTopic(name, partitions))
+        topics.append(txn_offset_commit_request_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, generation_id, member_id, group_instance_id, topics), at
+    return m, at
 
 
 TxnOffsetCommitRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3, 4: _write_v3, 5: _write_v3}

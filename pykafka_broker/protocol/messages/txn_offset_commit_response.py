@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -94,31 +95,36 @@ def _write_v0(m: TxnOffsetCommitResponse, w: Write) -> None:  # versions 0-2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitResponse, int]:  # versions 0-2
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_ii(buffer, at)
+    m = new(TxnOffsetCommitResponse)
+    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
     at += 8
     if count < 0 or count * 6 > size - at:
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        txn_offset_commit_response_topic = new(TxnOffsetCommitResponseTopic)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        txn_offset_commit_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 6 > size - at:
             refuse_count('partitions', count, size - at)
+        partitions = []
         stop = at + count * 6
-        partitions = [
-            TxnOffsetCommitResponsePartition(partition_index, error_code)
-            for partition_index, error_code in _ITER_ih(buffer[at:stop])
-        ]
+        for values in _ITER_ih(buffer[at:stop]):
+            txn_offset_commit_response_partition = new(TxnOffsetCommitResponsePartition)
+            txn_offset_commit_response_partition.partition_index, txn_offset_commit_response_partition.error_code = values
+            partitions.append(txn_offset_commit_response_partition)
         at = stop
-        topics.append(TxnOffsetCommitResponseTopic(name, partitions))
-    return TxnOffsetCommitResponse(throttle_time_ms, topics), at
+        txn_offset_commit_response_topic.partitions = partitions
+        topics.append(txn_offset_commit_response_topic)
+    m.topics = topics
+    return m, at
 
 
 def _write_v3(m: TxnOffsetCommitResponse, w: Write) -> None:  # versions 3-5, flexible
@@ -140,7 +146,8 @@ def _write_v3(m: TxnOffsetCommitResponse, w: Write) -> None:  # versions 3-5, fl
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitResponse, int]:  # versions 3-5, flexible
     size = len(buffer)
-    throttle_time_ms, count = _UNPACK_iB(buffer, at)
+    m = new(TxnOffsetCommitResponse)
+    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -149,6 +156,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitResponse, int]:  #
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        txn_offset_commit_response_topic = new(TxnOffsetCommitResponseTopic)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -157,7 +165,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitResponse, int]:  #
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        txn_offset_commit_response_topic.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -168,21 +176,24 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitResponse, int]:  #
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, error_code, tags = _UNPACK_ihB(buffer, at)
+            txn_offset_commit_response_partition = new(TxnOffsetCommitResponsePartition)
+            txn_offset_commit_response_partition.partition_index, txn_offset_commit_response_partition.error_code, tags = _UNPACK_ihB(buffer, at)
             at += 7
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(TxnOffsetCommitResponsePartition(partition_index, error_code))
+            partitions.append(txn_offset_commit_response_partition)
+        txn_offset_commit_response_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TxnOffsetCommitResponseTopic(name, partitions))
+        topics.append(txn_offset_commit_response_topic)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return TxnOffsetCommitResponse(throttle_time_ms, topics), at
+    return m, at
 
 
 TxnOffsetCommitResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3, 5: _write_v3}

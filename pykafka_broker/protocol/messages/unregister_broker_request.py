@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -37,11 +38,12 @@ def _write_v0(m: UnregisterBrokerRequest, w: Write) -> None:  # version 0, flexi
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UnregisterBrokerRequest, int]:  # version 0, flexible
-    broker_id, tags = _UNPACK_iB(buffer, at)
+    m = new(UnregisterBrokerRequest)
+    m.broker_id, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return UnregisterBrokerRequest(broker_id), at
+    return m, at
 
 
 UnregisterBrokerRequest._WRITERS = {0: _write_v0}

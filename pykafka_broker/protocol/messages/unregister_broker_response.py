@@ -12,6 +12,7 @@ from pykafka_broker.protocol.runtime import (
     NULL,
     Write,
     compact_string,
+    new,
     refuse_length,
     skip_tags,
     uvarint_rest,
@@ -49,25 +50,25 @@ def _write_v0(m: UnregisterBrokerResponse, w: Write) -> None:  # version 0, flex
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UnregisterBrokerResponse, int]:  # version 0, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(UnregisterBrokerResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return UnregisterBrokerResponse(throttle_time_ms, error_code, error_message), at
+    return m, at
 
 
 UnregisterBrokerResponse._WRITERS = {0: _write_v0}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -88,7 +89,9 @@ def _write_v0(m: UpdateFeaturesRequest, w: Write) -> None:  # version 0, flexibl
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # version 0, flexible
     size = len(buffer)
-    timeout_ms, count = _UNPACK_iB(buffer, at)
+    m = new(UpdateFeaturesRequest)
+    m.validate_only = False
+    m.timeout_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -97,6 +100,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # v
         refuse_count('feature_updates', count, size - at)
     feature_updates = []
     for _ in range(count):
+        feature_update_key = new(FeatureUpdateKey)
+        feature_update_key.upgrade_type = 1
         count = buffer[at]
         at += 1
         if count > 127:
@@ -105,18 +110,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('feature', count, size - at)
-        feature = str(buffer[at:stop], "utf-8")
+        feature_update_key.feature = str(buffer[at:stop], "utf-8")
         at = stop
-        max_version_level, allow_downgrade, tags = _UNPACK_hoB(buffer, at)
+        feature_update_key.max_version_level, feature_update_key.allow_downgrade, tags = _UNPACK_hoB(buffer, at)
         at += 4
         if tags:
             at = skip_tags(buffer, at - 1)
-        feature_updates.append(FeatureUpdateKey(feature, max_version_level, allow_downgrade, 1))
+        feature_updates.append(feature_update_key)
+    m.feature_updates = feature_updates
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return UpdateFeaturesRequest(timeout_ms, feature_updates, False), at
+    return m, at
 
 
 def _write_v1(m: UpdateFeaturesRequest, w: Write) -> None:  # versions 1-2, flexible
@@ -135,7 +141,8 @@ def _write_v1(m: UpdateFeaturesRequest, w: Write) -> None:  # versions 1-2, flex
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # versions 1-2, flexible
     size = len(buffer)
-    timeout_ms, count = _UNPACK_iB(buffer, at)
+    m = new(UpdateFeaturesRequest)
+    m.timeout_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -144,6 +151,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # v
         refuse_count('feature_updates', count, size - at)
     feature_updates = []
     for _ in range(count):
+        feature_update_key = new(FeatureUpdateKey)
+        feature_update_key.allow_downgrade = False
         count = buffer[at]
         at += 1
         if count > 127:
@@ -152,18 +161,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('feature', count, size - at)
-        feature = str(buffer[at:stop], "utf-8")
+        feature_update_key.feature = str(buffer[at:stop], "utf-8")
         at = stop
-        max_version_level, upgrade_type, tags = _UNPACK_hbB(buffer, at)
+        feature_update_key.max_version_level, feature_update_key.upgrade_type, tags = _UNPACK_hbB(buffer, at)
         at += 4
         if tags:
             at = skip_tags(buffer, at - 1)
-        feature_updates.append(FeatureUpdateKey(feature, max_version_level, False, upgrade_type))
-    validate_only, tags = _UNPACK_oB(buffer, at)
+        feature_updates.append(feature_update_key)
+    m.feature_updates = feature_updates
+    m.validate_only, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return UpdateFeaturesRequest(timeout_ms, feature_updates, validate_only), at
+    return m, at
 
 
 UpdateFeaturesRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1}

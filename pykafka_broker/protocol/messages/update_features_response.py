@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -85,19 +86,19 @@ def _write_v0(m: UpdateFeaturesResponse, w: Write) -> None:  # versions 0-1, fle
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateFeaturesResponse, int]:  # versions 0-1, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(UpdateFeaturesResponse)
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -108,6 +109,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateFeaturesResponse, int]:  # 
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
+        updatable_feature_result = new(UpdatableFeatureResult)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -116,32 +118,32 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateFeaturesResponse, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('feature', count, size - at)
-        feature = str(buffer[at:stop], "utf-8")
+        updatable_feature_result.feature = str(buffer[at:stop], "utf-8")
         at = stop
-        results_error_message: str | None
-        results_error_code, count = _UNPACK_hB(buffer, at)
+        updatable_feature_result.error_code, count = _UNPACK_hB(buffer, at)
         at += 3
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            results_error_message = None
+            updatable_feature_result.error_message = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('error_message', count, size - at)
-            results_error_message = str(buffer[at:stop], "utf-8")
+            updatable_feature_result.error_message = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(UpdatableFeatureResult(feature, results_error_code, results_error_message))
+        results.append(updatable_feature_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return UpdateFeaturesResponse(throttle_time_ms, error_code, error_message, results), at
+    return m, at
 
 
 def _write_v2(m: UpdateFeaturesResponse, w: Write) -> None:  # version 2, flexible
@@ -152,25 +154,26 @@ def _write_v2(m: UpdateFeaturesResponse, w: Write) -> None:  # version 2, flexib
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[UpdateFeaturesResponse, int]:  # version 2, flexible
     size = len(buffer)
-    error_message: str | None
-    throttle_time_ms, error_code, count = _UNPACK_ihB(buffer, at)
+    m = new(UpdateFeaturesResponse)
+    m.results = []
+    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        error_message = None
+        m.error_message = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('error_message', count, size - at)
-        error_message = str(buffer[at:stop], "utf-8")
+        m.error_message = str(buffer[at:stop], "utf-8")
         at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return UpdateFeaturesResponse(throttle_time_ms, error_code, error_message, []), at
+    return m, at
 
 
 UpdateFeaturesResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

@@ -20,6 +20,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -200,49 +201,61 @@ def _write_v0(m: UpdateMetadataRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 0
     size = len(buffer)
-    controller_id, controller_epoch, count = _UNPACK_iii(buffer, at)
+    m = new(UpdateMetadataRequest)
+    m.is_kraft_controller = False
+    m.type = 0
+    m.broker_epoch = -1
+    m.topic_states = []
+    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
     if count < 0 or count * 30 > size - at:
         refuse_count('ungrouped_partition_states', count, size - at)
     ungrouped_partition_states = []
     for _ in range(count):
+        update_metadata_partition_state = new(UpdateMetadataPartitionState)
+        update_metadata_partition_state.offline_replicas = []
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        update_metadata_partition_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiii(buffer, at)
+        update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        zk_version, count = _UNPACK_ii(buffer, at)
+        update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        ungrouped_partition_states.append(UpdateMetadataPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, []))
+        ungrouped_partition_states.append(update_metadata_partition_state)
+    m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('live_brokers', count, size - at)
     live_brokers = []
     for _ in range(count):
-        id, count = _UNPACK_ih(buffer, at)
+        update_metadata_broker = new(UpdateMetadataBroker)
+        update_metadata_broker.endpoints = []
+        update_metadata_broker.rack = ''
+        update_metadata_broker.id, count = _UNPACK_ih(buffer, at)
         at += 6
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('v0_host', count, size - at)
-        v0_host = str(buffer[at:stop], "utf-8")
+        update_metadata_broker.v0_host = str(buffer[at:stop], "utf-8")
         at = stop
-        (v0_port,) = _UNPACK_i(buffer, at)
+        (update_metadata_broker.v0_port,) = _UNPACK_i(buffer, at)
         at += 4
-        live_brokers.append(UpdateMetadataBroker(id, v0_host, v0_port, [], ''))
-    return UpdateMetadataRequest(controller_id, False, 0, controller_epoch, -1, ungrouped_partition_states, [], live_brokers), at
+        live_brokers.append(update_metadata_broker)
+    m.live_brokers = live_brokers
+    return m, at
 
 
 def _write_v1(m: UpdateMetadataRequest, w: Write) -> None:  # version 1
@@ -274,56 +287,72 @@ def _write_v1(m: UpdateMetadataRequest, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 1
     size = len(buffer)
-    controller_id, controller_epoch, count = _UNPACK_iii(buffer, at)
+    m = new(UpdateMetadataRequest)
+    m.is_kraft_controller = False
+    m.type = 0
+    m.broker_epoch = -1
+    m.topic_states = []
+    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
     if count < 0 or count * 30 > size - at:
         refuse_count('ungrouped_partition_states', count, size - at)
     ungrouped_partition_states = []
     for _ in range(count):
+        update_metadata_partition_state = new(UpdateMetadataPartitionState)
+        update_metadata_partition_state.offline_replicas = []
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        update_metadata_partition_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiii(buffer, at)
+        update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        zk_version, count = _UNPACK_ii(buffer, at)
+        update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        ungrouped_partition_states.append(UpdateMetadataPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, []))
+        ungrouped_partition_states.append(update_metadata_partition_state)
+    m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 8 > size - at:
         refuse_count('live_brokers', count, size - at)
     live_brokers = []
     for _ in range(count):
-        id, count = _UNPACK_ii(buffer, at)
+        update_metadata_broker = new(UpdateMetadataBroker)
+        update_metadata_broker.v0_host = ''
+        update_metadata_broker.v0_port = 0
+        update_metadata_broker.rack = ''
+        update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 8 > size - at:
             refuse_count('endpoints', count, size - at)
         endpoints = []
         for _ in range(count):
-            port, count = _UNPACK_ih(buffer, at)
+            update_metadata_endpoint = new(UpdateMetadataEndpoint)
+            update_metadata_endpoint.listener = ''
+            update_metadata_endpoint.port, count = _UNPACK_ih(buffer, at)
             at += 6
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
             at = stop
-            (security_protocol,) = _UNPACK_h(buffer, at)
+            (update_metadata_endpoint.security_protocol,) = _UNPACK_h(buffer, at)
             at += 2
-            endpoints.append(UpdateMetadataEndpoint(port, host, '', security_protocol))
-        live_brokers.append(UpdateMetadataBroker(id, '', 0, endpoints, ''))
-    return UpdateMetadataRequest(controller_id, False, 0, controller_epoch, -1, ungrouped_partition_states, [], live_brokers), at
+            endpoints.append(update_metadata_endpoint)
+        update_metadata_broker.endpoints = endpoints
+        live_brokers.append(update_metadata_broker)
+    m.live_brokers = live_brokers
+    return m, at
 
 
 def _write_v2(m: UpdateMetadataRequest, w: Write) -> None:  # version 2
@@ -358,67 +387,81 @@ def _write_v2(m: UpdateMetadataRequest, w: Write) -> None:  # version 2
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 2
     size = len(buffer)
-    controller_id, controller_epoch, count = _UNPACK_iii(buffer, at)
+    m = new(UpdateMetadataRequest)
+    m.is_kraft_controller = False
+    m.type = 0
+    m.broker_epoch = -1
+    m.topic_states = []
+    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
     if count < 0 or count * 30 > size - at:
         refuse_count('ungrouped_partition_states', count, size - at)
     ungrouped_partition_states = []
     for _ in range(count):
+        update_metadata_partition_state = new(UpdateMetadataPartitionState)
+        update_metadata_partition_state.offline_replicas = []
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        update_metadata_partition_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiii(buffer, at)
+        update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        zk_version, count = _UNPACK_ii(buffer, at)
+        update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        ungrouped_partition_states.append(UpdateMetadataPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, []))
+        ungrouped_partition_states.append(update_metadata_partition_state)
+    m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('live_brokers', count, size - at)
     live_brokers = []
     for _ in range(count):
-        id, count = _UNPACK_ii(buffer, at)
+        update_metadata_broker = new(UpdateMetadataBroker)
+        update_metadata_broker.v0_host = ''
+        update_metadata_broker.v0_port = 0
+        update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 8 > size - at:
             refuse_count('endpoints', count, size - at)
         endpoints = []
         for _ in range(count):
-            port, count = _UNPACK_ih(buffer, at)
+            update_metadata_endpoint = new(UpdateMetadataEndpoint)
+            update_metadata_endpoint.listener = ''
+            update_metadata_endpoint.port, count = _UNPACK_ih(buffer, at)
             at += 6
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
             at = stop
-            (security_protocol,) = _UNPACK_h(buffer, at)
+            (update_metadata_endpoint.security_protocol,) = _UNPACK_h(buffer, at)
             at += 2
-            endpoints.append(UpdateMetadataEndpoint(port, host, '', security_protocol))
-        rack: str | None
+            endpoints.append(update_metadata_endpoint)
+        update_metadata_broker.endpoints = endpoints
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         if count == -1:
-            rack = None
+            update_metadata_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
-        live_brokers.append(UpdateMetadataBroker(id, '', 0, endpoints, rack))
-    return UpdateMetadataRequest(controller_id, False, 0, controller_epoch, -1, ungrouped_partition_states, [], live_brokers), at
+        live_brokers.append(update_metadata_broker)
+    m.live_brokers = live_brokers
+    return m, at
 
 
 def _write_v3(m: UpdateMetadataRequest, w: Write) -> None:  # version 3
@@ -455,74 +498,87 @@ def _write_v3(m: UpdateMetadataRequest, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 3
     size = len(buffer)
-    controller_id, controller_epoch, count = _UNPACK_iii(buffer, at)
+    m = new(UpdateMetadataRequest)
+    m.is_kraft_controller = False
+    m.type = 0
+    m.broker_epoch = -1
+    m.topic_states = []
+    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
     if count < 0 or count * 30 > size - at:
         refuse_count('ungrouped_partition_states', count, size - at)
     ungrouped_partition_states = []
     for _ in range(count):
+        update_metadata_partition_state = new(UpdateMetadataPartitionState)
+        update_metadata_partition_state.offline_replicas = []
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        update_metadata_partition_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiii(buffer, at)
+        update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        zk_version, count = _UNPACK_ii(buffer, at)
+        update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        ungrouped_partition_states.append(UpdateMetadataPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, []))
+        ungrouped_partition_states.append(update_metadata_partition_state)
+    m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('live_brokers', count, size - at)
     live_brokers = []
     for _ in range(count):
-        id, count = _UNPACK_ii(buffer, at)
+        update_metadata_broker = new(UpdateMetadataBroker)
+        update_metadata_broker.v0_host = ''
+        update_metadata_broker.v0_port = 0
+        update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 10 > size - at:
             refuse_count('endpoints', count, size - at)
         endpoints = []
         for _ in range(count):
-            port, count = _UNPACK_ih(buffer, at)
+            update_metadata_endpoint = new(UpdateMetadataEndpoint)
+            update_metadata_endpoint.port, count = _UNPACK_ih(buffer, at)
             at += 6
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('listener', count, size - at)
-            listener = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.listener = str(buffer[at:stop], "utf-8")
             at = stop
-            (security_protocol,) = _UNPACK_h(buffer, at)
+            (update_metadata_endpoint.security_protocol,) = _UNPACK_h(buffer, at)
             at += 2
-            endpoints.append(UpdateMetadataEndpoint(port, host, listener, security_protocol))
-        rack: str | None
+            endpoints.append(update_metadata_endpoint)
+        update_metadata_broker.endpoints = endpoints
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         if count == -1:
-            rack = None
+            update_metadata_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
-        live_brokers.append(UpdateMetadataBroker(id, '', 0, endpoints, rack))
-    return UpdateMetadataRequest(controller_id, False, 0, controller_epoch, -1, ungrouped_partition_states, [], live_brokers), at
+        live_brokers.append(update_metadata_broker)
+    m.live_brokers = live_brokers
+    return m, at
 
 
 def _write_v4(m: UpdateMetadataRequest, w: Write) -> None:  # version 4
@@ -561,80 +617,92 @@ def _write_v4(m: UpdateMetadataRequest, w: Write) -> None:  # version 4
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 4
     size = len(buffer)
-    controller_id, controller_epoch, count = _UNPACK_iii(buffer, at)
+    m = new(UpdateMetadataRequest)
+    m.is_kraft_controller = False
+    m.type = 0
+    m.broker_epoch = -1
+    m.topic_states = []
+    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
     if count < 0 or count * 34 > size - at:
         refuse_count('ungrouped_partition_states', count, size - at)
     ungrouped_partition_states = []
     for _ in range(count):
+        update_metadata_partition_state = new(UpdateMetadataPartitionState)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        update_metadata_partition_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiii(buffer, at)
+        update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
         if count < 0 or count * 4 > size - at:
             refuse_count('isr', count, size - at)
-        isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        zk_version, count = _UNPACK_ii(buffer, at)
+        update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 4 > size - at:
             refuse_count('replicas', count, size - at)
-        replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         if count < 0 or count * 4 > size - at:
             refuse_count('offline_replicas', count, size - at)
-        offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
-        ungrouped_partition_states.append(UpdateMetadataPartitionState(topic_name, partition_index, ungrouped_partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, offline_replicas))
+        ungrouped_partition_states.append(update_metadata_partition_state)
+    m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('live_brokers', count, size - at)
     live_brokers = []
     for _ in range(count):
-        id, count = _UNPACK_ii(buffer, at)
+        update_metadata_broker = new(UpdateMetadataBroker)
+        update_metadata_broker.v0_host = ''
+        update_metadata_broker.v0_port = 0
+        update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 10 > size - at:
             refuse_count('endpoints', count, size - at)
         endpoints = []
         for _ in range(count):
-            port, count = _UNPACK_ih(buffer, at)
+            update_metadata_endpoint = new(UpdateMetadataEndpoint)
+            update_metadata_endpoint.port, count = _UNPACK_ih(buffer, at)
             at += 6
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('listener', count, size - at)
-            listener = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.listener = str(buffer[at:stop], "utf-8")
             at = stop
-            (security_protocol,) = _UNPACK_h(buffer, at)
+            (update_metadata_endpoint.security_protocol,) = _UNPACK_h(buffer, at)
             at += 2
-            endpoints.append(UpdateMetadataEndpoint(port, host, listener, security_protocol))
-        rack: str | None
+            endpoints.append(update_metadata_endpoint)
+        update_metadata_broker.endpoints = endpoints
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         if count == -1:
-            rack = None
+            update_metadata_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
-        live_brokers.append(UpdateMetadataBroker(id, '', 0, endpoints, rack))
-    return UpdateMetadataRequest(controller_id, False, 0, controller_epoch, -1, ungrouped_partition_states, [], live_brokers), at
+        live_brokers.append(update_metadata_broker)
+    m.live_brokers = live_brokers
+    return m, at
 
 
 def _write_v5(m: UpdateMetadataRequest, w: Write) -> None:  # version 5
@@ -676,18 +744,24 @@ def _write_v5(m: UpdateMetadataRequest, w: Write) -> None:  # version 5
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 5
     size = len(buffer)
-    controller_id, controller_epoch, broker_epoch, count = _UNPACK_iiqi(buffer, at)
+    m = new(UpdateMetadataRequest)
+    m.is_kraft_controller = False
+    m.type = 0
+    m.ungrouped_partition_states = []
+    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqi(buffer, at)
     at += 20
     if count < 0 or count * 6 > size - at:
         refuse_count('topic_states', count, size - at)
     topic_states = []
     for _ in range(count):
+        update_metadata_topic_state = new(UpdateMetadataTopicState)
+        update_metadata_topic_state.topic_id = ZERO_UUID
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        update_metadata_topic_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
@@ -695,68 +769,77 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             refuse_count('partition_states', count, size - at)
         partition_states = []
         for _ in range(count):
-            partition_index, partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiii(buffer, at)
+            update_metadata_partition_state = new(UpdateMetadataPartitionState)
+            update_metadata_partition_state.topic_name = ''
+            update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
             at += 20
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            zk_version, count = _UNPACK_ii(buffer, at)
+            update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
             at += 8
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            partition_states.append(UpdateMetadataPartitionState('', partition_index, partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, offline_replicas))
-        topic_states.append(UpdateMetadataTopicState(topic_name, ZERO_UUID, partition_states))
+            partition_states.append(update_metadata_partition_state)
+        update_metadata_topic_state.partition_states = partition_states
+        topic_states.append(update_metadata_topic_state)
+    m.topic_states = topic_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 10 > size - at:
         refuse_count('live_brokers', count, size - at)
     live_brokers = []
     for _ in range(count):
-        id, count = _UNPACK_ii(buffer, at)
+        update_metadata_broker = new(UpdateMetadataBroker)
+        update_metadata_broker.v0_host = ''
+        update_metadata_broker.v0_port = 0
+        update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
         at += 8
         if count < 0 or count * 10 > size - at:
             refuse_count('endpoints', count, size - at)
         endpoints = []
         for _ in range(count):
-            port, count = _UNPACK_ih(buffer, at)
+            update_metadata_endpoint = new(UpdateMetadataEndpoint)
+            update_metadata_endpoint.port, count = _UNPACK_ih(buffer, at)
             at += 6
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('listener', count, size - at)
-            listener = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.listener = str(buffer[at:stop], "utf-8")
             at = stop
-            (security_protocol,) = _UNPACK_h(buffer, at)
+            (update_metadata_endpoint.security_protocol,) = _UNPACK_h(buffer, at)
             at += 2
-            endpoints.append(UpdateMetadataEndpoint(port, host, listener, security_protocol))
-        rack: str | None
+            endpoints.append(update_metadata_endpoint)
+        update_metadata_broker.endpoints = endpoints
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         if count == -1:
-            rack = None
+            update_metadata_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
-        live_brokers.append(UpdateMetadataBroker(id, '', 0, endpoints, rack))
-    return UpdateMetadataRequest(controller_id, False, 0, controller_epoch, broker_epoch, [], topic_states, live_brokers), at
+        live_brokers.append(update_metadata_broker)
+    m.live_brokers = live_brokers
+    return m, at
 
 
 def _write_v6(m: UpdateMetadataRequest, w: Write) -> None:  # version 6, flexible
@@ -811,7 +894,11 @@ def _write_v6(m: UpdateMetadataRequest, w: Write) -> None:  # version 6, flexibl
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 6, flexible
     size = len(buffer)
-    controller_id, controller_epoch, broker_epoch, count = _UNPACK_iiqB(buffer, at)
+    m = new(UpdateMetadataRequest)
+    m.is_kraft_controller = False
+    m.type = 0
+    m.ungrouped_partition_states = []
+    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqB(buffer, at)
     at += 17
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -820,6 +907,8 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         refuse_count('topic_states', count, size - at)
     topic_states = []
     for _ in range(count):
+        update_metadata_topic_state = new(UpdateMetadataTopicState)
+        update_metadata_topic_state.topic_id = ZERO_UUID
         count = buffer[at]
         at += 1
         if count > 127:
@@ -828,7 +917,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        update_metadata_topic_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -839,23 +928,25 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             refuse_count('partition_states', count, size - at)
         partition_states = []
         for _ in range(count):
-            partition_index, partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiiB(buffer, at)
+            update_metadata_partition_state = new(UpdateMetadataPartitionState)
+            update_metadata_partition_state.topic_name = ''
+            update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            zk_version, count = _UNPACK_iB(buffer, at)
+            update_metadata_partition_state.zk_version, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -864,18 +955,20 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_states.append(UpdateMetadataPartitionState('', partition_index, partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, offline_replicas))
+            partition_states.append(update_metadata_partition_state)
+        update_metadata_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topic_states.append(UpdateMetadataTopicState(topic_name, ZERO_UUID, partition_states))
+        topic_states.append(update_metadata_topic_state)
+    m.topic_states = topic_states
     count = buffer[at]
     at += 1
     if count > 127:
@@ -885,7 +978,10 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         refuse_count('live_brokers', count, size - at)
     live_brokers = []
     for _ in range(count):
-        id, count = _UNPACK_iB(buffer, at)
+        update_metadata_broker = new(UpdateMetadataBroker)
+        update_metadata_broker.v0_host = ''
+        update_metadata_broker.v0_port = 0
+        update_metadata_broker.id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -894,7 +990,8 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             refuse_count('endpoints', count, size - at)
         endpoints = []
         for _ in range(count):
-            port, count = _UNPACK_iB(buffer, at)
+            update_metadata_endpoint = new(UpdateMetadataEndpoint)
+            update_metadata_endpoint.port, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -902,7 +999,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -912,37 +1009,38 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('listener', count, size - at)
-            listener = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.listener = str(buffer[at:stop], "utf-8")
             at = stop
-            security_protocol, tags = _UNPACK_hB(buffer, at)
+            update_metadata_endpoint.security_protocol, tags = _UNPACK_hB(buffer, at)
             at += 3
             if tags:
                 at = skip_tags(buffer, at - 1)
-            endpoints.append(UpdateMetadataEndpoint(port, host, listener, security_protocol))
-        rack: str | None
+            endpoints.append(update_metadata_endpoint)
+        update_metadata_broker.endpoints = endpoints
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            update_metadata_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        live_brokers.append(UpdateMetadataBroker(id, '', 0, endpoints, rack))
+        live_brokers.append(update_metadata_broker)
+    m.live_brokers = live_brokers
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return UpdateMetadataRequest(controller_id, False, 0, controller_epoch, broker_epoch, [], topic_states, live_brokers), at
+    return m, at
 
 
 def _write_v7(m: UpdateMetadataRequest, w: Write) -> None:  # version 7, flexible
@@ -997,7 +1095,11 @@ def _write_v7(m: UpdateMetadataRequest, w: Write) -> None:  # version 7, flexibl
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 7, flexible
     size = len(buffer)
-    controller_id, controller_epoch, broker_epoch, count = _UNPACK_iiqB(buffer, at)
+    m = new(UpdateMetadataRequest)
+    m.is_kraft_controller = False
+    m.type = 0
+    m.ungrouped_partition_states = []
+    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqB(buffer, at)
     at += 17
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1006,6 +1108,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         refuse_count('topic_states', count, size - at)
     topic_states = []
     for _ in range(count):
+        update_metadata_topic_state = new(UpdateMetadataTopicState)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -1014,9 +1117,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        update_metadata_topic_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        update_metadata_topic_state.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1025,23 +1128,25 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             refuse_count('partition_states', count, size - at)
         partition_states = []
         for _ in range(count):
-            partition_index, partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiiB(buffer, at)
+            update_metadata_partition_state = new(UpdateMetadataPartitionState)
+            update_metadata_partition_state.topic_name = ''
+            update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            zk_version, count = _UNPACK_iB(buffer, at)
+            update_metadata_partition_state.zk_version, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1050,18 +1155,20 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_states.append(UpdateMetadataPartitionState('', partition_index, partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, offline_replicas))
+            partition_states.append(update_metadata_partition_state)
+        update_metadata_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topic_states.append(UpdateMetadataTopicState(topic_name, topic_id, partition_states))
+        topic_states.append(update_metadata_topic_state)
+    m.topic_states = topic_states
     count = buffer[at]
     at += 1
     if count > 127:
@@ -1071,7 +1178,10 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         refuse_count('live_brokers', count, size - at)
     live_brokers = []
     for _ in range(count):
-        id, count = _UNPACK_iB(buffer, at)
+        update_metadata_broker = new(UpdateMetadataBroker)
+        update_metadata_broker.v0_host = ''
+        update_metadata_broker.v0_port = 0
+        update_metadata_broker.id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1080,7 +1190,8 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             refuse_count('endpoints', count, size - at)
         endpoints = []
         for _ in range(count):
-            port, count = _UNPACK_iB(buffer, at)
+            update_metadata_endpoint = new(UpdateMetadataEndpoint)
+            update_metadata_endpoint.port, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -1088,7 +1199,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -1098,37 +1209,38 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('listener', count, size - at)
-            listener = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.listener = str(buffer[at:stop], "utf-8")
             at = stop
-            security_protocol, tags = _UNPACK_hB(buffer, at)
+            update_metadata_endpoint.security_protocol, tags = _UNPACK_hB(buffer, at)
             at += 3
             if tags:
                 at = skip_tags(buffer, at - 1)
-            endpoints.append(UpdateMetadataEndpoint(port, host, listener, security_protocol))
-        rack: str | None
+            endpoints.append(update_metadata_endpoint)
+        update_metadata_broker.endpoints = endpoints
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            update_metadata_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        live_brokers.append(UpdateMetadataBroker(id, '', 0, endpoints, rack))
+        live_brokers.append(update_metadata_broker)
+    m.live_brokers = live_brokers
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return UpdateMetadataRequest(controller_id, False, 0, controller_epoch, broker_epoch, [], topic_states, live_brokers), at
+    return m, at
 
 
 def _write_v8(m: UpdateMetadataRequest, w: Write) -> None:  # version 8, flexible
@@ -1184,7 +1296,10 @@ def _write_v8(m: UpdateMetadataRequest, w: Write) -> None:  # version 8, flexibl
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 8, flexible
     size = len(buffer)
-    controller_id, is_kraft_controller, controller_epoch, broker_epoch, count = _UNPACK_ioiqB(buffer, at)
+    m = new(UpdateMetadataRequest)
+    m.type = 0
+    m.ungrouped_partition_states = []
+    m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch, count = _UNPACK_ioiqB(buffer, at)
     at += 18
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -1193,6 +1308,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         refuse_count('topic_states', count, size - at)
     topic_states = []
     for _ in range(count):
+        update_metadata_topic_state = new(UpdateMetadataTopicState)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -1201,9 +1317,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        update_metadata_topic_state.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        update_metadata_topic_state.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1212,23 +1328,25 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             refuse_count('partition_states', count, size - at)
         partition_states = []
         for _ in range(count):
-            partition_index, partition_states_controller_epoch, leader, leader_epoch, count = _UNPACK_iiiiB(buffer, at)
+            update_metadata_partition_state = new(UpdateMetadataPartitionState)
+            update_metadata_partition_state.topic_name = ''
+            update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
             at += 17
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('isr', count, size - at)
-            isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            zk_version, count = _UNPACK_iB(buffer, at)
+            update_metadata_partition_state.zk_version, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('replicas', count, size - at)
-            replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
             at += 1
@@ -1237,18 +1355,20 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('offline_replicas', count, size - at)
-            offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_states.append(UpdateMetadataPartitionState('', partition_index, partition_states_controller_epoch, leader, leader_epoch, isr, zk_version, replicas, offline_replicas))
+            partition_states.append(update_metadata_partition_state)
+        update_metadata_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topic_states.append(UpdateMetadataTopicState(topic_name, topic_id, partition_states))
+        topic_states.append(update_metadata_topic_state)
+    m.topic_states = topic_states
     count = buffer[at]
     at += 1
     if count > 127:
@@ -1258,7 +1378,10 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         refuse_count('live_brokers', count, size - at)
     live_brokers = []
     for _ in range(count):
-        id, count = _UNPACK_iB(buffer, at)
+        update_metadata_broker = new(UpdateMetadataBroker)
+        update_metadata_broker.v0_host = ''
+        update_metadata_broker.v0_port = 0
+        update_metadata_broker.id, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -1267,7 +1390,8 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             refuse_count('endpoints', count, size - at)
         endpoints = []
         for _ in range(count):
-            port, count = _UNPACK_iB(buffer, at)
+            update_metadata_endpoint = new(UpdateMetadataEndpoint)
+            update_metadata_endpoint.port, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -1275,7 +1399,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -1285,46 +1409,46 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('listener', count, size - at)
-            listener = str(buffer[at:stop], "utf-8")
+            update_metadata_endpoint.listener = str(buffer[at:stop], "utf-8")
             at = stop
-            security_protocol, tags = _UNPACK_hB(buffer, at)
+            update_metadata_endpoint.security_protocol, tags = _UNPACK_hB(buffer, at)
             at += 3
             if tags:
                 at = skip_tags(buffer, at - 1)
-            endpoints.append(UpdateMetadataEndpoint(port, host, listener, security_protocol))
-        rack: str | None
+            endpoints.append(update_metadata_endpoint)
+        update_metadata_broker.endpoints = endpoints
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            rack = None
+            update_metadata_broker.rack = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('rack', count, size - at)
-            rack = str(buffer[at:stop], "utf-8")
+            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        live_brokers.append(UpdateMetadataBroker(id, '', 0, endpoints, rack))
+        live_brokers.append(update_metadata_broker)
+    m.live_brokers = live_brokers
     tags = buffer[at]
     at += 1
-    type: int = 0
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (type,) = _UNPACK_b(buffer, at)
+                (m.type,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('type', at, end)
             at = end
-    return UpdateMetadataRequest(controller_id, is_kraft_controller, type, controller_epoch, broker_epoch, [], topic_states, live_brokers), at
+    return m, at
 
 
 UpdateMetadataRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v4, 5: _write_v5, 6: _write_v6, 7: _write_v7, 8: _write_v8}

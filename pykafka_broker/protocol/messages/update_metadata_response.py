@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -39,9 +40,10 @@ def _write_v0(m: UpdateMetadataResponse, w: Write) -> None:  # versions 0-5
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateMetadataResponse, int]:  # versions 0-5
-    (error_code,) = _UNPACK_h(buffer, at)
+    m = new(UpdateMetadataResponse)
+    (m.error_code,) = _UNPACK_h(buffer, at)
     at += 2
-    return UpdateMetadataResponse(error_code), at
+    return m, at
 
 
 def _write_v6(m: UpdateMetadataResponse, w: Write) -> None:  # versions 6-8, flexible
@@ -49,11 +51,12 @@ def _write_v6(m: UpdateMetadataResponse, w: Write) -> None:  # versions 6-8, fle
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataResponse, int]:  # versions 6-8, flexible
-    error_code, tags = _UNPACK_hB(buffer, at)
+    m = new(UpdateMetadataResponse)
+    m.error_code, tags = _UNPACK_hB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return UpdateMetadataResponse(error_code), at
+    return m, at
 
 
 UpdateMetadataResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v0, 4: _write_v0, 5: _write_v0, 6: _write_v6, 7: _write_v6, 8: _write_v6}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     shared_default,
@@ -111,21 +112,21 @@ def _write_v0(m: UpdateRaftVoterRequest, w: Write) -> None:  # version 0, flexib
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterRequest, int]:  # version 0, flexible
     size = len(buffer)
-    cluster_id: str | None
+    m = new(UpdateRaftVoterRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    current_leader_epoch, voter_id, voter_directory_id, count = _UNPACK_ii16sB(buffer, at)
+    m.current_leader_epoch, m.voter_id, m.voter_directory_id, count = _UNPACK_ii16sB(buffer, at)
     at += 25
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -134,6 +135,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterRequest, int]:  # 
         refuse_count('listeners', count, size - at)
     listeners = []
     for _ in range(count):
+        listener = new(Listener)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -142,7 +144,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterRequest, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        listener.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -152,23 +154,25 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterRequest, int]:  # 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        listener.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, tags = _UNPACK_HB(buffer, at)
+        listener.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        listeners.append(Listener(name, host, port))
-    min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+        listeners.append(listener)
+    m.listeners = listeners
+    kraft_version_feature = new(KRaftVersionFeature)
+    kraft_version_feature.min_supported_version, kraft_version_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    kraft_version_feature = KRaftVersionFeature(min_supported_version, max_supported_version)
+    m.kraft_version_feature = kraft_version_feature
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return UpdateRaftVoterRequest(cluster_id, current_leader_epoch, voter_id, voter_directory_id, listeners, kraft_version_feature), at
+    return m, at
 
 
 UpdateRaftVoterRequest._WRITERS = {0: _write_v0}

@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
+    new,
     read_tag,
     read_uvarint,
     refuse_length,
@@ -90,15 +91,17 @@ def _write_v0(m: UpdateRaftVoterResponse, w: Write) -> None:  # version 0, flexi
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterResponse, int]:  # version 0, flexible
     size = len(buffer)
-    throttle_time_ms, error_code, tags = _UNPACK_ihB(buffer, at)
+    m = new(UpdateRaftVoterResponse)
+    m.current_leader = _DEFAULT_CURRENT_LEADER
+    m.throttle_time_ms, m.error_code, tags = _UNPACK_ihB(buffer, at)
     at += 7
-    current_leader: CurrentLeader = _DEFAULT_CURRENT_LEADER
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                leader_id, leader_epoch, count = _UNPACK_iiB(buffer, at)
+                current_leader = new(CurrentLeader)
+                current_leader.leader_id, current_leader.leader_epoch, count = _UNPACK_iiB(buffer, at)
                 at += 9
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
@@ -106,17 +109,17 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterResponse, int]:  #
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('host', count, size - at)
-                host = str(buffer[at:stop], "utf-8")
+                current_leader.host = str(buffer[at:stop], "utf-8")
                 at = stop
-                port, tags = _UNPACK_iB(buffer, at)
+                current_leader.port, tags = _UNPACK_iB(buffer, at)
                 at += 5
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                current_leader = CurrentLeader(leader_id, leader_epoch, host, port)
+                m.current_leader = current_leader
                 if at != end:
                     refuse_tag('current_leader', at, end)
             at = end
-    return UpdateRaftVoterResponse(throttle_time_ms, error_code, current_leader), at
+    return m, at
 
 
 UpdateRaftVoterResponse._WRITERS = {0: _write_v0}

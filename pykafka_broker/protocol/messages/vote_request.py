@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -118,19 +119,20 @@ def _write_v0(m: VoteRequest, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 0, flexible
     size = len(buffer)
-    cluster_id: str | None
+    m = new(VoteRequest)
+    m.voter_id = -1
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -141,6 +143,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 0, 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -149,7 +152,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 0, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -160,21 +163,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 0, 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, replica_epoch, replica_id, last_offset_epoch, last_offset, tags = _UNPACK_iiiiqB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.replica_directory_id = ZERO_UUID
+            partition_data.voter_directory_id = ZERO_UUID
+            partition_data.pre_vote = False
+            partition_data.partition_index, partition_data.replica_epoch, partition_data.replica_id, partition_data.last_offset_epoch, partition_data.last_offset, tags = _UNPACK_iiiiqB(buffer, at)
             at += 25
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, replica_epoch, replica_id, ZERO_UUID, ZERO_UUID, last_offset_epoch, last_offset, False))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return VoteRequest(cluster_id, -1, topics), at
+    return m, at
 
 
 def _write_v1(m: VoteRequest, w: Write) -> None:  # version 1, flexible
@@ -200,21 +209,21 @@ def _write_v1(m: VoteRequest, w: Write) -> None:  # version 1, flexible
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 1, flexible
     size = len(buffer)
-    cluster_id: str | None
+    m = new(VoteRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    voter_id, count = _UNPACK_iB(buffer, at)
+    m.voter_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -223,6 +232,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 1, 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -231,7 +241,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 1, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -242,21 +252,25 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 1, 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id, last_offset_epoch, last_offset, tags = _UNPACK_iii16s16siqB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.pre_vote = False
+            partition_data.partition_index, partition_data.replica_epoch, partition_data.replica_id, partition_data.replica_directory_id, partition_data.voter_directory_id, partition_data.last_offset_epoch, partition_data.last_offset, tags = _UNPACK_iii16s16siqB(buffer, at)
             at += 57
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id, last_offset_epoch, last_offset, False))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return VoteRequest(cluster_id, voter_id, topics), at
+    return m, at
 
 
 def _write_v2(m: VoteRequest, w: Write) -> None:  # version 2, flexible
@@ -280,21 +294,21 @@ def _write_v2(m: VoteRequest, w: Write) -> None:  # version 2, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 2, flexible
     size = len(buffer)
-    cluster_id: str | None
+    m = new(VoteRequest)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        cluster_id = None
+        m.cluster_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('cluster_id', count, size - at)
-        cluster_id = str(buffer[at:stop], "utf-8")
+        m.cluster_id = str(buffer[at:stop], "utf-8")
         at = stop
-    voter_id, count = _UNPACK_iB(buffer, at)
+    m.voter_id, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -303,6 +317,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 2, 
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -311,7 +326,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 2, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -322,21 +337,24 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 2, 
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id, last_offset_epoch, last_offset, pre_vote, tags = _UNPACK_iii16s16siqoB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.replica_epoch, partition_data.replica_id, partition_data.replica_directory_id, partition_data.voter_directory_id, partition_data.last_offset_epoch, partition_data.last_offset, partition_data.pre_vote, tags = _UNPACK_iii16s16siqoB(buffer, at)
             at += 58
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id, last_offset_epoch, last_offset, pre_vote))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return VoteRequest(cluster_id, voter_id, topics), at
+    return m, at
 
 
 VoteRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -129,7 +130,9 @@ def _write_v0(m: VoteResponse, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[VoteResponse, int]:  # version 0, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(VoteResponse)
+    m.node_endpoints = []
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -138,6 +141,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[VoteResponse, int]:  # version 0,
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -146,7 +150,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[VoteResponse, int]:  # version 0,
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -157,21 +161,24 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[VoteResponse, int]:  # version 0,
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, partitions_error_code, leader_id, leader_epoch, vote_granted, tags = _UNPACK_ihiioB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, partition_data.vote_granted, tags = _UNPACK_ihiioB(buffer, at)
             at += 16
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, partitions_error_code, leader_id, leader_epoch, vote_granted))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return VoteResponse(error_code, topics, []), at
+    return m, at
 
 
 def _write_v1(m: VoteResponse, w: Write) -> None:  # versions 1-2, flexible
@@ -205,7 +212,9 @@ def _write_v1(m: VoteResponse, w: Write) -> None:  # versions 1-2, flexible
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[VoteResponse, int]:  # versions 1-2, flexible
     size = len(buffer)
-    error_code, count = _UNPACK_hB(buffer, at)
+    m = new(VoteResponse)
+    m.node_endpoints = []
+    m.error_code, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -214,6 +223,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[VoteResponse, int]:  # versions 1
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
+        topic_data = new(TopicData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -222,7 +232,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[VoteResponse, int]:  # versions 1
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_data.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -233,19 +243,21 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[VoteResponse, int]:  # versions 1
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition_index, partitions_error_code, leader_id, leader_epoch, vote_granted, tags = _UNPACK_ihiioB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, partition_data.vote_granted, tags = _UNPACK_ihiioB(buffer, at)
             at += 16
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition_index, partitions_error_code, leader_id, leader_epoch, vote_granted))
+            partitions.append(partition_data)
+        topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicData(topic_name, partitions))
+        topics.append(topic_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
-    node_endpoints: list[NodeEndpoint] = []
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -260,7 +272,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[VoteResponse, int]:  # versions 1
                     refuse_count('node_endpoints', count, size - at)
                 node_endpoints = []
                 for _ in range(count):
-                    node_id, count = _UNPACK_iB(buffer, at)
+                    node_endpoint = new(NodeEndpoint)
+                    node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
                     at += 5
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
@@ -268,17 +281,18 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[VoteResponse, int]:  # versions 1
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('host', count, size - at)
-                    host = str(buffer[at:stop], "utf-8")
+                    node_endpoint.host = str(buffer[at:stop], "utf-8")
                     at = stop
-                    port, tags = _UNPACK_HB(buffer, at)
+                    node_endpoint.port, tags = _UNPACK_HB(buffer, at)
                     at += 3
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    node_endpoints.append(NodeEndpoint(node_id, host, port))
+                    node_endpoints.append(node_endpoint)
+                m.node_endpoints = node_endpoints
                 if at != end:
                     refuse_tag('node_endpoints', at, end)
             at = end
-    return VoteResponse(error_code, topics, node_endpoints), at
+    return m, at
 
 
 VoteResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1}

@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -128,6 +129,7 @@ def _write_v0(m: WriteShareGroupStateRequest, w: Write) -> None:  # version 0, f
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(WriteShareGroupStateRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -136,7 +138,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -147,7 +149,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        write_state_data = new(WriteStateData)
+        write_state_data.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -156,7 +159,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, state_epoch, leader_epoch, start_offset, count = _UNPACK_iiiqB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.delivery_complete_count = -1
+            partition_data.partition, partition_data.state_epoch, partition_data.leader_epoch, partition_data.start_offset, count = _UNPACK_iiiqB(buffer, at)
             at += 21
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -165,26 +170,30 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
                 refuse_count('state_batches', count, size - at)
             state_batches = []
             for _ in range(count):
-                first_offset, last_offset, delivery_state, delivery_count, tags = _UNPACK_qqbhB(buffer, at)
+                state_batch = new(StateBatch)
+                state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count, tags = _UNPACK_qqbhB(buffer, at)
                 at += 20
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                state_batches.append(StateBatch(first_offset, last_offset, delivery_state, delivery_count))
+                state_batches.append(state_batch)
+            partition_data.state_batches = state_batches
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition, state_epoch, leader_epoch, start_offset, -1, state_batches))
+            partitions.append(partition_data)
+        write_state_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(WriteStateData(topic_id, partitions))
+        topics.append(write_state_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return WriteShareGroupStateRequest(group_id, topics), at
+    return m, at
 
 
 def _write_v1(m: WriteShareGroupStateRequest, w: Write) -> None:  # version 1, flexible
@@ -211,6 +220,7 @@ def _write_v1(m: WriteShareGroupStateRequest, w: Write) -> None:  # version 1, f
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]:  # version 1, flexible
     size = len(buffer)
+    m = new(WriteShareGroupStateRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -219,7 +229,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -230,7 +240,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        write_state_data = new(WriteStateData)
+        write_state_data.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -239,7 +250,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            partition, state_epoch, leader_epoch, start_offset, delivery_complete_count, count = _UNPACK_iiiqiB(buffer, at)
+            partition_data = new(PartitionData)
+            partition_data.partition, partition_data.state_epoch, partition_data.leader_epoch, partition_data.start_offset, partition_data.delivery_complete_count, count = _UNPACK_iiiqiB(buffer, at)
             at += 25
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -248,26 +260,30 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
                 refuse_count('state_batches', count, size - at)
             state_batches = []
             for _ in range(count):
-                first_offset, last_offset, delivery_state, delivery_count, tags = _UNPACK_qqbhB(buffer, at)
+                state_batch = new(StateBatch)
+                state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count, tags = _UNPACK_qqbhB(buffer, at)
                 at += 20
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                state_batches.append(StateBatch(first_offset, last_offset, delivery_state, delivery_count))
+                state_batches.append(state_batch)
+            partition_data.state_batches = state_batches
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionData(partition, state_epoch, leader_epoch, start_offset, delivery_complete_count, state_batches))
+            partitions.append(partition_data)
+        write_state_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(WriteStateData(topic_id, partitions))
+        topics.append(write_state_data)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return WriteShareGroupStateRequest(group_id, topics), at
+    return m, at
 
 
 WriteShareGroupStateRequest._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -93,6 +94,7 @@ def _write_v0(m: WriteShareGroupStateResponse, w: Write) -> None:  # versions 0-
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateResponse, int]:  # versions 0-1, flexible
     size = len(buffer)
+    m = new(WriteShareGroupStateResponse)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -102,7 +104,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateResponse, int
         refuse_count('results', count, size - at)
     results = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        write_state_result = new(WriteStateResult)
+        write_state_result.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -111,35 +114,37 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateResponse, int
             refuse_count('partitions', count, size - at)
         partitions = []
         for _ in range(count):
-            error_message: str | None
-            partition, error_code, count = _UNPACK_ihB(buffer, at)
+            partition_result = new(PartitionResult)
+            partition_result.partition, partition_result.error_code, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count == -1:
-                error_message = None
+                partition_result.error_message = None
             else:
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('error_message', count, size - at)
-                error_message = str(buffer[at:stop], "utf-8")
+                partition_result.error_message = str(buffer[at:stop], "utf-8")
                 at = stop
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partitions.append(PartitionResult(partition, error_code, error_message))
+            partitions.append(partition_result)
+        write_state_result.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        results.append(WriteStateResult(topic_id, partitions))
+        results.append(write_state_result)
+    m.results = results
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return WriteShareGroupStateResponse(results), at
+    return m, at
 
 
 WriteShareGroupStateResponse._WRITERS = {0: _write_v0, 1: _write_v0}

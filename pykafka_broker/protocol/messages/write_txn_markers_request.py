@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -105,36 +106,42 @@ def _write_v0(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # version 0
     size = len(buffer)
+    m = new(WriteTxnMarkersRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 19 > size - at:
         refuse_count('markers', count, size - at)
     markers = []
     for _ in range(count):
-        producer_id, producer_epoch, transaction_result, count = _UNPACK_qhoi(buffer, at)
+        writable_txn_marker = new(WritableTxnMarker)
+        writable_txn_marker.transaction_version = 0
+        writable_txn_marker.producer_id, writable_txn_marker.producer_epoch, writable_txn_marker.transaction_result, count = _UNPACK_qhoi(buffer, at)
         at += 15
         if count < 0 or count * 6 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            writable_txn_marker_topic = new(WritableTxnMarkerTopic)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            writable_txn_marker_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            writable_txn_marker_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            topics.append(WritableTxnMarkerTopic(name, partition_indexes))
-        (coordinator_epoch,) = _UNPACK_i(buffer, at)
+            topics.append(writable_txn_marker_topic)
+        writable_txn_marker.topics = topics
+        (writable_txn_marker.coordinator_epoch,) = _UNPACK_i(buffer, at)
         at += 4
-        markers.append(WritableTxnMarker(producer_id, producer_epoch, transaction_result, topics, coordinator_epoch, 0))
-    return WriteTxnMarkersRequest(markers), at
+        markers.append(writable_txn_marker)
+    m.markers = markers
+    return m, at
 
 
 def _write_v1(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 1, flexible
@@ -159,6 +166,7 @@ def _write_v1(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 1, flexib
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # version 1, flexible
     size = len(buffer)
+    m = new(WriteTxnMarkersRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -168,7 +176,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
         refuse_count('markers', count, size - at)
     markers = []
     for _ in range(count):
-        producer_id, producer_epoch, transaction_result, count = _UNPACK_qhoB(buffer, at)
+        writable_txn_marker = new(WritableTxnMarker)
+        writable_txn_marker.transaction_version = 0
+        writable_txn_marker.producer_id, writable_txn_marker.producer_epoch, writable_txn_marker.transaction_result, count = _UNPACK_qhoB(buffer, at)
         at += 12
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -177,6 +187,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            writable_txn_marker_topic = new(WritableTxnMarkerTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -185,7 +196,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            writable_txn_marker_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -194,23 +205,25 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            writable_txn_marker_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(WritableTxnMarkerTopic(name, partition_indexes))
-        coordinator_epoch, tags = _UNPACK_iB(buffer, at)
+            topics.append(writable_txn_marker_topic)
+        writable_txn_marker.topics = topics
+        writable_txn_marker.coordinator_epoch, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        markers.append(WritableTxnMarker(producer_id, producer_epoch, transaction_result, topics, coordinator_epoch, 0))
+        markers.append(writable_txn_marker)
+    m.markers = markers
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return WriteTxnMarkersRequest(markers), at
+    return m, at
 
 
 def _write_v2(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 2, flexible
@@ -235,6 +248,7 @@ def _write_v2(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 2, flexib
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # version 2, flexible
     size = len(buffer)
+    m = new(WriteTxnMarkersRequest)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -244,7 +258,8 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
         refuse_count('markers', count, size - at)
     markers = []
     for _ in range(count):
-        producer_id, producer_epoch, transaction_result, count = _UNPACK_qhoB(buffer, at)
+        writable_txn_marker = new(WritableTxnMarker)
+        writable_txn_marker.producer_id, writable_txn_marker.producer_epoch, writable_txn_marker.transaction_result, count = _UNPACK_qhoB(buffer, at)
         at += 12
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -253,6 +268,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            writable_txn_marker_topic = new(WritableTxnMarkerTopic)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -261,7 +277,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            writable_txn_marker_topic.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -270,23 +286,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_indexes', count, size - at)
-            partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            writable_txn_marker_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(WritableTxnMarkerTopic(name, partition_indexes))
-        coordinator_epoch, transaction_version, tags = _UNPACK_ibB(buffer, at)
+            topics.append(writable_txn_marker_topic)
+        writable_txn_marker.topics = topics
+        writable_txn_marker.coordinator_epoch, writable_txn_marker.transaction_version, tags = _UNPACK_ibB(buffer, at)
         at += 6
         if tags:
             at = skip_tags(buffer, at - 1)
-        markers.append(WritableTxnMarker(producer_id, producer_epoch, transaction_result, topics, coordinator_epoch, transaction_version))
+        markers.append(writable_txn_marker)
+    m.markers = markers
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return WriteTxnMarkersRequest(markers), at
+    return m, at
 
 
 WriteTxnMarkersRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -110,38 +111,45 @@ def _write_v0(m: WriteTxnMarkersResponse, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersResponse, int]:  # version 0
     size = len(buffer)
+    m = new(WriteTxnMarkersResponse)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
     if count < 0 or count * 12 > size - at:
         refuse_count('markers', count, size - at)
     markers = []
     for _ in range(count):
-        producer_id, count = _UNPACK_qi(buffer, at)
+        writable_txn_marker_result = new(WritableTxnMarkerResult)
+        writable_txn_marker_result.producer_id, count = _UNPACK_qi(buffer, at)
         at += 12
         if count < 0 or count * 6 > size - at:
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            writable_txn_marker_topic_result = new(WritableTxnMarkerTopicResult)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            writable_txn_marker_topic_result.name = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 6 > size - at:
                 refuse_count('partitions', count, size - at)
+            partitions = []
             stop = at + count * 6
-            partitions = [
-                WritableTxnMarkerPartitionResult(partition_index, error_code)
-                for partition_index, error_code in _ITER_ih(buffer[at:stop])
-            ]
+            for values in _ITER_ih(buffer[at:stop]):
+                writable_txn_marker_partition_result = new(WritableTxnMarkerPartitionResult)
+                writable_txn_marker_partition_result.partition_index, writable_txn_marker_partition_result.error_code = values
+                partitions.append(writable_txn_marker_partition_result)
             at = stop
-            topics.append(WritableTxnMarkerTopicResult(name, partitions))
-        markers.append(WritableTxnMarkerResult(producer_id, topics))
-    return WriteTxnMarkersResponse(markers), at
+            writable_txn_marker_topic_result.partitions = partitions
+            topics.append(writable_txn_marker_topic_result)
+        writable_txn_marker_result.topics = topics
+        markers.append(writable_txn_marker_result)
+    m.markers = markers
+    return m, at
 
 
 def _write_v1(m: WriteTxnMarkersResponse, w: Write) -> None:  # versions 1-2, flexible
@@ -168,6 +176,7 @@ def _write_v1(m: WriteTxnMarkersResponse, w: Write) -> None:  # versions 1-2, fl
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersResponse, int]:  # versions 1-2, flexible
     size = len(buffer)
+    m = new(WriteTxnMarkersResponse)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -177,7 +186,8 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersResponse, int]:  #
         refuse_count('markers', count, size - at)
     markers = []
     for _ in range(count):
-        producer_id, count = _UNPACK_qB(buffer, at)
+        writable_txn_marker_result = new(WritableTxnMarkerResult)
+        writable_txn_marker_result.producer_id, count = _UNPACK_qB(buffer, at)
         at += 9
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -186,6 +196,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersResponse, int]:  #
             refuse_count('topics', count, size - at)
         topics = []
         for _ in range(count):
+            writable_txn_marker_topic_result = new(WritableTxnMarkerTopicResult)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -194,7 +205,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersResponse, int]:  #
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            writable_txn_marker_topic_result.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -205,26 +216,30 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersResponse, int]:  #
                 refuse_count('partitions', count, size - at)
             partitions = []
             for _ in range(count):
-                partition_index, error_code, tags = _UNPACK_ihB(buffer, at)
+                writable_txn_marker_partition_result = new(WritableTxnMarkerPartitionResult)
+                writable_txn_marker_partition_result.partition_index, writable_txn_marker_partition_result.error_code, tags = _UNPACK_ihB(buffer, at)
                 at += 7
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                partitions.append(WritableTxnMarkerPartitionResult(partition_index, error_code))
+                partitions.append(writable_txn_marker_partition_result)
+            writable_txn_marker_topic_result.partitions = partitions
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            topics.append(WritableTxnMarkerTopicResult(name, partitions))
+            topics.append(writable_txn_marker_topic_result)
+        writable_txn_marker_result.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        markers.append(WritableTxnMarkerResult(producer_id, topics))
+        markers.append(writable_txn_marker_result)
+    m.markers = markers
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return WriteTxnMarkersResponse(markers), at
+    return m, at
 
 
 WriteTxnMarkersResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1}

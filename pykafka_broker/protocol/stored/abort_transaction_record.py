@@ -12,6 +12,7 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     Write,
     compact_string,
+    new,
     read_tag,
     read_uvarint,
     refuse_length,
@@ -50,9 +51,10 @@ def _write_v0(m: AbortTransactionRecord, w: Write) -> None:  # version 0, flexib
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AbortTransactionRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(AbortTransactionRecord)
+    m.reason = None
     tags = buffer[at]
     at += 1
-    reason: str | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -64,17 +66,17 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AbortTransactionRecord, int]:  # 
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    reason = None
+                    m.reason = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('reason', count, size - at)
-                    reason = str(buffer[at:stop], "utf-8")
+                    m.reason = str(buffer[at:stop], "utf-8")
                     at = stop
                 if at != end:
                     refuse_tag('reason', at, end)
             at = end
-    return AbortTransactionRecord(reason), at
+    return m, at
 
 
 AbortTransactionRecord._WRITERS = {0: _write_v0}

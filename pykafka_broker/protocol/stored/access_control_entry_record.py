@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_length,
     skip_tags,
     string_length,
@@ -70,7 +71,8 @@ def _write_v0(m: AccessControlEntryRecord, w: Write) -> None:  # version 0, flex
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AccessControlEntryRecord, int]:  # version 0, flexible
     size = len(buffer)
-    id, resource_type, count = _UNPACK_16sbB(buffer, at)
+    m = new(AccessControlEntryRecord)
+    m.id, m.resource_type, count = _UNPACK_16sbB(buffer, at)
     at += 18
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -78,9 +80,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AccessControlEntryRecord, int]:  
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('resource_name', count, size - at)
-    resource_name = str(buffer[at:stop], "utf-8")
+    m.resource_name = str(buffer[at:stop], "utf-8")
     at = stop
-    pattern_type, count = _UNPACK_bB(buffer, at)
+    m.pattern_type, count = _UNPACK_bB(buffer, at)
     at += 2
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -88,7 +90,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AccessControlEntryRecord, int]:  
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('principal', count, size - at)
-    principal = str(buffer[at:stop], "utf-8")
+    m.principal = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -98,13 +100,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AccessControlEntryRecord, int]:  
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('host', count, size - at)
-    host = str(buffer[at:stop], "utf-8")
+    m.host = str(buffer[at:stop], "utf-8")
     at = stop
-    operation, permission_type, tags = _UNPACK_bbB(buffer, at)
+    m.operation, m.permission_type, tags = _UNPACK_bbB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return AccessControlEntryRecord(id, resource_type, resource_name, pattern_type, principal, host, operation, permission_type), at
+    return m, at
 
 
 AccessControlEntryRecord._WRITERS = {0: _write_v0}

@@ -12,6 +12,7 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     Write,
     compact_string,
+    new,
     read_tag,
     read_uvarint,
     refuse_length,
@@ -50,9 +51,10 @@ def _write_v0(m: BeginTransactionRecord, w: Write) -> None:  # version 0, flexib
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BeginTransactionRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(BeginTransactionRecord)
+    m.name = None
     tags = buffer[at]
     at += 1
-    name: str | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -64,17 +66,17 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BeginTransactionRecord, int]:  # 
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    name = None
+                    m.name = None
                 else:
                     stop = at + count
                     if count < 0 or stop > size or count > 32767:
                         refuse_length('name', count, size - at)
-                    name = str(buffer[at:stop], "utf-8")
+                    m.name = str(buffer[at:stop], "utf-8")
                     at = stop
                 if at != end:
                     refuse_tag('name', at, end)
             at = end
-    return BeginTransactionRecord(name), at
+    return m, at
 
 
 BeginTransactionRecord._WRITERS = {0: _write_v0}

@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     join_uuids,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -73,20 +74,24 @@ def _write_v0(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 0, flexible
-    broker_id, broker_epoch, tags = _UNPACK_iqB(buffer, at)
+    m = new(BrokerRegistrationChangeRecord)
+    m.fenced = 0
+    m.in_controlled_shutdown = 0
+    m.log_dirs = []
+    m.cordoned_log_dirs = None
+    m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
     at += 13
-    fenced: int = 0
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (fenced,) = _UNPACK_b(buffer, at)
+                (m.fenced,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('fenced', at, end)
             at = end
-    return BrokerRegistrationChangeRecord(broker_id, broker_epoch, fenced, 0, [], None), at
+    return m, at
 
 
 def _write_v1(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 1, flexible
@@ -108,26 +113,29 @@ def _write_v1(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 1, flexible
-    broker_id, broker_epoch, tags = _UNPACK_iqB(buffer, at)
+    m = new(BrokerRegistrationChangeRecord)
+    m.fenced = 0
+    m.in_controlled_shutdown = 0
+    m.log_dirs = []
+    m.cordoned_log_dirs = None
+    m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
     at += 13
-    fenced: int = 0
-    in_controlled_shutdown: int = 0
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (fenced,) = _UNPACK_b(buffer, at)
+                (m.fenced,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('fenced', at, end)
             elif tag_number == 1:
-                (in_controlled_shutdown,) = _UNPACK_b(buffer, at)
+                (m.in_controlled_shutdown,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('in_controlled_shutdown', at, end)
             at = end
-    return BrokerRegistrationChangeRecord(broker_id, broker_epoch, fenced, in_controlled_shutdown, [], None), at
+    return m, at
 
 
 def _write_v2(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 2, flexible
@@ -156,22 +164,24 @@ def _write_v2(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 2
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 2, flexible
     size = len(buffer)
-    broker_id, broker_epoch, tags = _UNPACK_iqB(buffer, at)
+    m = new(BrokerRegistrationChangeRecord)
+    m.fenced = 0
+    m.in_controlled_shutdown = 0
+    m.log_dirs = []
+    m.cordoned_log_dirs = None
+    m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
     at += 13
-    fenced: int = 0
-    in_controlled_shutdown: int = 0
-    log_dirs: list[bytes] = []
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (fenced,) = _UNPACK_b(buffer, at)
+                (m.fenced,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('fenced', at, end)
             elif tag_number == 1:
-                (in_controlled_shutdown,) = _UNPACK_b(buffer, at)
+                (m.in_controlled_shutdown,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('in_controlled_shutdown', at, end)
@@ -183,12 +193,12 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, i
                 count -= 1
                 if count < 0 or count * 16 > size - at:
                     refuse_count('log_dirs', count, size - at)
-                log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+                m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                 at += count * 16
                 if at != end:
                     refuse_tag('log_dirs', at, end)
             at = end
-    return BrokerRegistrationChangeRecord(broker_id, broker_epoch, fenced, in_controlled_shutdown, log_dirs, None), at
+    return m, at
 
 
 def _write_v3(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 3, flexible
@@ -223,23 +233,24 @@ def _write_v3(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 3, flexible
     size = len(buffer)
-    broker_id, broker_epoch, tags = _UNPACK_iqB(buffer, at)
+    m = new(BrokerRegistrationChangeRecord)
+    m.fenced = 0
+    m.in_controlled_shutdown = 0
+    m.log_dirs = []
+    m.cordoned_log_dirs = None
+    m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
     at += 13
-    fenced: int = 0
-    in_controlled_shutdown: int = 0
-    log_dirs: list[bytes] = []
-    cordoned_log_dirs: list[bytes] | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (fenced,) = _UNPACK_b(buffer, at)
+                (m.fenced,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('fenced', at, end)
             elif tag_number == 1:
-                (in_controlled_shutdown,) = _UNPACK_b(buffer, at)
+                (m.in_controlled_shutdown,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('in_controlled_shutdown', at, end)
@@ -251,7 +262,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, i
                 count -= 1
                 if count < 0 or count * 16 > size - at:
                     refuse_count('log_dirs', count, size - at)
-                log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+                m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                 at += count * 16
                 if at != end:
                     refuse_tag('log_dirs', at, end)
@@ -262,16 +273,16 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, i
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    cordoned_log_dirs = None
+                    m.cordoned_log_dirs = None
                 else:
                     if count < 0 or count * 16 > size - at:
                         refuse_count('cordoned_log_dirs', count, size - at)
-                    cordoned_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+                    m.cordoned_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                     at += count * 16
                 if at != end:
                     refuse_tag('cordoned_log_dirs', at, end)
             at = end
-    return BrokerRegistrationChangeRecord(broker_id, broker_epoch, fenced, in_controlled_shutdown, log_dirs, cordoned_log_dirs), at
+    return m, at
 
 
 BrokerRegistrationChangeRecord._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3}

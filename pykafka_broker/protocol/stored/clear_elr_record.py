@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     string_length,
@@ -43,6 +44,7 @@ def _write_v0(m: ClearElrRecord, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ClearElrRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(ClearElrRecord)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -51,13 +53,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ClearElrRecord, int]:  # version 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('topic_name', count, size - at)
-    topic_name = str(buffer[at:stop], "utf-8")
+    m.topic_name = str(buffer[at:stop], "utf-8")
     at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ClearElrRecord(topic_name), at
+    return m, at
 
 
 ClearElrRecord._WRITERS = {0: _write_v0}

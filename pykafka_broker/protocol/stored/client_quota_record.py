@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -82,6 +83,7 @@ def _write_v0(m: ClientQuotaRecord, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ClientQuotaRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(ClientQuotaRecord)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -91,6 +93,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ClientQuotaRecord, int]:  # versi
         refuse_count('entity', count, size - at)
     entity = []
     for _ in range(count):
+        entity_data = new(EntityData)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -99,27 +102,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ClientQuotaRecord, int]:  # versi
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('entity_type', count, size - at)
-        entity_type = str(buffer[at:stop], "utf-8")
+        entity_data.entity_type = str(buffer[at:stop], "utf-8")
         at = stop
-        entity_name: str | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            entity_name = None
+            entity_data.entity_name = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('entity_name', count, size - at)
-            entity_name = str(buffer[at:stop], "utf-8")
+            entity_data.entity_name = str(buffer[at:stop], "utf-8")
             at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        entity.append(EntityData(entity_type, entity_name))
+        entity.append(entity_data)
+    m.entity = entity
     count = buffer[at]
     at += 1
     if count > 127:
@@ -128,13 +131,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ClientQuotaRecord, int]:  # versi
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('key', count, size - at)
-    key = str(buffer[at:stop], "utf-8")
+    m.key = str(buffer[at:stop], "utf-8")
     at = stop
-    value, remove, tags = _UNPACK_doB(buffer, at)
+    m.value, m.remove, tags = _UNPACK_doB(buffer, at)
     at += 10
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ClientQuotaRecord(entity, key, value, remove), at
+    return m, at
 
 
 ClientQuotaRecord._WRITERS = {0: _write_v0}

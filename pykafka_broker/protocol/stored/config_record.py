@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_length,
     skip_tags,
     string_length,
@@ -59,7 +60,8 @@ def _write_v0(m: ConfigRecord, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConfigRecord, int]:  # version 0, flexible
     size = len(buffer)
-    resource_type, count = _UNPACK_bB(buffer, at)
+    m = new(ConfigRecord)
+    m.resource_type, count = _UNPACK_bB(buffer, at)
     at += 2
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -67,7 +69,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConfigRecord, int]:  # version 0,
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('resource_name', count, size - at)
-    resource_name = str(buffer[at:stop], "utf-8")
+    m.resource_name = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -77,27 +79,26 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConfigRecord, int]:  # version 0,
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('name', count, size - at)
-    name = str(buffer[at:stop], "utf-8")
+    m.name = str(buffer[at:stop], "utf-8")
     at = stop
-    value: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        value = None
+        m.value = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('value', count, size - at)
-        value = str(buffer[at:stop], "utf-8")
+        m.value = str(buffer[at:stop], "utf-8")
         at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ConfigRecord(resource_type, resource_name, name, value), at
+    return m, at
 
 
 ConfigRecord._WRITERS = {0: _write_v0}

@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -114,7 +115,8 @@ def _write_v0(m: ConsumerGroupCurrentMemberAssignmentValue, w: Write) -> None:  
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignmentValue, int]:  # version 0, flexible
     size = len(buffer)
-    member_epoch, previous_member_epoch, state, count = _UNPACK_iibB(buffer, at)
+    m = new(ConsumerGroupCurrentMemberAssignmentValue)
+    m.member_epoch, m.previous_member_epoch, m.state, count = _UNPACK_iibB(buffer, at)
     at += 10
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -123,18 +125,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
         refuse_count('assigned_partitions', count, size - at)
     assigned_partitions = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        topic_partitions = new(TopicPartitions)
+        topic_partitions.assignment_epochs = None
+        topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
-        assignment_epochs: list[int] | None = None
         if tags:
             tags, at = read_uvarint(buffer, at - 1)
             for _ in range(tags):
@@ -146,16 +149,17 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
                     if count == -1:
-                        assignment_epochs = None
+                        topic_partitions.assignment_epochs = None
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                        topic_partitions.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
                     if at != end:
                         refuse_tag('assignment_epochs', at, end)
                 at = end
-        assigned_partitions.append(TopicPartitions(topic_id, partitions, assignment_epochs))
+        assigned_partitions.append(topic_partitions)
+    m.assigned_partitions = assigned_partitions
     count = buffer[at]
     at += 1
     if count > 127:
@@ -165,44 +169,46 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
         refuse_count('partitions_pending_revocation', count, size - at)
     partitions_pending_revocation = []
     for _ in range(count):
-        partitions_pending_revocation_topic_id, count = _UNPACK_16sB(buffer, at)
+        partitions_pending_revocation_topic_partitions = new(TopicPartitions)
+        partitions_pending_revocation_topic_partitions.assignment_epochs = None
+        partitions_pending_revocation_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions_pending_revocation_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        partitions_pending_revocation_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
-        partitions_pending_revocation_assignment_epochs: list[int] | None = None
         if tags:
             tags, at = read_uvarint(buffer, at - 1)
             for _ in range(tags):
-                partitions_pending_revocation_tag_number, at, partitions_pending_revocation_end = read_tag(buffer, at)
-                if partitions_pending_revocation_tag_number == 0:
+                partitions_pending_revocation_topic_partitions_tag_number, at, partitions_pending_revocation_topic_partitions_end = read_tag(buffer, at)
+                if partitions_pending_revocation_topic_partitions_tag_number == 0:
                     count = buffer[at]
                     at += 1
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
                     if count == -1:
-                        partitions_pending_revocation_assignment_epochs = None
+                        partitions_pending_revocation_topic_partitions.assignment_epochs = None
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        partitions_pending_revocation_assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                        partitions_pending_revocation_topic_partitions.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
-                    if at != partitions_pending_revocation_end:
-                        refuse_tag('assignment_epochs', at, partitions_pending_revocation_end)
-                at = partitions_pending_revocation_end
-        partitions_pending_revocation.append(TopicPartitions(partitions_pending_revocation_topic_id, partitions_pending_revocation_partitions, partitions_pending_revocation_assignment_epochs))
+                    if at != partitions_pending_revocation_topic_partitions_end:
+                        refuse_tag('assignment_epochs', at, partitions_pending_revocation_topic_partitions_end)
+                at = partitions_pending_revocation_topic_partitions_end
+        partitions_pending_revocation.append(partitions_pending_revocation_topic_partitions)
+    m.partitions_pending_revocation = partitions_pending_revocation
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ConsumerGroupCurrentMemberAssignmentValue(member_epoch, previous_member_epoch, state, assigned_partitions, partitions_pending_revocation), at
+    return m, at
 
 
 ConsumerGroupCurrentMemberAssignmentValue._WRITERS = {0: _write_v0}

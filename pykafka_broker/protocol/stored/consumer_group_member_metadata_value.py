@@ -17,6 +17,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -148,33 +149,33 @@ def _write_v0(m: ConsumerGroupMemberMetadataValue, w: Write) -> None:  # version
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue, int]:  # version 0, flexible
     size = len(buffer)
-    instance_id: str | None
+    m = new(ConsumerGroupMemberMetadataValue)
+    m.classic_member_metadata = _DEFAULT_CLASSIC_MEMBER_METADATA
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        instance_id = None
+        m.instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('instance_id', count, size - at)
-        instance_id = str(buffer[at:stop], "utf-8")
+        m.instance_id = str(buffer[at:stop], "utf-8")
         at = stop
-    rack_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack_id = None
+        m.rack_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack_id', count, size - at)
-        rack_id = str(buffer[at:stop], "utf-8")
+        m.rack_id = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -184,7 +185,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue,
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('client_id', count, size - at)
-    client_id = str(buffer[at:stop], "utf-8")
+    m.client_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -194,7 +195,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue,
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('client_host', count, size - at)
-    client_host = str(buffer[at:stop], "utf-8")
+    m.client_host = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -216,37 +217,35 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue,
         element = str(buffer[at:stop], "utf-8")
         at = stop
         subscribed_topic_names.append(element)
-    subscribed_topic_regex: str | None
+    m.subscribed_topic_names = subscribed_topic_names
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        subscribed_topic_regex = None
+        m.subscribed_topic_regex = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('subscribed_topic_regex', count, size - at)
-        subscribed_topic_regex = str(buffer[at:stop], "utf-8")
+        m.subscribed_topic_regex = str(buffer[at:stop], "utf-8")
         at = stop
-    server_assignor: str | None
-    rebalance_timeout_ms, count = _UNPACK_iB(buffer, at)
+    m.rebalance_timeout_ms, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        server_assignor = None
+        m.server_assignor = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('server_assignor', count, size - at)
-        server_assignor = str(buffer[at:stop], "utf-8")
+        m.server_assignor = str(buffer[at:stop], "utf-8")
         at = stop
     tags = buffer[at]
     at += 1
-    classic_member_metadata: ClassicMemberMetadata | None = _DEFAULT_CLASSIC_MEMBER_METADATA
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -255,9 +254,10 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue,
                 (classic_member_metadata_marker,) = _UNPACK_b(buffer, at)
                 at += 1
                 if classic_member_metadata_marker <= 0:
-                    classic_member_metadata = None
+                    m.classic_member_metadata = None
                 else:
-                    session_timeout_ms, count = _UNPACK_iB(buffer, at)
+                    classic_member_metadata = new(ClassicMemberMetadata)
+                    classic_member_metadata.session_timeout_ms, count = _UNPACK_iB(buffer, at)
                     at += 5
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
@@ -266,6 +266,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue,
                         refuse_count('supported_protocols', count, size - at)
                     supported_protocols = []
                     for _ in range(count):
+                        classic_protocol = new(ClassicProtocol)
                         count = buffer[at]
                         at += 1
                         if count > 127:
@@ -274,7 +275,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue,
                         stop = at + count
                         if count < 0 or stop > size or count > 32767:
                             refuse_length('name', count, size - at)
-                        name = str(buffer[at:stop], "utf-8")
+                        classic_protocol.name = str(buffer[at:stop], "utf-8")
                         at = stop
                         count = buffer[at]
                         at += 1
@@ -284,22 +285,23 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue,
                         stop = at + count
                         if count < 0 or stop > size:
                             refuse_length('metadata', count, size - at)
-                        metadata = bytes(buffer[at:stop])
+                        classic_protocol.metadata = bytes(buffer[at:stop])
                         at = stop
                         tags = buffer[at]
                         at += 1
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        supported_protocols.append(ClassicProtocol(name, metadata))
+                        supported_protocols.append(classic_protocol)
+                    classic_member_metadata.supported_protocols = supported_protocols
                     tags = buffer[at]
                     at += 1
                     if tags:
                         at = skip_tags(buffer, at - 1)
-                    classic_member_metadata = ClassicMemberMetadata(session_timeout_ms, supported_protocols)
+                    m.classic_member_metadata = classic_member_metadata
                 if at != end:
                     refuse_tag('classic_member_metadata', at, end)
             at = end
-    return ConsumerGroupMemberMetadataValue(instance_id, rack_id, client_id, client_host, subscribed_topic_names, subscribed_topic_regex, rebalance_timeout_ms, server_assignor, classic_member_metadata), at
+    return m, at
 
 
 ConsumerGroupMemberMetadataValue._WRITERS = {0: _write_v0}

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Pieces,
     TaggedPieces,
     Write,
+    new,
     read_tag,
     read_uvarint,
     refuse_tag,
@@ -52,20 +53,21 @@ def _write_v0(m: ConsumerGroupMetadataValue, w: Write) -> None:  # version 0, fl
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMetadataValue, int]:  # version 0, flexible
-    epoch, tags = _UNPACK_iB(buffer, at)
+    m = new(ConsumerGroupMetadataValue)
+    m.metadata_hash = 0
+    m.epoch, tags = _UNPACK_iB(buffer, at)
     at += 5
-    metadata_hash: int = 0
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (metadata_hash,) = _UNPACK_q(buffer, at)
+                (m.metadata_hash,) = _UNPACK_q(buffer, at)
                 at += 8
                 if at != end:
                     refuse_tag('metadata_hash', at, end)
             at = end
-    return ConsumerGroupMetadataValue(epoch, metadata_hash), at
+    return m, at
 
 
 ConsumerGroupMetadataValue._WRITERS = {0: _write_v0}

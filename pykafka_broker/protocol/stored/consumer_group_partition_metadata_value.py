@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -102,6 +103,7 @@ def _write_v0(m: ConsumerGroupPartitionMetadataValue, w: Write) -> None:  # vers
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupPartitionMetadataValue, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(ConsumerGroupPartitionMetadataValue)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -111,7 +113,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupPartitionMetadataVal
         refuse_count('topics', count, size - at)
     topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        topic_metadata = new(TopicMetadata)
+        topic_metadata.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -119,9 +122,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupPartitionMetadataVal
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_metadata.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
-        num_partitions, count = _UNPACK_iB(buffer, at)
+        topic_metadata.num_partitions, count = _UNPACK_iB(buffer, at)
         at += 5
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -130,7 +133,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupPartitionMetadataVal
             refuse_count('partition_metadata', count, size - at)
         partition_metadata = []
         for _ in range(count):
-            partition, count = _UNPACK_iB(buffer, at)
+            partition_metadata_partition_metadata = new(PartitionMetadata)
+            partition_metadata_partition_metadata.partition, count = _UNPACK_iB(buffer, at)
             at += 5
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -150,21 +154,24 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupPartitionMetadataVal
                 element = str(buffer[at:stop], "utf-8")
                 at = stop
                 racks.append(element)
+            partition_metadata_partition_metadata.racks = racks
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            partition_metadata.append(PartitionMetadata(partition, racks))
+            partition_metadata.append(partition_metadata_partition_metadata)
+        topic_metadata.partition_metadata = partition_metadata
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topics.append(TopicMetadata(topic_id, topic_name, num_partitions, partition_metadata))
+        topics.append(topic_metadata)
+    m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ConsumerGroupPartitionMetadataValue(topics), at
+    return m, at
 
 
 ConsumerGroupPartitionMetadataValue._WRITERS = {0: _write_v0}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     refuse_length,
 )
 
@@ -43,21 +44,22 @@ def _write_v0(m: ConsumerGroupRegularExpressionKey, w: Write) -> None:  # versio
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupRegularExpressionKey, int]:  # version 0
     size = len(buffer)
+    m = new(ConsumerGroupRegularExpressionKey)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('regular_expression', count, size - at)
-    regular_expression = str(buffer[at:stop], "utf-8")
+    m.regular_expression = str(buffer[at:stop], "utf-8")
     at = stop
-    return ConsumerGroupRegularExpressionKey(group_id, regular_expression), at
+    return m, at
 
 
 ConsumerGroupRegularExpressionKey._WRITERS = {0: _write_v0}

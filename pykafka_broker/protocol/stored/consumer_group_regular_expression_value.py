@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -56,6 +57,7 @@ def _write_v0(m: ConsumerGroupRegularExpressionValue, w: Write) -> None:  # vers
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupRegularExpressionValue, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(ConsumerGroupRegularExpressionValue)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -76,11 +78,12 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupRegularExpressionVal
         element = str(buffer[at:stop], "utf-8")
         at = stop
         topics.append(element)
-    version, timestamp, tags = _UNPACK_qqB(buffer, at)
+    m.topics = topics
+    m.version, m.timestamp, tags = _UNPACK_qqB(buffer, at)
     at += 17
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ConsumerGroupRegularExpressionValue(topics, version, timestamp), at
+    return m, at
 
 
 ConsumerGroupRegularExpressionValue._WRITERS = {0: _write_v0}

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     skip_tags,
     uvarint,
@@ -70,6 +71,7 @@ def _write_v0(m: ConsumerGroupTargetAssignmentMemberValue, w: Write) -> None:  #
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupTargetAssignmentMemberValue, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(ConsumerGroupTargetAssignmentMemberValue)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -79,25 +81,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupTargetAssignmentMemb
         refuse_count('topic_partitions', count, size - at)
     topic_partitions = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        topic_partition = new(TopicPartition)
+        topic_partition.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        topic_partitions.append(TopicPartition(topic_id, partitions))
+        topic_partitions.append(topic_partition)
+    m.topic_partitions = topic_partitions
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ConsumerGroupTargetAssignmentMemberValue(topic_partitions), at
+    return m, at
 
 
 ConsumerGroupTargetAssignmentMemberValue._WRITERS = {0: _write_v0}

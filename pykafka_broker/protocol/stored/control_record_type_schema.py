@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
 )
 
 _PACK_h = Struct(">h").pack
@@ -35,9 +36,10 @@ def _write_v0(m: ControlRecordTypeSchema, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ControlRecordTypeSchema, int]:  # version 0
-    (type,) = _UNPACK_h(buffer, at)
+    m = new(ControlRecordTypeSchema)
+    (m.type,) = _UNPACK_h(buffer, at)
     at += 2
-    return ControlRecordTypeSchema(type), at
+    return m, at
 
 
 ControlRecordTypeSchema._WRITERS = {0: _write_v0}

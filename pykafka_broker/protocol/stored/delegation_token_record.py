@@ -12,6 +12,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -74,6 +75,7 @@ def _write_v0(m: DelegationTokenRecord, w: Write) -> None:  # version 0, flexibl
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DelegationTokenRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(DelegationTokenRecord)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -82,7 +84,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DelegationTokenRecord, int]:  # v
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('owner', count, size - at)
-    owner = str(buffer[at:stop], "utf-8")
+    m.owner = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -92,7 +94,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DelegationTokenRecord, int]:  # v
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('requester', count, size - at)
-    requester = str(buffer[at:stop], "utf-8")
+    m.requester = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -114,7 +116,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DelegationTokenRecord, int]:  # v
         element = str(buffer[at:stop], "utf-8")
         at = stop
         renewers.append(element)
-    issue_timestamp, max_timestamp, expiration_timestamp, count = _UNPACK_qqqB(buffer, at)
+    m.renewers = renewers
+    m.issue_timestamp, m.max_timestamp, m.expiration_timestamp, count = _UNPACK_qqqB(buffer, at)
     at += 25
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -122,13 +125,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DelegationTokenRecord, int]:  # v
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('token_id', count, size - at)
-    token_id = str(buffer[at:stop], "utf-8")
+    m.token_id = str(buffer[at:stop], "utf-8")
     at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return DelegationTokenRecord(owner, requester, renewers, issue_timestamp, max_timestamp, expiration_timestamp, token_id), at
+    return m, at
 
 
 DelegationTokenRecord._WRITERS = {0: _write_v0}

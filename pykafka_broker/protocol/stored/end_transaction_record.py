@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     NO_TAGS,
     Write,
+    new,
     skip_tags,
 )
 
@@ -29,11 +30,12 @@ def _write_v0(m: EndTransactionRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EndTransactionRecord, int]:  # version 0, flexible
+    m = new(EndTransactionRecord)
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return EndTransactionRecord(), at
+    return m, at
 
 
 EndTransactionRecord._WRITERS = {0: _write_v0}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
 )
 
 _PACK_i = Struct(">i").pack
@@ -35,9 +36,10 @@ def _write_v0(m: EndTxnMarker, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EndTxnMarker, int]:  # version 0
-    (coordinator_epoch,) = _UNPACK_i(buffer, at)
+    m = new(EndTxnMarker)
+    (m.coordinator_epoch,) = _UNPACK_i(buffer, at)
     at += 4
-    return EndTxnMarker(coordinator_epoch), at
+    return m, at
 
 
 EndTxnMarker._WRITERS = {0: _write_v0}

@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     string_length,
@@ -47,6 +48,7 @@ def _write_v0(m: FeatureLevelRecord, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FeatureLevelRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(FeatureLevelRecord)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -55,13 +57,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FeatureLevelRecord, int]:  # vers
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('name', count, size - at)
-    name = str(buffer[at:stop], "utf-8")
+    m.name = str(buffer[at:stop], "utf-8")
     at = stop
-    feature_level, tags = _UNPACK_hB(buffer, at)
+    m.feature_level, tags = _UNPACK_hB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return FeatureLevelRecord(name, feature_level), at
+    return m, at
 
 
 FeatureLevelRecord._WRITERS = {0: _write_v0}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -123,34 +124,34 @@ def _write_v0(m: GroupMetadataValue, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # version 0
     size = len(buffer)
+    m = new(GroupMetadataValue)
+    m.current_state_timestamp = -1
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('protocol_type', count, size - at)
-    protocol_type = str(buffer[at:stop], "utf-8")
+    m.protocol_type = str(buffer[at:stop], "utf-8")
     at = stop
-    protocol: str | None
-    generation, count = _UNPACK_ih(buffer, at)
+    m.generation, count = _UNPACK_ih(buffer, at)
     at += 6
     if count == -1:
-        protocol = None
+        m.protocol = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol', count, size - at)
-        protocol = str(buffer[at:stop], "utf-8")
+        m.protocol = str(buffer[at:stop], "utf-8")
         at = stop
-    leader: str | None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        leader = None
+        m.leader = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('leader', count, size - at)
-        leader = str(buffer[at:stop], "utf-8")
+        m.leader = str(buffer[at:stop], "utf-8")
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -158,43 +159,47 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # vers
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        member_metadata = new(MemberMetadata)
+        member_metadata.group_instance_id = None
+        member_metadata.rebalance_timeout = -1
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        member_metadata.member_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('client_id', count, size - at)
-        client_id = str(buffer[at:stop], "utf-8")
+        member_metadata.client_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('client_host', count, size - at)
-        client_host = str(buffer[at:stop], "utf-8")
+        member_metadata.client_host = str(buffer[at:stop], "utf-8")
         at = stop
-        session_timeout, count = _UNPACK_ii(buffer, at)
+        member_metadata.session_timeout, count = _UNPACK_ii(buffer, at)
         at += 8
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('subscription', count, size - at)
-        subscription = bytes(buffer[at:stop])
+        member_metadata.subscription = bytes(buffer[at:stop])
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('assignment', count, size - at)
-        assignment = bytes(buffer[at:stop])
+        member_metadata.assignment = bytes(buffer[at:stop])
         at = stop
-        members.append(MemberMetadata(member_id, None, client_id, client_host, -1, session_timeout, subscription, assignment))
-    return GroupMetadataValue(protocol_type, generation, protocol, leader, -1, members), at
+        members.append(member_metadata)
+    m.members = members
+    return m, at
 
 
 def _write_v1(m: GroupMetadataValue, w: Write) -> None:  # version 1
@@ -227,34 +232,34 @@ def _write_v1(m: GroupMetadataValue, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # version 1
     size = len(buffer)
+    m = new(GroupMetadataValue)
+    m.current_state_timestamp = -1
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('protocol_type', count, size - at)
-    protocol_type = str(buffer[at:stop], "utf-8")
+    m.protocol_type = str(buffer[at:stop], "utf-8")
     at = stop
-    protocol: str | None
-    generation, count = _UNPACK_ih(buffer, at)
+    m.generation, count = _UNPACK_ih(buffer, at)
     at += 6
     if count == -1:
-        protocol = None
+        m.protocol = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol', count, size - at)
-        protocol = str(buffer[at:stop], "utf-8")
+        m.protocol = str(buffer[at:stop], "utf-8")
         at = stop
-    leader: str | None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        leader = None
+        m.leader = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('leader', count, size - at)
-        leader = str(buffer[at:stop], "utf-8")
+        m.leader = str(buffer[at:stop], "utf-8")
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
@@ -262,43 +267,46 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # vers
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        member_metadata = new(MemberMetadata)
+        member_metadata.group_instance_id = None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        member_metadata.member_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('client_id', count, size - at)
-        client_id = str(buffer[at:stop], "utf-8")
+        member_metadata.client_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('client_host', count, size - at)
-        client_host = str(buffer[at:stop], "utf-8")
+        member_metadata.client_host = str(buffer[at:stop], "utf-8")
         at = stop
-        rebalance_timeout, session_timeout, count = _UNPACK_iii(buffer, at)
+        member_metadata.rebalance_timeout, member_metadata.session_timeout, count = _UNPACK_iii(buffer, at)
         at += 12
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('subscription', count, size - at)
-        subscription = bytes(buffer[at:stop])
+        member_metadata.subscription = bytes(buffer[at:stop])
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('assignment', count, size - at)
-        assignment = bytes(buffer[at:stop])
+        member_metadata.assignment = bytes(buffer[at:stop])
         at = stop
-        members.append(MemberMetadata(member_id, None, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment))
-    return GroupMetadataValue(protocol_type, generation, protocol, leader, -1, members), at
+        members.append(member_metadata)
+    m.members = members
+    return m, at
 
 
 def _write_v2(m: GroupMetadataValue, w: Write) -> None:  # version 2
@@ -331,78 +339,80 @@ def _write_v2(m: GroupMetadataValue, w: Write) -> None:  # version 2
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # version 2
     size = len(buffer)
+    m = new(GroupMetadataValue)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('protocol_type', count, size - at)
-    protocol_type = str(buffer[at:stop], "utf-8")
+    m.protocol_type = str(buffer[at:stop], "utf-8")
     at = stop
-    protocol: str | None
-    generation, count = _UNPACK_ih(buffer, at)
+    m.generation, count = _UNPACK_ih(buffer, at)
     at += 6
     if count == -1:
-        protocol = None
+        m.protocol = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol', count, size - at)
-        protocol = str(buffer[at:stop], "utf-8")
+        m.protocol = str(buffer[at:stop], "utf-8")
         at = stop
-    leader: str | None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        leader = None
+        m.leader = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('leader', count, size - at)
-        leader = str(buffer[at:stop], "utf-8")
+        m.leader = str(buffer[at:stop], "utf-8")
         at = stop
-    current_state_timestamp, count = _UNPACK_qi(buffer, at)
+    m.current_state_timestamp, count = _UNPACK_qi(buffer, at)
     at += 12
     if count < 0 or count * 22 > size - at:
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        member_metadata = new(MemberMetadata)
+        member_metadata.group_instance_id = None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        member_metadata.member_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('client_id', count, size - at)
-        client_id = str(buffer[at:stop], "utf-8")
+        member_metadata.client_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('client_host', count, size - at)
-        client_host = str(buffer[at:stop], "utf-8")
+        member_metadata.client_host = str(buffer[at:stop], "utf-8")
         at = stop
-        rebalance_timeout, session_timeout, count = _UNPACK_iii(buffer, at)
+        member_metadata.rebalance_timeout, member_metadata.session_timeout, count = _UNPACK_iii(buffer, at)
         at += 12
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('subscription', count, size - at)
-        subscription = bytes(buffer[at:stop])
+        member_metadata.subscription = bytes(buffer[at:stop])
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('assignment', count, size - at)
-        assignment = bytes(buffer[at:stop])
+        member_metadata.assignment = bytes(buffer[at:stop])
         at = stop
-        members.append(MemberMetadata(member_id, None, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment))
-    return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members), at
+        members.append(member_metadata)
+    m.members = members
+    return m, at
 
 
 def _write_v3(m: GroupMetadataValue, w: Write) -> None:  # version 3
@@ -438,89 +448,89 @@ def _write_v3(m: GroupMetadataValue, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # version 3
     size = len(buffer)
+    m = new(GroupMetadataValue)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('protocol_type', count, size - at)
-    protocol_type = str(buffer[at:stop], "utf-8")
+    m.protocol_type = str(buffer[at:stop], "utf-8")
     at = stop
-    protocol: str | None
-    generation, count = _UNPACK_ih(buffer, at)
+    m.generation, count = _UNPACK_ih(buffer, at)
     at += 6
     if count == -1:
-        protocol = None
+        m.protocol = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('protocol', count, size - at)
-        protocol = str(buffer[at:stop], "utf-8")
+        m.protocol = str(buffer[at:stop], "utf-8")
         at = stop
-    leader: str | None
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     if count == -1:
-        leader = None
+        m.leader = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('leader', count, size - at)
-        leader = str(buffer[at:stop], "utf-8")
+        m.leader = str(buffer[at:stop], "utf-8")
         at = stop
-    current_state_timestamp, count = _UNPACK_qi(buffer, at)
+    m.current_state_timestamp, count = _UNPACK_qi(buffer, at)
     at += 12
     if count < 0 or count * 24 > size - at:
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        member_metadata = new(MemberMetadata)
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        member_metadata.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-        group_instance_id: str | None
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         if count == -1:
-            group_instance_id = None
+            member_metadata.group_instance_id = None
         else:
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('group_instance_id', count, size - at)
-            group_instance_id = str(buffer[at:stop], "utf-8")
+            member_metadata.group_instance_id = str(buffer[at:stop], "utf-8")
             at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('client_id', count, size - at)
-        client_id = str(buffer[at:stop], "utf-8")
+        member_metadata.client_id = str(buffer[at:stop], "utf-8")
         at = stop
         (count,) = _UNPACK_h(buffer, at)
         at += 2
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('client_host', count, size - at)
-        client_host = str(buffer[at:stop], "utf-8")
+        member_metadata.client_host = str(buffer[at:stop], "utf-8")
         at = stop
-        rebalance_timeout, session_timeout, count = _UNPACK_iii(buffer, at)
+        member_metadata.rebalance_timeout, member_metadata.session_timeout, count = _UNPACK_iii(buffer, at)
         at += 12
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('subscription', count, size - at)
-        subscription = bytes(buffer[at:stop])
+        member_metadata.subscription = bytes(buffer[at:stop])
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('assignment', count, size - at)
-        assignment = bytes(buffer[at:stop])
+        member_metadata.assignment = bytes(buffer[at:stop])
         at = stop
-        members.append(MemberMetadata(member_id, group_instance_id, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment))
-    return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members), at
+        members.append(member_metadata)
+    m.members = members
+    return m, at
 
 
 def _write_v4(m: GroupMetadataValue, w: Write) -> None:  # version 4, flexible
@@ -562,6 +572,7 @@ def _write_v4(m: GroupMetadataValue, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # version 4, flexible
     size = len(buffer)
+    m = new(GroupMetadataValue)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -570,37 +581,35 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # vers
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('protocol_type', count, size - at)
-    protocol_type = str(buffer[at:stop], "utf-8")
+    m.protocol_type = str(buffer[at:stop], "utf-8")
     at = stop
-    protocol: str | None
-    generation, count = _UNPACK_iB(buffer, at)
+    m.generation, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        protocol = None
+        m.protocol = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('protocol', count, size - at)
-        protocol = str(buffer[at:stop], "utf-8")
+        m.protocol = str(buffer[at:stop], "utf-8")
         at = stop
-    leader: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        leader = None
+        m.leader = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('leader', count, size - at)
-        leader = str(buffer[at:stop], "utf-8")
+        m.leader = str(buffer[at:stop], "utf-8")
         at = stop
-    current_state_timestamp, count = _UNPACK_qB(buffer, at)
+    m.current_state_timestamp, count = _UNPACK_qB(buffer, at)
     at += 9
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -609,6 +618,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # vers
         refuse_count('members', count, size - at)
     members = []
     for _ in range(count):
+        member_metadata = new(MemberMetadata)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -617,21 +627,20 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('member_id', count, size - at)
-        member_id = str(buffer[at:stop], "utf-8")
+        member_metadata.member_id = str(buffer[at:stop], "utf-8")
         at = stop
-        group_instance_id: str | None
         count = buffer[at]
         at += 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count == -1:
-            group_instance_id = None
+            member_metadata.group_instance_id = None
         else:
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('group_instance_id', count, size - at)
-            group_instance_id = str(buffer[at:stop], "utf-8")
+            member_metadata.group_instance_id = str(buffer[at:stop], "utf-8")
             at = stop
         count = buffer[at]
         at += 1
@@ -641,7 +650,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('client_id', count, size - at)
-        client_id = str(buffer[at:stop], "utf-8")
+        member_metadata.client_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -651,9 +660,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # vers
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('client_host', count, size - at)
-        client_host = str(buffer[at:stop], "utf-8")
+        member_metadata.client_host = str(buffer[at:stop], "utf-8")
         at = stop
-        rebalance_timeout, session_timeout, count = _UNPACK_iiB(buffer, at)
+        member_metadata.rebalance_timeout, member_metadata.session_timeout, count = _UNPACK_iiB(buffer, at)
         at += 9
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -661,7 +670,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # vers
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('subscription', count, size - at)
-        subscription = bytes(buffer[at:stop])
+        member_metadata.subscription = bytes(buffer[at:stop])
         at = stop
         count = buffer[at]
         at += 1
@@ -671,18 +680,19 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # vers
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('assignment', count, size - at)
-        assignment = bytes(buffer[at:stop])
+        member_metadata.assignment = bytes(buffer[at:stop])
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        members.append(MemberMetadata(member_id, group_instance_id, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment))
+        members.append(member_metadata)
+    m.members = members
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members), at
+    return m, at
 
 
 GroupMetadataValue._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v4}

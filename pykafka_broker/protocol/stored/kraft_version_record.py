@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -38,11 +39,12 @@ def _write_v0(m: KRaftVersionRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[KRaftVersionRecord, int]:  # version 0, flexible
-    version, kraft_version, tags = _UNPACK_hhB(buffer, at)
+    m = new(KRaftVersionRecord)
+    m.version, m.kraft_version, tags = _UNPACK_hhB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return KRaftVersionRecord(version, kraft_version), at
+    return m, at
 
 
 KRaftVersionRecord._WRITERS = {0: _write_v0}

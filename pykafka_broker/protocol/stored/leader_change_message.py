@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_field,
     skip_tags,
@@ -84,7 +85,8 @@ def _write_v0(m: LeaderChangeMessage, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderChangeMessage, int]:  # version 0, flexible
     size = len(buffer)
-    version, leader_id, count = _UNPACK_hiB(buffer, at)
+    m = new(LeaderChangeMessage)
+    m.version, m.leader_id, count = _UNPACK_hiB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -93,11 +95,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderChangeMessage, int]:  # ver
         refuse_count('voters', count, size - at)
     voters = []
     for _ in range(count):
-        voter_id, tags = _UNPACK_iB(buffer, at)
+        voter = new(Voter)
+        voter.voter_directory_id = ZERO_UUID
+        voter.voter_id, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        voters.append(Voter(voter_id, ZERO_UUID))
+        voters.append(voter)
+    m.voters = voters
     count = buffer[at]
     at += 1
     if count > 127:
@@ -107,16 +112,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderChangeMessage, int]:  # ver
         refuse_count('granting_voters', count, size - at)
     granting_voters = []
     for _ in range(count):
-        granting_voters_voter_id, tags = _UNPACK_iB(buffer, at)
+        granting_voters_voter = new(Voter)
+        granting_voters_voter.voter_directory_id = ZERO_UUID
+        granting_voters_voter.voter_id, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        granting_voters.append(Voter(granting_voters_voter_id, ZERO_UUID))
+        granting_voters.append(granting_voters_voter)
+    m.granting_voters = granting_voters
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaderChangeMessage(version, leader_id, voters, granting_voters), at
+    return m, at
 
 
 def _write_v1(m: LeaderChangeMessage, w: Write) -> None:  # version 1, flexible
@@ -135,7 +143,8 @@ def _write_v1(m: LeaderChangeMessage, w: Write) -> None:  # version 1, flexible
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderChangeMessage, int]:  # version 1, flexible
     size = len(buffer)
-    version, leader_id, count = _UNPACK_hiB(buffer, at)
+    m = new(LeaderChangeMessage)
+    m.version, m.leader_id, count = _UNPACK_hiB(buffer, at)
     at += 7
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -144,11 +153,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderChangeMessage, int]:  # ver
         refuse_count('voters', count, size - at)
     voters = []
     for _ in range(count):
-        voter_id, voter_directory_id, tags = _UNPACK_i16sB(buffer, at)
+        voter = new(Voter)
+        voter.voter_id, voter.voter_directory_id, tags = _UNPACK_i16sB(buffer, at)
         at += 21
         if tags:
             at = skip_tags(buffer, at - 1)
-        voters.append(Voter(voter_id, voter_directory_id))
+        voters.append(voter)
+    m.voters = voters
     count = buffer[at]
     at += 1
     if count > 127:
@@ -158,16 +169,18 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderChangeMessage, int]:  # ver
         refuse_count('granting_voters', count, size - at)
     granting_voters = []
     for _ in range(count):
-        granting_voters_voter_id, granting_voters_voter_directory_id, tags = _UNPACK_i16sB(buffer, at)
+        granting_voters_voter = new(Voter)
+        granting_voters_voter.voter_id, granting_voters_voter.voter_directory_id, tags = _UNPACK_i16sB(buffer, at)
         at += 21
         if tags:
             at = skip_tags(buffer, at - 1)
-        granting_voters.append(Voter(granting_voters_voter_id, granting_voters_voter_directory_id))
+        granting_voters.append(granting_voters_voter)
+    m.granting_voters = granting_voters
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return LeaderChangeMessage(version, leader_id, voters, granting_voters), at
+    return m, at
 
 
 LeaderChangeMessage._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     refuse_length,
 )
 
@@ -48,23 +49,24 @@ def _write_v0(m: LegacyOffsetCommitKey, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LegacyOffsetCommitKey, int]:  # version 0
     size = len(buffer)
+    m = new(LegacyOffsetCommitKey)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group', count, size - at)
-    group = str(buffer[at:stop], "utf-8")
+    m.group = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('topic', count, size - at)
-    topic = str(buffer[at:stop], "utf-8")
+    m.topic = str(buffer[at:stop], "utf-8")
     at = stop
-    (partition,) = _UNPACK_i(buffer, at)
+    (m.partition,) = _UNPACK_i(buffer, at)
     at += 4
-    return LegacyOffsetCommitKey(group, topic, partition), at
+    return m, at
 
 
 LegacyOffsetCommitKey._WRITERS = {0: _write_v0}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     refuse_length,
 )
 
@@ -46,16 +47,17 @@ def _write_v0(m: LegacyOffsetCommitValue, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LegacyOffsetCommitValue, int]:  # version 0
     size = len(buffer)
-    offset, count = _UNPACK_qh(buffer, at)
+    m = new(LegacyOffsetCommitValue)
+    m.offset, count = _UNPACK_qh(buffer, at)
     at += 10
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('metadata', count, size - at)
-    metadata = str(buffer[at:stop], "utf-8")
+    m.metadata = str(buffer[at:stop], "utf-8")
     at = stop
-    (commit_timestamp,) = _UNPACK_q(buffer, at)
+    (m.commit_timestamp,) = _UNPACK_q(buffer, at)
     at += 8
-    return LegacyOffsetCommitValue(offset, metadata, commit_timestamp), at
+    return m, at
 
 
 LegacyOffsetCommitValue._WRITERS = {0: _write_v0}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     NO_TAGS,
     Write,
+    new,
     skip_tags,
 )
 
@@ -29,11 +30,12 @@ def _write_v0(m: NoOpRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[NoOpRecord, int]:  # version 0, flexible
+    m = new(NoOpRecord)
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return NoOpRecord(), at
+    return m, at
 
 
 NoOpRecord._WRITERS = {0: _write_v0}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     read_tag,
     read_uvarint,
     refuse_length,
@@ -71,16 +72,20 @@ def _write_v0(m: OffsetCommitValue, w: Write) -> None:  # versions 0, 2
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitValue, int]:  # versions 0, 2
     size = len(buffer)
-    offset, count = _UNPACK_qh(buffer, at)
+    m = new(OffsetCommitValue)
+    m.leader_epoch = -1
+    m.expire_timestamp = -1
+    m.topic_id = ZERO_UUID
+    m.offset, count = _UNPACK_qh(buffer, at)
     at += 10
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('metadata', count, size - at)
-    metadata = str(buffer[at:stop], "utf-8")
+    m.metadata = str(buffer[at:stop], "utf-8")
     at = stop
-    (commit_timestamp,) = _UNPACK_q(buffer, at)
+    (m.commit_timestamp,) = _UNPACK_q(buffer, at)
     at += 8
-    return OffsetCommitValue(offset, -1, metadata, commit_timestamp, -1, ZERO_UUID), at
+    return m, at
 
 
 def _write_v1(m: OffsetCommitValue, w: Write) -> None:  # version 1
@@ -91,16 +96,19 @@ def _write_v1(m: OffsetCommitValue, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetCommitValue, int]:  # version 1
     size = len(buffer)
-    offset, count = _UNPACK_qh(buffer, at)
+    m = new(OffsetCommitValue)
+    m.leader_epoch = -1
+    m.topic_id = ZERO_UUID
+    m.offset, count = _UNPACK_qh(buffer, at)
     at += 10
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('metadata', count, size - at)
-    metadata = str(buffer[at:stop], "utf-8")
+    m.metadata = str(buffer[at:stop], "utf-8")
     at = stop
-    commit_timestamp, expire_timestamp = _UNPACK_qq(buffer, at)
+    m.commit_timestamp, m.expire_timestamp = _UNPACK_qq(buffer, at)
     at += 16
-    return OffsetCommitValue(offset, -1, metadata, commit_timestamp, expire_timestamp, ZERO_UUID), at
+    return m, at
 
 
 def _write_v3(m: OffsetCommitValue, w: Write) -> None:  # version 3
@@ -111,16 +119,19 @@ def _write_v3(m: OffsetCommitValue, w: Write) -> None:  # version 3
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[OffsetCommitValue, int]:  # version 3
     size = len(buffer)
-    offset, leader_epoch, count = _UNPACK_qih(buffer, at)
+    m = new(OffsetCommitValue)
+    m.expire_timestamp = -1
+    m.topic_id = ZERO_UUID
+    m.offset, m.leader_epoch, count = _UNPACK_qih(buffer, at)
     at += 14
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('metadata', count, size - at)
-    metadata = str(buffer[at:stop], "utf-8")
+    m.metadata = str(buffer[at:stop], "utf-8")
     at = stop
-    (commit_timestamp,) = _UNPACK_q(buffer, at)
+    (m.commit_timestamp,) = _UNPACK_q(buffer, at)
     at += 8
-    return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, -1, ZERO_UUID), at
+    return m, at
 
 
 def _write_v4(m: OffsetCommitValue, w: Write) -> None:  # version 4, flexible
@@ -138,7 +149,10 @@ def _write_v4(m: OffsetCommitValue, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetCommitValue, int]:  # version 4, flexible
     size = len(buffer)
-    offset, leader_epoch, count = _UNPACK_qiB(buffer, at)
+    m = new(OffsetCommitValue)
+    m.expire_timestamp = -1
+    m.topic_id = ZERO_UUID
+    m.offset, m.leader_epoch, count = _UNPACK_qiB(buffer, at)
     at += 13
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -146,22 +160,21 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetCommitValue, int]:  # versi
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('metadata', count, size - at)
-    metadata = str(buffer[at:stop], "utf-8")
+    m.metadata = str(buffer[at:stop], "utf-8")
     at = stop
-    commit_timestamp, tags = _UNPACK_qB(buffer, at)
+    m.commit_timestamp, tags = _UNPACK_qB(buffer, at)
     at += 9
-    topic_id: bytes = ZERO_UUID
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (topic_id,) = _UNPACK_16s(buffer, at)
+                (m.topic_id,) = _UNPACK_16s(buffer, at)
                 at += 16
                 if at != end:
                     refuse_tag('topic_id', at, end)
             at = end
-    return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, -1, topic_id), at
+    return m, at
 
 
 OffsetCommitValue._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v0, 3: _write_v3, 4: _write_v4}

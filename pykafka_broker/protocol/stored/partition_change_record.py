@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     join_uuids,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -124,14 +125,18 @@ def _write_v0(m: PartitionChangeRecord, w: Write) -> None:  # version 0, flexibl
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # version 0, flexible
     size = len(buffer)
-    partition_id, topic_id, tags = _UNPACK_i16sB(buffer, at)
+    m = new(PartitionChangeRecord)
+    m.isr = None
+    m.leader = -2
+    m.replicas = None
+    m.removing_replicas = None
+    m.adding_replicas = None
+    m.leader_recovery_state = -1
+    m.directories = None
+    m.eligible_leader_replicas = None
+    m.last_known_elr = None
+    m.partition_id, m.topic_id, tags = _UNPACK_i16sB(buffer, at)
     at += 21
-    isr: list[int] | None = None
-    leader: int = -2
-    replicas: list[int] | None = None
-    removing_replicas: list[int] | None = None
-    adding_replicas: list[int] | None = None
-    leader_recovery_state: int = -1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -143,16 +148,16 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    isr = None
+                    m.isr = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('isr', count, size - at)
-                    isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('isr', at, end)
             elif tag_number == 1:
-                (leader,) = _UNPACK_i(buffer, at)
+                (m.leader,) = _UNPACK_i(buffer, at)
                 at += 4
                 if at != end:
                     refuse_tag('leader', at, end)
@@ -163,11 +168,11 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    replicas = None
+                    m.replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('replicas', count, size - at)
-                    replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('replicas', at, end)
@@ -178,11 +183,11 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    removing_replicas = None
+                    m.removing_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('removing_replicas', count, size - at)
-                    removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('removing_replicas', at, end)
@@ -193,21 +198,21 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    adding_replicas = None
+                    m.adding_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('adding_replicas', count, size - at)
-                    adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('adding_replicas', at, end)
             elif tag_number == 5:
-                (leader_recovery_state,) = _UNPACK_b(buffer, at)
+                (m.leader_recovery_state,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('leader_recovery_state', at, end)
             at = end
-    return PartitionChangeRecord(partition_id, topic_id, isr, leader, replicas, removing_replicas, adding_replicas, leader_recovery_state, None, None, None), at
+    return m, at
 
 
 def _write_v1(m: PartitionChangeRecord, w: Write) -> None:  # version 1, flexible
@@ -270,15 +275,18 @@ def _write_v1(m: PartitionChangeRecord, w: Write) -> None:  # version 1, flexibl
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # version 1, flexible
     size = len(buffer)
-    partition_id, topic_id, tags = _UNPACK_i16sB(buffer, at)
+    m = new(PartitionChangeRecord)
+    m.isr = None
+    m.leader = -2
+    m.replicas = None
+    m.removing_replicas = None
+    m.adding_replicas = None
+    m.leader_recovery_state = -1
+    m.directories = None
+    m.eligible_leader_replicas = None
+    m.last_known_elr = None
+    m.partition_id, m.topic_id, tags = _UNPACK_i16sB(buffer, at)
     at += 21
-    isr: list[int] | None = None
-    leader: int = -2
-    replicas: list[int] | None = None
-    removing_replicas: list[int] | None = None
-    adding_replicas: list[int] | None = None
-    leader_recovery_state: int = -1
-    directories: list[bytes] | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -290,16 +298,16 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    isr = None
+                    m.isr = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('isr', count, size - at)
-                    isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('isr', at, end)
             elif tag_number == 1:
-                (leader,) = _UNPACK_i(buffer, at)
+                (m.leader,) = _UNPACK_i(buffer, at)
                 at += 4
                 if at != end:
                     refuse_tag('leader', at, end)
@@ -310,11 +318,11 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    replicas = None
+                    m.replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('replicas', count, size - at)
-                    replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('replicas', at, end)
@@ -325,11 +333,11 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    removing_replicas = None
+                    m.removing_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('removing_replicas', count, size - at)
-                    removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('removing_replicas', at, end)
@@ -340,16 +348,16 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    adding_replicas = None
+                    m.adding_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('adding_replicas', count, size - at)
-                    adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('adding_replicas', at, end)
             elif tag_number == 5:
-                (leader_recovery_state,) = _UNPACK_b(buffer, at)
+                (m.leader_recovery_state,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('leader_recovery_state', at, end)
@@ -360,16 +368,16 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    directories = None
+                    m.directories = None
                 else:
                     if count < 0 or count * 16 > size - at:
                         refuse_count('directories', count, size - at)
-                    directories = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+                    m.directories = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                     at += count * 16
                 if at != end:
                     refuse_tag('directories', at, end)
             at = end
-    return PartitionChangeRecord(partition_id, topic_id, isr, leader, replicas, removing_replicas, adding_replicas, leader_recovery_state, directories, None, None), at
+    return m, at
 
 
 def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexible
@@ -444,17 +452,18 @@ def _write_v2(m: PartitionChangeRecord, w: Write) -> None:  # version 2, flexibl
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # version 2, flexible
     size = len(buffer)
-    partition_id, topic_id, tags = _UNPACK_i16sB(buffer, at)
+    m = new(PartitionChangeRecord)
+    m.isr = None
+    m.leader = -2
+    m.replicas = None
+    m.removing_replicas = None
+    m.adding_replicas = None
+    m.leader_recovery_state = -1
+    m.directories = None
+    m.eligible_leader_replicas = None
+    m.last_known_elr = None
+    m.partition_id, m.topic_id, tags = _UNPACK_i16sB(buffer, at)
     at += 21
-    isr: list[int] | None = None
-    leader: int = -2
-    replicas: list[int] | None = None
-    removing_replicas: list[int] | None = None
-    adding_replicas: list[int] | None = None
-    leader_recovery_state: int = -1
-    eligible_leader_replicas: list[int] | None = None
-    last_known_elr: list[int] | None = None
-    directories: list[bytes] | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -466,16 +475,16 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    isr = None
+                    m.isr = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('isr', count, size - at)
-                    isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('isr', at, end)
             elif tag_number == 1:
-                (leader,) = _UNPACK_i(buffer, at)
+                (m.leader,) = _UNPACK_i(buffer, at)
                 at += 4
                 if at != end:
                     refuse_tag('leader', at, end)
@@ -486,11 +495,11 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    replicas = None
+                    m.replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('replicas', count, size - at)
-                    replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('replicas', at, end)
@@ -501,11 +510,11 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    removing_replicas = None
+                    m.removing_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('removing_replicas', count, size - at)
-                    removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('removing_replicas', at, end)
@@ -516,16 +525,16 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    adding_replicas = None
+                    m.adding_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('adding_replicas', count, size - at)
-                    adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('adding_replicas', at, end)
             elif tag_number == 5:
-                (leader_recovery_state,) = _UNPACK_b(buffer, at)
+                (m.leader_recovery_state,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('leader_recovery_state', at, end)
@@ -536,11 +545,11 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    eligible_leader_replicas = None
+                    m.eligible_leader_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('eligible_leader_replicas', count, size - at)
-                    eligible_leader_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.eligible_leader_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('eligible_leader_replicas', at, end)
@@ -551,11 +560,11 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    last_known_elr = None
+                    m.last_known_elr = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('last_known_elr', count, size - at)
-                    last_known_elr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.last_known_elr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('last_known_elr', at, end)
@@ -566,16 +575,16 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    directories = None
+                    m.directories = None
                 else:
                     if count < 0 or count * 16 > size - at:
                         refuse_count('directories', count, size - at)
-                    directories = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+                    m.directories = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                     at += count * 16
                 if at != end:
                     refuse_tag('directories', at, end)
             at = end
-    return PartitionChangeRecord(partition_id, topic_id, isr, leader, replicas, removing_replicas, adding_replicas, leader_recovery_state, directories, eligible_leader_replicas, last_known_elr), at
+    return m, at
 
 
 PartitionChangeRecord._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

@@ -17,6 +17,7 @@ from pykafka_broker.protocol.runtime import (
     Write,
     ZERO_UUID,
     join_uuids,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -105,14 +106,19 @@ def _write_v0(m: PartitionRecord, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version 0, flexible
     size = len(buffer)
-    partition_id, topic_id, count = _UNPACK_i16sB(buffer, at)
+    m = new(PartitionRecord)
+    m.leader_recovery_state = 0
+    m.directories = []
+    m.eligible_leader_replicas = None
+    m.last_known_elr = None
+    m.partition_id, m.topic_id, count = _UNPACK_i16sB(buffer, at)
     at += 21
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('replicas', count, size - at)
-    replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+    m.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -121,7 +127,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('isr', count, size - at)
-    isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+    m.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -130,7 +136,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('removing_replicas', count, size - at)
-    removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+    m.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -139,22 +145,21 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('adding_replicas', count, size - at)
-    adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+    m.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
-    leader, leader_epoch, partition_epoch, tags = _UNPACK_iiiB(buffer, at)
+    m.leader, m.leader_epoch, m.partition_epoch, tags = _UNPACK_iiiB(buffer, at)
     at += 13
-    leader_recovery_state: int = 0
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (leader_recovery_state,) = _UNPACK_b(buffer, at)
+                (m.leader_recovery_state,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('leader_recovery_state', at, end)
             at = end
-    return PartitionRecord(partition_id, topic_id, replicas, isr, removing_replicas, adding_replicas, leader, leader_recovery_state, leader_epoch, partition_epoch, [], None, None), at
+    return m, at
 
 
 def _write_v1(m: PartitionRecord, w: Write) -> None:  # version 1, flexible
@@ -189,14 +194,18 @@ def _write_v1(m: PartitionRecord, w: Write) -> None:  # version 1, flexible
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version 1, flexible
     size = len(buffer)
-    partition_id, topic_id, count = _UNPACK_i16sB(buffer, at)
+    m = new(PartitionRecord)
+    m.leader_recovery_state = 0
+    m.eligible_leader_replicas = None
+    m.last_known_elr = None
+    m.partition_id, m.topic_id, count = _UNPACK_i16sB(buffer, at)
     at += 21
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('replicas', count, size - at)
-    replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+    m.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -205,7 +214,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('isr', count, size - at)
-    isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+    m.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -214,7 +223,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('removing_replicas', count, size - at)
-    removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+    m.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -223,31 +232,30 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('adding_replicas', count, size - at)
-    adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+    m.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
-    leader, leader_epoch, partition_epoch, count = _UNPACK_iiiB(buffer, at)
+    m.leader, m.leader_epoch, m.partition_epoch, count = _UNPACK_iiiB(buffer, at)
     at += 13
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count < 0 or count * 16 > size - at:
         refuse_count('directories', count, size - at)
-    directories = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+    m.directories = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
     at += count * 16
     tags = buffer[at]
     at += 1
-    leader_recovery_state: int = 0
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (leader_recovery_state,) = _UNPACK_b(buffer, at)
+                (m.leader_recovery_state,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('leader_recovery_state', at, end)
             at = end
-    return PartitionRecord(partition_id, topic_id, replicas, isr, removing_replicas, adding_replicas, leader, leader_recovery_state, leader_epoch, partition_epoch, directories, None, None), at
+    return m, at
 
 
 def _write_v2(m: PartitionRecord, w: Write) -> None:  # version 2, flexible
@@ -294,14 +302,18 @@ def _write_v2(m: PartitionRecord, w: Write) -> None:  # version 2, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version 2, flexible
     size = len(buffer)
-    partition_id, topic_id, count = _UNPACK_i16sB(buffer, at)
+    m = new(PartitionRecord)
+    m.leader_recovery_state = 0
+    m.eligible_leader_replicas = None
+    m.last_known_elr = None
+    m.partition_id, m.topic_id, count = _UNPACK_i16sB(buffer, at)
     at += 21
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('replicas', count, size - at)
-    replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+    m.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -310,7 +322,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('isr', count, size - at)
-    isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+    m.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -319,7 +331,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('removing_replicas', count, size - at)
-    removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+    m.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
     count = buffer[at]
     at += 1
@@ -328,28 +340,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
     count -= 1
     if count < 0 or count * 4 > size - at:
         refuse_count('adding_replicas', count, size - at)
-    adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+    m.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
     at += count * 4
-    leader, leader_epoch, partition_epoch, count = _UNPACK_iiiB(buffer, at)
+    m.leader, m.leader_epoch, m.partition_epoch, count = _UNPACK_iiiB(buffer, at)
     at += 13
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count < 0 or count * 16 > size - at:
         refuse_count('directories', count, size - at)
-    directories = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+    m.directories = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
     at += count * 16
     tags = buffer[at]
     at += 1
-    leader_recovery_state: int = 0
-    eligible_leader_replicas: list[int] | None = None
-    last_known_elr: list[int] | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (leader_recovery_state,) = _UNPACK_b(buffer, at)
+                (m.leader_recovery_state,) = _UNPACK_b(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('leader_recovery_state', at, end)
@@ -360,11 +369,11 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    eligible_leader_replicas = None
+                    m.eligible_leader_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('eligible_leader_replicas', count, size - at)
-                    eligible_leader_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.eligible_leader_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('eligible_leader_replicas', at, end)
@@ -375,16 +384,16 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    last_known_elr = None
+                    m.last_known_elr = None
                 else:
                     if count < 0 or count * 4 > size - at:
                         refuse_count('last_known_elr', count, size - at)
-                    last_known_elr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                    m.last_known_elr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                     at += count * 4
                 if at != end:
                     refuse_tag('last_known_elr', at, end)
             at = end
-    return PartitionRecord(partition_id, topic_id, replicas, isr, removing_replicas, adding_replicas, leader, leader_recovery_state, leader_epoch, partition_epoch, directories, eligible_leader_replicas, last_known_elr), at
+    return m, at
 
 
 PartitionRecord._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

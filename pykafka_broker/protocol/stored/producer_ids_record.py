@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -41,11 +42,12 @@ def _write_v0(m: ProducerIdsRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ProducerIdsRecord, int]:  # version 0, flexible
-    broker_id, broker_epoch, next_producer_id, tags = _UNPACK_iqqB(buffer, at)
+    m = new(ProducerIdsRecord)
+    m.broker_id, m.broker_epoch, m.next_producer_id, tags = _UNPACK_iqqB(buffer, at)
     at += 21
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ProducerIdsRecord(broker_id, broker_epoch, next_producer_id), at
+    return m, at
 
 
 ProducerIdsRecord._WRITERS = {0: _write_v0}

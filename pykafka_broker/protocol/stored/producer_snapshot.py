@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     Message,
     Write,
+    new,
     refuse_count,
 )
 
@@ -72,17 +73,20 @@ def _write_v1(m: ProducerSnapshot, w: Write) -> None:  # version 1
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ProducerSnapshot, int]:  # version 1
     size = len(buffer)
-    crc, count = _UNPACK_Ii(buffer, at)
+    m = new(ProducerSnapshot)
+    m.crc, count = _UNPACK_Ii(buffer, at)
     at += 8
     if count < 0 or count * 46 > size - at:
         refuse_count('producer_entries', count, size - at)
+    producer_entries = []
     stop = at + count * 46
-    producer_entries = [
-        ProducerEntry(producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, current_txn_first_offset)
-        for producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, current_txn_first_offset in _ITER_qhiqiqiq(buffer[at:stop])
-    ]
+    for values in _ITER_qhiqiqiq(buffer[at:stop]):
+        producer_entry = new(ProducerEntry)
+        producer_entry.producer_id, producer_entry.epoch, producer_entry.last_sequence, producer_entry.last_offset, producer_entry.offset_delta, producer_entry.timestamp, producer_entry.coordinator_epoch, producer_entry.current_txn_first_offset = values
+        producer_entries.append(producer_entry)
     at = stop
-    return ProducerSnapshot(crc, producer_entries), at
+    m.producer_entries = producer_entries
+    return m, at
 
 
 ProducerSnapshot._WRITERS = {1: _write_v1}

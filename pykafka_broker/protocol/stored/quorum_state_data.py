@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_field,
     refuse_length,
@@ -86,6 +87,8 @@ def _write_v0(m: QuorumStateData, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[QuorumStateData, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(QuorumStateData)
+    m.voted_directory_id = ZERO_UUID
     count = buffer[at]
     at += 1
     if count > 127:
@@ -94,31 +97,32 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[QuorumStateData, int]:  # version
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('cluster_id', count, size - at)
-    cluster_id = str(buffer[at:stop], "utf-8")
+    m.cluster_id = str(buffer[at:stop], "utf-8")
     at = stop
-    current_voters: list[Voter] | None
-    leader_id, leader_epoch, voted_id, applied_offset, count = _UNPACK_iiiqB(buffer, at)
+    m.leader_id, m.leader_epoch, m.voted_id, m.applied_offset, count = _UNPACK_iiiqB(buffer, at)
     at += 21
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        current_voters = None
+        m.current_voters = None
     else:
         if count < 0 or count * 5 > size - at:
             refuse_count('current_voters', count, size - at)
         current_voters = []
         for _ in range(count):
-            voter_id, tags = _UNPACK_iB(buffer, at)
+            voter = new(Voter)
+            voter.voter_id, tags = _UNPACK_iB(buffer, at)
             at += 5
             if tags:
                 at = skip_tags(buffer, at - 1)
-            current_voters.append(Voter(voter_id))
+            current_voters.append(voter)
+        m.current_voters = current_voters
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return QuorumStateData(cluster_id, leader_id, leader_epoch, voted_id, ZERO_UUID, applied_offset, current_voters), at
+    return m, at
 
 
 def _write_v1(m: QuorumStateData, w: Write) -> None:  # version 1, flexible
@@ -132,11 +136,15 @@ def _write_v1(m: QuorumStateData, w: Write) -> None:  # version 1, flexible
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[QuorumStateData, int]:  # version 1, flexible
-    leader_id, leader_epoch, voted_id, voted_directory_id, tags = _UNPACK_iii16sB(buffer, at)
+    m = new(QuorumStateData)
+    m.cluster_id = ''
+    m.applied_offset = 0
+    m.current_voters = []
+    m.leader_id, m.leader_epoch, m.voted_id, m.voted_directory_id, tags = _UNPACK_iii16sB(buffer, at)
     at += 29
     if tags:
         at = skip_tags(buffer, at - 1)
-    return QuorumStateData('', leader_id, leader_epoch, voted_id, voted_directory_id, 0, []), at
+    return m, at
 
 
 QuorumStateData._WRITERS = {0: _write_v0, 1: _write_v1}

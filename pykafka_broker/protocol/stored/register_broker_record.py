@@ -18,6 +18,7 @@ from pykafka_broker.protocol.runtime import (
     ZERO_UUID,
     compact_string,
     join_uuids,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -151,7 +152,12 @@ def _write_v0(m: RegisterBrokerRecord, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # version 0, flexible
     size = len(buffer)
-    broker_id, incarnation_id, broker_epoch, count = _UNPACK_i16sqB(buffer, at)
+    m = new(RegisterBrokerRecord)
+    m.is_migrating_zk_broker = False
+    m.in_controlled_shutdown = False
+    m.log_dirs = []
+    m.cordoned_log_dirs = None
+    m.broker_id, m.incarnation_id, m.broker_epoch, count = _UNPACK_i16sqB(buffer, at)
     at += 29
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -160,6 +166,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         refuse_count('end_points', count, size - at)
     end_points = []
     for _ in range(count):
+        broker_endpoint = new(BrokerEndpoint)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -168,7 +175,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        broker_endpoint.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -178,13 +185,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        broker_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, security_protocol, tags = _UNPACK_HhB(buffer, at)
+        broker_endpoint.port, broker_endpoint.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        end_points.append(BrokerEndpoint(name, host, port, security_protocol))
+        end_points.append(broker_endpoint)
+    m.end_points = end_points
     count = buffer[at]
     at += 1
     if count > 127:
@@ -194,6 +202,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         refuse_count('features', count, size - at)
     features = []
     for _ in range(count):
+        broker_feature = new(BrokerFeature)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -202,32 +211,32 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        features_name = str(buffer[at:stop], "utf-8")
+        broker_feature.name = str(buffer[at:stop], "utf-8")
         at = stop
-        min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+        broker_feature.min_supported_version, broker_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        features.append(BrokerFeature(features_name, min_supported_version, max_supported_version))
-    rack: str | None
+        features.append(broker_feature)
+    m.features = features
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack = None
+        m.rack = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack', count, size - at)
-        rack = str(buffer[at:stop], "utf-8")
+        m.rack = str(buffer[at:stop], "utf-8")
         at = stop
-    fenced, tags = _UNPACK_oB(buffer, at)
+    m.fenced, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RegisterBrokerRecord(broker_id, False, incarnation_id, broker_epoch, end_points, features, rack, fenced, False, [], None), at
+    return m, at
 
 
 def _write_v1(m: RegisterBrokerRecord, w: Write) -> None:  # version 1, flexible
@@ -263,7 +272,11 @@ def _write_v1(m: RegisterBrokerRecord, w: Write) -> None:  # version 1, flexible
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # version 1, flexible
     size = len(buffer)
-    broker_id, incarnation_id, broker_epoch, count = _UNPACK_i16sqB(buffer, at)
+    m = new(RegisterBrokerRecord)
+    m.is_migrating_zk_broker = False
+    m.log_dirs = []
+    m.cordoned_log_dirs = None
+    m.broker_id, m.incarnation_id, m.broker_epoch, count = _UNPACK_i16sqB(buffer, at)
     at += 29
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -272,6 +285,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         refuse_count('end_points', count, size - at)
     end_points = []
     for _ in range(count):
+        broker_endpoint = new(BrokerEndpoint)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -280,7 +294,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        broker_endpoint.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -290,13 +304,14 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        broker_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, security_protocol, tags = _UNPACK_HhB(buffer, at)
+        broker_endpoint.port, broker_endpoint.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        end_points.append(BrokerEndpoint(name, host, port, security_protocol))
+        end_points.append(broker_endpoint)
+    m.end_points = end_points
     count = buffer[at]
     at += 1
     if count > 127:
@@ -306,6 +321,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         refuse_count('features', count, size - at)
     features = []
     for _ in range(count):
+        broker_feature = new(BrokerFeature)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -314,32 +330,32 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        features_name = str(buffer[at:stop], "utf-8")
+        broker_feature.name = str(buffer[at:stop], "utf-8")
         at = stop
-        min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+        broker_feature.min_supported_version, broker_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        features.append(BrokerFeature(features_name, min_supported_version, max_supported_version))
-    rack: str | None
+        features.append(broker_feature)
+    m.features = features
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack = None
+        m.rack = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack', count, size - at)
-        rack = str(buffer[at:stop], "utf-8")
+        m.rack = str(buffer[at:stop], "utf-8")
         at = stop
-    fenced, in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
+    m.fenced, m.in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RegisterBrokerRecord(broker_id, False, incarnation_id, broker_epoch, end_points, features, rack, fenced, in_controlled_shutdown, [], None), at
+    return m, at
 
 
 def _write_v2(m: RegisterBrokerRecord, w: Write) -> None:  # version 2, flexible
@@ -373,7 +389,10 @@ def _write_v2(m: RegisterBrokerRecord, w: Write) -> None:  # version 2, flexible
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # version 2, flexible
     size = len(buffer)
-    broker_id, is_migrating_zk_broker, incarnation_id, broker_epoch, count = _UNPACK_io16sqB(buffer, at)
+    m = new(RegisterBrokerRecord)
+    m.log_dirs = []
+    m.cordoned_log_dirs = None
+    m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch, count = _UNPACK_io16sqB(buffer, at)
     at += 30
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -382,6 +401,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         refuse_count('end_points', count, size - at)
     end_points = []
     for _ in range(count):
+        broker_endpoint = new(BrokerEndpoint)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -390,7 +410,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        broker_endpoint.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -400,13 +420,14 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        broker_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, security_protocol, tags = _UNPACK_HhB(buffer, at)
+        broker_endpoint.port, broker_endpoint.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        end_points.append(BrokerEndpoint(name, host, port, security_protocol))
+        end_points.append(broker_endpoint)
+    m.end_points = end_points
     count = buffer[at]
     at += 1
     if count > 127:
@@ -416,6 +437,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         refuse_count('features', count, size - at)
     features = []
     for _ in range(count):
+        broker_feature = new(BrokerFeature)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -424,32 +446,32 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        features_name = str(buffer[at:stop], "utf-8")
+        broker_feature.name = str(buffer[at:stop], "utf-8")
         at = stop
-        min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+        broker_feature.min_supported_version, broker_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        features.append(BrokerFeature(features_name, min_supported_version, max_supported_version))
-    rack: str | None
+        features.append(broker_feature)
+    m.features = features
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack = None
+        m.rack = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack', count, size - at)
-        rack = str(buffer[at:stop], "utf-8")
+        m.rack = str(buffer[at:stop], "utf-8")
         at = stop
-    fenced, in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
+    m.fenced, m.in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RegisterBrokerRecord(broker_id, is_migrating_zk_broker, incarnation_id, broker_epoch, end_points, features, rack, fenced, in_controlled_shutdown, [], None), at
+    return m, at
 
 
 def _write_v3(m: RegisterBrokerRecord, w: Write) -> None:  # version 3, flexible
@@ -491,7 +513,10 @@ def _write_v3(m: RegisterBrokerRecord, w: Write) -> None:  # version 3, flexible
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # version 3, flexible
     size = len(buffer)
-    broker_id, is_migrating_zk_broker, incarnation_id, broker_epoch, count = _UNPACK_io16sqB(buffer, at)
+    m = new(RegisterBrokerRecord)
+    m.log_dirs = []
+    m.cordoned_log_dirs = None
+    m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch, count = _UNPACK_io16sqB(buffer, at)
     at += 30
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -500,6 +525,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         refuse_count('end_points', count, size - at)
     end_points = []
     for _ in range(count):
+        broker_endpoint = new(BrokerEndpoint)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -508,7 +534,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        broker_endpoint.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -518,13 +544,14 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        broker_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, security_protocol, tags = _UNPACK_HhB(buffer, at)
+        broker_endpoint.port, broker_endpoint.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        end_points.append(BrokerEndpoint(name, host, port, security_protocol))
+        end_points.append(broker_endpoint)
+    m.end_points = end_points
     count = buffer[at]
     at += 1
     if count > 127:
@@ -534,6 +561,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         refuse_count('features', count, size - at)
     features = []
     for _ in range(count):
+        broker_feature = new(BrokerFeature)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -542,30 +570,29 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        features_name = str(buffer[at:stop], "utf-8")
+        broker_feature.name = str(buffer[at:stop], "utf-8")
         at = stop
-        min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+        broker_feature.min_supported_version, broker_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        features.append(BrokerFeature(features_name, min_supported_version, max_supported_version))
-    rack: str | None
+        features.append(broker_feature)
+    m.features = features
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack = None
+        m.rack = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack', count, size - at)
-        rack = str(buffer[at:stop], "utf-8")
+        m.rack = str(buffer[at:stop], "utf-8")
         at = stop
-    fenced, in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
+    m.fenced, m.in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
     at += 3
-    log_dirs: list[bytes] = []
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -578,12 +605,12 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
                 count -= 1
                 if count < 0 or count * 16 > size - at:
                     refuse_count('log_dirs', count, size - at)
-                log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+                m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                 at += count * 16
                 if at != end:
                     refuse_tag('log_dirs', at, end)
             at = end
-    return RegisterBrokerRecord(broker_id, is_migrating_zk_broker, incarnation_id, broker_epoch, end_points, features, rack, fenced, in_controlled_shutdown, log_dirs, None), at
+    return m, at
 
 
 def _write_v4(m: RegisterBrokerRecord, w: Write) -> None:  # version 4, flexible
@@ -631,7 +658,10 @@ def _write_v4(m: RegisterBrokerRecord, w: Write) -> None:  # version 4, flexible
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # version 4, flexible
     size = len(buffer)
-    broker_id, is_migrating_zk_broker, incarnation_id, broker_epoch, count = _UNPACK_io16sqB(buffer, at)
+    m = new(RegisterBrokerRecord)
+    m.log_dirs = []
+    m.cordoned_log_dirs = None
+    m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch, count = _UNPACK_io16sqB(buffer, at)
     at += 30
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -640,6 +670,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         refuse_count('end_points', count, size - at)
     end_points = []
     for _ in range(count):
+        broker_endpoint = new(BrokerEndpoint)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -648,7 +679,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        broker_endpoint.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -658,13 +689,14 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        broker_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, security_protocol, tags = _UNPACK_HhB(buffer, at)
+        broker_endpoint.port, broker_endpoint.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        end_points.append(BrokerEndpoint(name, host, port, security_protocol))
+        end_points.append(broker_endpoint)
+    m.end_points = end_points
     count = buffer[at]
     at += 1
     if count > 127:
@@ -674,6 +706,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         refuse_count('features', count, size - at)
     features = []
     for _ in range(count):
+        broker_feature = new(BrokerFeature)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -682,31 +715,29 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        features_name = str(buffer[at:stop], "utf-8")
+        broker_feature.name = str(buffer[at:stop], "utf-8")
         at = stop
-        min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+        broker_feature.min_supported_version, broker_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        features.append(BrokerFeature(features_name, min_supported_version, max_supported_version))
-    rack: str | None
+        features.append(broker_feature)
+    m.features = features
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack = None
+        m.rack = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack', count, size - at)
-        rack = str(buffer[at:stop], "utf-8")
+        m.rack = str(buffer[at:stop], "utf-8")
         at = stop
-    fenced, in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
+    m.fenced, m.in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
     at += 3
-    log_dirs: list[bytes] = []
-    cordoned_log_dirs: list[bytes] | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
@@ -719,7 +750,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
                 count -= 1
                 if count < 0 or count * 16 > size - at:
                     refuse_count('log_dirs', count, size - at)
-                log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+                m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                 at += count * 16
                 if at != end:
                     refuse_tag('log_dirs', at, end)
@@ -730,16 +761,16 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # ve
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    cordoned_log_dirs = None
+                    m.cordoned_log_dirs = None
                 else:
                     if count < 0 or count * 16 > size - at:
                         refuse_count('cordoned_log_dirs', count, size - at)
-                    cordoned_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
+                    m.cordoned_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                     at += count * 16
                 if at != end:
                     refuse_tag('cordoned_log_dirs', at, end)
             at = end
-    return RegisterBrokerRecord(broker_id, is_migrating_zk_broker, incarnation_id, broker_epoch, end_points, features, rack, fenced, in_controlled_shutdown, log_dirs, cordoned_log_dirs), at
+    return m, at
 
 
 RegisterBrokerRecord._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v4}

@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -113,7 +114,8 @@ def _write_v0(m: RegisterControllerRecord, w: Write) -> None:  # version 0, flex
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterControllerRecord, int]:  # version 0, flexible
     size = len(buffer)
-    controller_id, incarnation_id, zk_migration_ready, count = _UNPACK_i16soB(buffer, at)
+    m = new(RegisterControllerRecord)
+    m.controller_id, m.incarnation_id, m.zk_migration_ready, count = _UNPACK_i16soB(buffer, at)
     at += 22
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -122,6 +124,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterControllerRecord, int]:  
         refuse_count('end_points', count, size - at)
     end_points = []
     for _ in range(count):
+        controller_endpoint = new(ControllerEndpoint)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -130,7 +133,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterControllerRecord, int]:  
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        name = str(buffer[at:stop], "utf-8")
+        controller_endpoint.name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -140,13 +143,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterControllerRecord, int]:  
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        controller_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, security_protocol, tags = _UNPACK_HhB(buffer, at)
+        controller_endpoint.port, controller_endpoint.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        end_points.append(ControllerEndpoint(name, host, port, security_protocol))
+        end_points.append(controller_endpoint)
+    m.end_points = end_points
     count = buffer[at]
     at += 1
     if count > 127:
@@ -156,6 +160,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterControllerRecord, int]:  
         refuse_count('features', count, size - at)
     features = []
     for _ in range(count):
+        controller_feature = new(ControllerFeature)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -164,18 +169,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterControllerRecord, int]:  
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('name', count, size - at)
-        features_name = str(buffer[at:stop], "utf-8")
+        controller_feature.name = str(buffer[at:stop], "utf-8")
         at = stop
-        min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+        controller_feature.min_supported_version, controller_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        features.append(ControllerFeature(features_name, min_supported_version, max_supported_version))
+        features.append(controller_feature)
+    m.features = features
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RegisterControllerRecord(controller_id, incarnation_id, zk_migration_ready, end_points, features), at
+    return m, at
 
 
 RegisterControllerRecord._WRITERS = {0: _write_v0}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -153,6 +154,10 @@ def _write_v0(m: RemoteLogSegmentMetadataRecord, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoteLogSegmentMetadataRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(RemoteLogSegmentMetadataRecord)
+    m.txn_index_empty = False
+    remote_log_segment_id = new(RemoteLogSegmentIdEntry)
+    topic_id_partition = new(TopicIdPartitionEntry)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -161,19 +166,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RemoteLogSegmentMetadataRecord, i
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('name', count, size - at)
-    name = str(buffer[at:stop], "utf-8")
+    topic_id_partition.name = str(buffer[at:stop], "utf-8")
     at = stop
-    id, partition, tags = _UNPACK_16siB(buffer, at)
+    topic_id_partition.id, topic_id_partition.partition, tags = _UNPACK_16siB(buffer, at)
     at += 21
     if tags:
         at = skip_tags(buffer, at - 1)
-    topic_id_partition = TopicIdPartitionEntry(name, id, partition)
-    remote_log_segment_id_id, tags = _UNPACK_16sB(buffer, at)
+    remote_log_segment_id.topic_id_partition = topic_id_partition
+    remote_log_segment_id.id, tags = _UNPACK_16sB(buffer, at)
     at += 17
     if tags:
         at = skip_tags(buffer, at - 1)
-    remote_log_segment_id = RemoteLogSegmentIdEntry(topic_id_partition, remote_log_segment_id_id)
-    start_offset, end_offset, broker_id, max_timestamp_ms, event_timestamp_ms, count = _UNPACK_qqiqqB(buffer, at)
+    m.remote_log_segment_id = remote_log_segment_id
+    m.start_offset, m.end_offset, m.broker_id, m.max_timestamp_ms, m.event_timestamp_ms, count = _UNPACK_qqiqqB(buffer, at)
     at += 37
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -182,39 +187,39 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RemoteLogSegmentMetadataRecord, i
         refuse_count('segment_leader_epochs', count, size - at)
     segment_leader_epochs = []
     for _ in range(count):
-        leader_epoch, offset, tags = _UNPACK_iqB(buffer, at)
+        segment_leader_epoch_entry = new(SegmentLeaderEpochEntry)
+        segment_leader_epoch_entry.leader_epoch, segment_leader_epoch_entry.offset, tags = _UNPACK_iqB(buffer, at)
         at += 13
         if tags:
             at = skip_tags(buffer, at - 1)
-        segment_leader_epochs.append(SegmentLeaderEpochEntry(leader_epoch, offset))
-    custom_metadata: bytes | None
-    segment_size_in_bytes, count = _UNPACK_iB(buffer, at)
+        segment_leader_epochs.append(segment_leader_epoch_entry)
+    m.segment_leader_epochs = segment_leader_epochs
+    m.segment_size_in_bytes, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        custom_metadata = None
+        m.custom_metadata = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('custom_metadata', count, size - at)
-        custom_metadata = bytes(buffer[at:stop])
+        m.custom_metadata = bytes(buffer[at:stop])
         at = stop
-    remote_log_segment_state, tags = _UNPACK_bB(buffer, at)
+    m.remote_log_segment_state, tags = _UNPACK_bB(buffer, at)
     at += 2
-    txn_index_empty: bool = False
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (txn_index_empty,) = _UNPACK_o(buffer, at)
+                (m.txn_index_empty,) = _UNPACK_o(buffer, at)
                 at += 1
                 if at != end:
                     refuse_tag('txn_index_empty', at, end)
             at = end
-    return RemoteLogSegmentMetadataRecord(remote_log_segment_id, start_offset, end_offset, broker_id, max_timestamp_ms, event_timestamp_ms, segment_leader_epochs, segment_size_in_bytes, custom_metadata, remote_log_segment_state, txn_index_empty), at
+    return m, at
 
 
 RemoteLogSegmentMetadataRecord._WRITERS = {0: _write_v0}

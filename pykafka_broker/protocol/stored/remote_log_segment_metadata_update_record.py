@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_length,
     shared_default,
     skip_tags,
@@ -103,6 +104,9 @@ def _write_v0(m: RemoteLogSegmentMetadataUpdateRecord, w: Write) -> None:  # ver
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoteLogSegmentMetadataUpdateRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(RemoteLogSegmentMetadataUpdateRecord)
+    remote_log_segment_id = new(RemoteLogSegmentIdEntry)
+    topic_id_partition = new(TopicIdPartitionEntry)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -111,37 +115,36 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RemoteLogSegmentMetadataUpdateRec
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('name', count, size - at)
-    name = str(buffer[at:stop], "utf-8")
+    topic_id_partition.name = str(buffer[at:stop], "utf-8")
     at = stop
-    id, partition, tags = _UNPACK_16siB(buffer, at)
+    topic_id_partition.id, topic_id_partition.partition, tags = _UNPACK_16siB(buffer, at)
     at += 21
     if tags:
         at = skip_tags(buffer, at - 1)
-    topic_id_partition = TopicIdPartitionEntry(name, id, partition)
-    remote_log_segment_id_id, tags = _UNPACK_16sB(buffer, at)
+    remote_log_segment_id.topic_id_partition = topic_id_partition
+    remote_log_segment_id.id, tags = _UNPACK_16sB(buffer, at)
     at += 17
     if tags:
         at = skip_tags(buffer, at - 1)
-    remote_log_segment_id = RemoteLogSegmentIdEntry(topic_id_partition, remote_log_segment_id_id)
-    custom_metadata: bytes | None
-    broker_id, event_timestamp_ms, count = _UNPACK_iqB(buffer, at)
+    m.remote_log_segment_id = remote_log_segment_id
+    m.broker_id, m.event_timestamp_ms, count = _UNPACK_iqB(buffer, at)
     at += 13
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        custom_metadata = None
+        m.custom_metadata = None
     else:
         stop = at + count
         if count < 0 or stop > size:
             refuse_length('custom_metadata', count, size - at)
-        custom_metadata = bytes(buffer[at:stop])
+        m.custom_metadata = bytes(buffer[at:stop])
         at = stop
-    remote_log_segment_state, tags = _UNPACK_bB(buffer, at)
+    m.remote_log_segment_state, tags = _UNPACK_bB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RemoteLogSegmentMetadataUpdateRecord(remote_log_segment_id, broker_id, event_timestamp_ms, custom_metadata, remote_log_segment_state), at
+    return m, at
 
 
 RemoteLogSegmentMetadataUpdateRecord._WRITERS = {0: _write_v0}

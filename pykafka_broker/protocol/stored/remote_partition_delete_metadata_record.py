@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_length,
     shared_default,
     skip_tags,
@@ -76,6 +77,8 @@ def _write_v0(m: RemotePartitionDeleteMetadataRecord, w: Write) -> None:  # vers
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemotePartitionDeleteMetadataRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(RemotePartitionDeleteMetadataRecord)
+    topic_id_partition = new(TopicIdPartitionEntry)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -84,18 +87,18 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RemotePartitionDeleteMetadataReco
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('name', count, size - at)
-    name = str(buffer[at:stop], "utf-8")
+    topic_id_partition.name = str(buffer[at:stop], "utf-8")
     at = stop
-    id, partition, tags = _UNPACK_16siB(buffer, at)
+    topic_id_partition.id, topic_id_partition.partition, tags = _UNPACK_16siB(buffer, at)
     at += 21
     if tags:
         at = skip_tags(buffer, at - 1)
-    topic_id_partition = TopicIdPartitionEntry(name, id, partition)
-    broker_id, event_timestamp_ms, remote_partition_delete_state, tags = _UNPACK_iqbB(buffer, at)
+    m.topic_id_partition = topic_id_partition
+    m.broker_id, m.event_timestamp_ms, m.remote_partition_delete_state, tags = _UNPACK_iqbB(buffer, at)
     at += 14
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RemotePartitionDeleteMetadataRecord(topic_id_partition, broker_id, event_timestamp_ms, remote_partition_delete_state), at
+    return m, at
 
 
 RemotePartitionDeleteMetadataRecord._WRITERS = {0: _write_v0}

@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     Write,
     ZERO_UUID,
+    new,
     skip_tags,
 )
 
@@ -38,11 +39,12 @@ def _write_v0(m: RemoveAccessControlEntryRecord, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveAccessControlEntryRecord, int]:  # version 0, flexible
-    id, tags = _UNPACK_16sB(buffer, at)
+    m = new(RemoveAccessControlEntryRecord)
+    m.id, tags = _UNPACK_16sB(buffer, at)
     at += 17
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RemoveAccessControlEntryRecord(id), at
+    return m, at
 
 
 RemoveAccessControlEntryRecord._WRITERS = {0: _write_v0}

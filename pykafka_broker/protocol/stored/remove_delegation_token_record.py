@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     string_length,
@@ -43,6 +44,7 @@ def _write_v0(m: RemoveDelegationTokenRecord, w: Write) -> None:  # version 0, f
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveDelegationTokenRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(RemoveDelegationTokenRecord)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -51,13 +53,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveDelegationTokenRecord, int]
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('token_id', count, size - at)
-    token_id = str(buffer[at:stop], "utf-8")
+    m.token_id = str(buffer[at:stop], "utf-8")
     at = stop
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RemoveDelegationTokenRecord(token_id), at
+    return m, at
 
 
 RemoveDelegationTokenRecord._WRITERS = {0: _write_v0}

@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     Write,
     ZERO_UUID,
+    new,
     skip_tags,
 )
 
@@ -38,11 +39,12 @@ def _write_v0(m: RemoveTopicRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveTopicRecord, int]:  # version 0, flexible
-    topic_id, tags = _UNPACK_16sB(buffer, at)
+    m = new(RemoveTopicRecord)
+    m.topic_id, tags = _UNPACK_16sB(buffer, at)
     at += 17
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RemoveTopicRecord(topic_id), at
+    return m, at
 
 
 RemoveTopicRecord._WRITERS = {0: _write_v0}

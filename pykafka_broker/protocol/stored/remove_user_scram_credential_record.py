@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     string_length,
@@ -47,6 +48,7 @@ def _write_v0(m: RemoveUserScramCredentialRecord, w: Write) -> None:  # version 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveUserScramCredentialRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(RemoveUserScramCredentialRecord)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -55,13 +57,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveUserScramCredentialRecord, 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('name', count, size - at)
-    name = str(buffer[at:stop], "utf-8")
+    m.name = str(buffer[at:stop], "utf-8")
     at = stop
-    mechanism, tags = _UNPACK_bB(buffer, at)
+    m.mechanism, tags = _UNPACK_bB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return RemoveUserScramCredentialRecord(name, mechanism), at
+    return m, at
 
 
 RemoveUserScramCredentialRecord._WRITERS = {0: _write_v0}

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     skip_tags,
     uvarint,
@@ -78,7 +79,8 @@ def _write_v0(m: ShareGroupCurrentMemberAssignmentValue, w: Write) -> None:  # v
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupCurrentMemberAssignmentValue, int]:  # version 0, flexible
     size = len(buffer)
-    member_epoch, previous_member_epoch, state, count = _UNPACK_iibB(buffer, at)
+    m = new(ShareGroupCurrentMemberAssignmentValue)
+    m.member_epoch, m.previous_member_epoch, m.state, count = _UNPACK_iibB(buffer, at)
     at += 10
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -87,25 +89,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupCurrentMemberAssignment
         refuse_count('assigned_partitions', count, size - at)
     assigned_partitions = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        topic_partitions = new(TopicPartitions)
+        topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        assigned_partitions.append(TopicPartitions(topic_id, partitions))
+        assigned_partitions.append(topic_partitions)
+    m.assigned_partitions = assigned_partitions
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareGroupCurrentMemberAssignmentValue(member_epoch, previous_member_epoch, state, assigned_partitions), at
+    return m, at
 
 
 ShareGroupCurrentMemberAssignmentValue._WRITERS = {0: _write_v0}

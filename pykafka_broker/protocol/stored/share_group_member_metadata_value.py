@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -66,19 +67,19 @@ def _write_v0(m: ShareGroupMemberMetadataValue, w: Write) -> None:  # version 0,
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupMemberMetadataValue, int]:  # version 0, flexible
     size = len(buffer)
-    rack_id: str | None
+    m = new(ShareGroupMemberMetadataValue)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack_id = None
+        m.rack_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack_id', count, size - at)
-        rack_id = str(buffer[at:stop], "utf-8")
+        m.rack_id = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -88,7 +89,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupMemberMetadataValue, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('client_id', count, size - at)
-    client_id = str(buffer[at:stop], "utf-8")
+    m.client_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -98,7 +99,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupMemberMetadataValue, in
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('client_host', count, size - at)
-    client_host = str(buffer[at:stop], "utf-8")
+    m.client_host = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -120,11 +121,12 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupMemberMetadataValue, in
         element = str(buffer[at:stop], "utf-8")
         at = stop
         subscribed_topic_names.append(element)
+    m.subscribed_topic_names = subscribed_topic_names
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareGroupMemberMetadataValue(rack_id, client_id, client_host, subscribed_topic_names), at
+    return m, at
 
 
 ShareGroupMemberMetadataValue._WRITERS = {0: _write_v0}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -39,11 +40,12 @@ def _write_v0(m: ShareGroupMetadataValue, w: Write) -> None:  # version 0, flexi
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupMetadataValue, int]:  # version 0, flexible
-    epoch, metadata_hash, tags = _UNPACK_iqB(buffer, at)
+    m = new(ShareGroupMetadataValue)
+    m.epoch, m.metadata_hash, tags = _UNPACK_iqB(buffer, at)
     at += 13
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareGroupMetadataValue(epoch, metadata_hash), at
+    return m, at
 
 
 ShareGroupMetadataValue._WRITERS = {0: _write_v0}

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -114,6 +115,7 @@ def _write_v0(m: ShareGroupStatePartitionMetadataValue, w: Write) -> None:  # ve
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupStatePartitionMetadataValue, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(ShareGroupStatePartitionMetadataValue)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -123,7 +125,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupStatePartitionMetadataV
         refuse_count('initializing_topics', count, size - at)
     initializing_topics = []
     for _ in range(count):
-        topic_id, count = _UNPACK_16sB(buffer, at)
+        topic_partitions_info = new(TopicPartitionsInfo)
+        topic_partitions_info.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -131,7 +134,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupStatePartitionMetadataV
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        topic_name = str(buffer[at:stop], "utf-8")
+        topic_partitions_info.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -140,13 +143,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupStatePartitionMetadataV
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        topic_partitions_info.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        initializing_topics.append(TopicPartitionsInfo(topic_id, topic_name, partitions))
+        initializing_topics.append(topic_partitions_info)
+    m.initializing_topics = initializing_topics
     count = buffer[at]
     at += 1
     if count > 127:
@@ -156,7 +160,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupStatePartitionMetadataV
         refuse_count('initialized_topics', count, size - at)
     initialized_topics = []
     for _ in range(count):
-        initialized_topics_topic_id, count = _UNPACK_16sB(buffer, at)
+        initialized_topics_topic_partitions_info = new(TopicPartitionsInfo)
+        initialized_topics_topic_partitions_info.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -164,7 +169,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupStatePartitionMetadataV
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        initialized_topics_topic_name = str(buffer[at:stop], "utf-8")
+        initialized_topics_topic_partitions_info.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -173,13 +178,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupStatePartitionMetadataV
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        initialized_topics_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        initialized_topics_topic_partitions_info.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        initialized_topics.append(TopicPartitionsInfo(initialized_topics_topic_id, initialized_topics_topic_name, initialized_topics_partitions))
+        initialized_topics.append(initialized_topics_topic_partitions_info)
+    m.initialized_topics = initialized_topics
     count = buffer[at]
     at += 1
     if count > 127:
@@ -189,7 +195,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupStatePartitionMetadataV
         refuse_count('deleting_topics', count, size - at)
     deleting_topics = []
     for _ in range(count):
-        deleting_topics_topic_id, count = _UNPACK_16sB(buffer, at)
+        topic_info = new(TopicInfo)
+        topic_info.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -197,18 +204,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupStatePartitionMetadataV
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('topic_name', count, size - at)
-        deleting_topics_topic_name = str(buffer[at:stop], "utf-8")
+        topic_info.topic_name = str(buffer[at:stop], "utf-8")
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        deleting_topics.append(TopicInfo(deleting_topics_topic_id, deleting_topics_topic_name))
+        deleting_topics.append(topic_info)
+    m.deleting_topics = deleting_topics
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ShareGroupStatePartitionMetadataValue(initializing_topics, initialized_topics, deleting_topics), at
+    return m, at
 
 
 ShareGroupStatePartitionMetadataValue._WRITERS = {0: _write_v0}

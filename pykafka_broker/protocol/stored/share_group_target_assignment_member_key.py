@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     refuse_length,
 )
 
@@ -43,21 +44,22 @@ def _write_v0(m: ShareGroupTargetAssignmentMemberKey, w: Write) -> None:  # vers
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupTargetAssignmentMemberKey, int]:  # version 0
     size = len(buffer)
+    m = new(ShareGroupTargetAssignmentMemberKey)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    return ShareGroupTargetAssignmentMemberKey(group_id, member_id), at
+    return m, at
 
 
 ShareGroupTargetAssignmentMemberKey._WRITERS = {0: _write_v0}

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Pieces,
     TaggedPieces,
     Write,
+    new,
     read_tag,
     read_uvarint,
     refuse_tag,
@@ -52,20 +53,21 @@ def _write_v0(m: ShareGroupTargetAssignmentMetadataValue, w: Write) -> None:  # 
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupTargetAssignmentMetadataValue, int]:  # version 0, flexible
-    assignment_epoch, tags = _UNPACK_iB(buffer, at)
+    m = new(ShareGroupTargetAssignmentMetadataValue)
+    m.assignment_timestamp = 0
+    m.assignment_epoch, tags = _UNPACK_iB(buffer, at)
     at += 5
-    assignment_timestamp: int = 0
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (assignment_timestamp,) = _UNPACK_q(buffer, at)
+                (m.assignment_timestamp,) = _UNPACK_q(buffer, at)
                 at += 8
                 if at != end:
                     refuse_tag('assignment_timestamp', at, end)
             at = end
-    return ShareGroupTargetAssignmentMetadataValue(assignment_epoch, assignment_timestamp), at
+    return m, at
 
 
 ShareGroupTargetAssignmentMetadataValue._WRITERS = {0: _write_v0}

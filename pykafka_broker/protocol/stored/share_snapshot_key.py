@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     Write,
     ZERO_UUID,
+    new,
     refuse_length,
 )
 
@@ -47,16 +48,17 @@ def _write_v0(m: ShareSnapshotKey, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareSnapshotKey, int]:  # version 0
     size = len(buffer)
+    m = new(ShareSnapshotKey)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    topic_id, partition = _UNPACK_16si(buffer, at)
+    m.topic_id, m.partition = _UNPACK_16si(buffer, at)
     at += 20
-    return ShareSnapshotKey(group_id, topic_id, partition), at
+    return m, at
 
 
 ShareSnapshotKey._WRITERS = {0: _write_v0}

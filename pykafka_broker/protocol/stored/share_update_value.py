@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -90,7 +91,9 @@ def _write_v0(m: ShareUpdateValue, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareUpdateValue, int]:  # version 0, flexible
     size = len(buffer)
-    snapshot_epoch, leader_epoch, start_offset, count = _UNPACK_iiqB(buffer, at)
+    m = new(ShareUpdateValue)
+    m.delivery_complete_count = -1
+    m.snapshot_epoch, m.leader_epoch, m.start_offset, count = _UNPACK_iiqB(buffer, at)
     at += 17
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -99,25 +102,26 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ShareUpdateValue, int]:  # versio
         refuse_count('state_batches', count, size - at)
     state_batches = []
     for _ in range(count):
-        first_offset, last_offset, delivery_state, delivery_count, tags = _UNPACK_qqbhB(buffer, at)
+        state_batch = new(StateBatch)
+        state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count, tags = _UNPACK_qqbhB(buffer, at)
         at += 20
         if tags:
             at = skip_tags(buffer, at - 1)
-        state_batches.append(StateBatch(first_offset, last_offset, delivery_state, delivery_count))
+        state_batches.append(state_batch)
+    m.state_batches = state_batches
     tags = buffer[at]
     at += 1
-    delivery_complete_count: int = -1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (delivery_complete_count,) = _UNPACK_i(buffer, at)
+                (m.delivery_complete_count,) = _UNPACK_i(buffer, at)
                 at += 4
                 if at != end:
                     refuse_tag('delivery_complete_count', at, end)
             at = end
-    return ShareUpdateValue(snapshot_epoch, leader_epoch, start_offset, delivery_complete_count, state_batches), at
+    return m, at
 
 
 ShareUpdateValue._WRITERS = {0: _write_v0}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -36,11 +37,12 @@ def _write_v0(m: SnapshotFooterRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SnapshotFooterRecord, int]:  # version 0, flexible
-    version, tags = _UNPACK_hB(buffer, at)
+    m = new(SnapshotFooterRecord)
+    m.version, tags = _UNPACK_hB(buffer, at)
     at += 3
     if tags:
         at = skip_tags(buffer, at - 1)
-    return SnapshotFooterRecord(version), at
+    return m, at
 
 
 SnapshotFooterRecord._WRITERS = {0: _write_v0}

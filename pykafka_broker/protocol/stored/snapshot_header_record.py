@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -38,11 +39,12 @@ def _write_v0(m: SnapshotHeaderRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SnapshotHeaderRecord, int]:  # version 0, flexible
-    version, last_contained_log_timestamp, tags = _UNPACK_hqB(buffer, at)
+    m = new(SnapshotHeaderRecord)
+    m.version, m.last_contained_log_timestamp, tags = _UNPACK_hqB(buffer, at)
     at += 11
     if tags:
         at = skip_tags(buffer, at - 1)
-    return SnapshotHeaderRecord(version, last_contained_log_timestamp), at
+    return m, at
 
 
 SnapshotHeaderRecord._WRITERS = {0: _write_v0}

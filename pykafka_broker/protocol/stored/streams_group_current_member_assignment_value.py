@@ -17,6 +17,7 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -207,7 +208,8 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignmentValue, int]:  # version 0, flexible
     size = len(buffer)
-    member_epoch, previous_member_epoch, state, count = _UNPACK_iibB(buffer, at)
+    m = new(StreamsGroupCurrentMemberAssignmentValue)
+    m.member_epoch, m.previous_member_epoch, m.state, count = _UNPACK_iibB(buffer, at)
     at += 10
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -216,6 +218,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         refuse_count('active_tasks', count, size - at)
     active_tasks = []
     for _ in range(count):
+        task_ids = new(TaskIds)
+        task_ids.assignment_epochs = None
         count = buffer[at]
         at += 1
         if count > 127:
@@ -224,7 +228,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('subtopology_id', count, size - at)
-        subtopology_id = str(buffer[at:stop], "utf-8")
+        task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -233,11 +237,10 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
-        assignment_epochs: list[int] | None = None
         if tags:
             tags, at = read_uvarint(buffer, at - 1)
             for _ in range(tags):
@@ -249,16 +252,17 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
                     if count == -1:
-                        assignment_epochs = None
+                        task_ids.assignment_epochs = None
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                        task_ids.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
                     if at != end:
                         refuse_tag('assignment_epochs', at, end)
                 at = end
-        active_tasks.append(TaskIds(subtopology_id, partitions, assignment_epochs))
+        active_tasks.append(task_ids)
+    m.active_tasks = active_tasks
     count = buffer[at]
     at += 1
     if count > 127:
@@ -268,6 +272,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         refuse_count('standby_tasks', count, size - at)
     standby_tasks = []
     for _ in range(count):
+        standby_tasks_task_ids = new(TaskIds)
+        standby_tasks_task_ids.assignment_epochs = None
         count = buffer[at]
         at += 1
         if count > 127:
@@ -276,7 +282,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('subtopology_id', count, size - at)
-        standby_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+        standby_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -285,32 +291,32 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
-        standby_tasks_assignment_epochs: list[int] | None = None
         if tags:
             tags, at = read_uvarint(buffer, at - 1)
             for _ in range(tags):
-                standby_tasks_tag_number, at, standby_tasks_end = read_tag(buffer, at)
-                if standby_tasks_tag_number == 0:
+                standby_tasks_task_ids_tag_number, at, standby_tasks_task_ids_end = read_tag(buffer, at)
+                if standby_tasks_task_ids_tag_number == 0:
                     count = buffer[at]
                     at += 1
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
                     if count == -1:
-                        standby_tasks_assignment_epochs = None
+                        standby_tasks_task_ids.assignment_epochs = None
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        standby_tasks_assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                        standby_tasks_task_ids.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
-                    if at != standby_tasks_end:
-                        refuse_tag('assignment_epochs', at, standby_tasks_end)
-                at = standby_tasks_end
-        standby_tasks.append(TaskIds(standby_tasks_subtopology_id, standby_tasks_partitions, standby_tasks_assignment_epochs))
+                    if at != standby_tasks_task_ids_end:
+                        refuse_tag('assignment_epochs', at, standby_tasks_task_ids_end)
+                at = standby_tasks_task_ids_end
+        standby_tasks.append(standby_tasks_task_ids)
+    m.standby_tasks = standby_tasks
     count = buffer[at]
     at += 1
     if count > 127:
@@ -320,6 +326,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         refuse_count('warmup_tasks', count, size - at)
     warmup_tasks = []
     for _ in range(count):
+        warmup_tasks_task_ids = new(TaskIds)
+        warmup_tasks_task_ids.assignment_epochs = None
         count = buffer[at]
         at += 1
         if count > 127:
@@ -328,7 +336,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('subtopology_id', count, size - at)
-        warmup_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+        warmup_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -337,32 +345,32 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
-        warmup_tasks_assignment_epochs: list[int] | None = None
         if tags:
             tags, at = read_uvarint(buffer, at - 1)
             for _ in range(tags):
-                warmup_tasks_tag_number, at, warmup_tasks_end = read_tag(buffer, at)
-                if warmup_tasks_tag_number == 0:
+                warmup_tasks_task_ids_tag_number, at, warmup_tasks_task_ids_end = read_tag(buffer, at)
+                if warmup_tasks_task_ids_tag_number == 0:
                     count = buffer[at]
                     at += 1
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
                     if count == -1:
-                        warmup_tasks_assignment_epochs = None
+                        warmup_tasks_task_ids.assignment_epochs = None
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        warmup_tasks_assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                        warmup_tasks_task_ids.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
-                    if at != warmup_tasks_end:
-                        refuse_tag('assignment_epochs', at, warmup_tasks_end)
-                at = warmup_tasks_end
-        warmup_tasks.append(TaskIds(warmup_tasks_subtopology_id, warmup_tasks_partitions, warmup_tasks_assignment_epochs))
+                    if at != warmup_tasks_task_ids_end:
+                        refuse_tag('assignment_epochs', at, warmup_tasks_task_ids_end)
+                at = warmup_tasks_task_ids_end
+        warmup_tasks.append(warmup_tasks_task_ids)
+    m.warmup_tasks = warmup_tasks
     count = buffer[at]
     at += 1
     if count > 127:
@@ -372,6 +380,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         refuse_count('active_tasks_pending_revocation', count, size - at)
     active_tasks_pending_revocation = []
     for _ in range(count):
+        active_tasks_pending_revocation_task_ids = new(TaskIds)
+        active_tasks_pending_revocation_task_ids.assignment_epochs = None
         count = buffer[at]
         at += 1
         if count > 127:
@@ -380,7 +390,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('subtopology_id', count, size - at)
-        active_tasks_pending_revocation_subtopology_id = str(buffer[at:stop], "utf-8")
+        active_tasks_pending_revocation_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -389,32 +399,32 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        active_tasks_pending_revocation_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        active_tasks_pending_revocation_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
-        active_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         if tags:
             tags, at = read_uvarint(buffer, at - 1)
             for _ in range(tags):
-                active_tasks_pending_revocation_tag_number, at, active_tasks_pending_revocation_end = read_tag(buffer, at)
-                if active_tasks_pending_revocation_tag_number == 0:
+                active_tasks_pending_revocation_task_ids_tag_number, at, active_tasks_pending_revocation_task_ids_end = read_tag(buffer, at)
+                if active_tasks_pending_revocation_task_ids_tag_number == 0:
                     count = buffer[at]
                     at += 1
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
                     if count == -1:
-                        active_tasks_pending_revocation_assignment_epochs = None
+                        active_tasks_pending_revocation_task_ids.assignment_epochs = None
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        active_tasks_pending_revocation_assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                        active_tasks_pending_revocation_task_ids.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
-                    if at != active_tasks_pending_revocation_end:
-                        refuse_tag('assignment_epochs', at, active_tasks_pending_revocation_end)
-                at = active_tasks_pending_revocation_end
-        active_tasks_pending_revocation.append(TaskIds(active_tasks_pending_revocation_subtopology_id, active_tasks_pending_revocation_partitions, active_tasks_pending_revocation_assignment_epochs))
+                    if at != active_tasks_pending_revocation_task_ids_end:
+                        refuse_tag('assignment_epochs', at, active_tasks_pending_revocation_task_ids_end)
+                at = active_tasks_pending_revocation_task_ids_end
+        active_tasks_pending_revocation.append(active_tasks_pending_revocation_task_ids)
+    m.active_tasks_pending_revocation = active_tasks_pending_revocation
     count = buffer[at]
     at += 1
     if count > 127:
@@ -424,6 +434,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         refuse_count('standby_tasks_pending_revocation', count, size - at)
     standby_tasks_pending_revocation = []
     for _ in range(count):
+        standby_tasks_pending_revocation_task_ids = new(TaskIds)
+        standby_tasks_pending_revocation_task_ids.assignment_epochs = None
         count = buffer[at]
         at += 1
         if count > 127:
@@ -432,7 +444,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('subtopology_id', count, size - at)
-        standby_tasks_pending_revocation_subtopology_id = str(buffer[at:stop], "utf-8")
+        standby_tasks_pending_revocation_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -441,32 +453,32 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        standby_tasks_pending_revocation_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        standby_tasks_pending_revocation_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
-        standby_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         if tags:
             tags, at = read_uvarint(buffer, at - 1)
             for _ in range(tags):
-                standby_tasks_pending_revocation_tag_number, at, standby_tasks_pending_revocation_end = read_tag(buffer, at)
-                if standby_tasks_pending_revocation_tag_number == 0:
+                standby_tasks_pending_revocation_task_ids_tag_number, at, standby_tasks_pending_revocation_task_ids_end = read_tag(buffer, at)
+                if standby_tasks_pending_revocation_task_ids_tag_number == 0:
                     count = buffer[at]
                     at += 1
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
                     if count == -1:
-                        standby_tasks_pending_revocation_assignment_epochs = None
+                        standby_tasks_pending_revocation_task_ids.assignment_epochs = None
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        standby_tasks_pending_revocation_assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                        standby_tasks_pending_revocation_task_ids.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
-                    if at != standby_tasks_pending_revocation_end:
-                        refuse_tag('assignment_epochs', at, standby_tasks_pending_revocation_end)
-                at = standby_tasks_pending_revocation_end
-        standby_tasks_pending_revocation.append(TaskIds(standby_tasks_pending_revocation_subtopology_id, standby_tasks_pending_revocation_partitions, standby_tasks_pending_revocation_assignment_epochs))
+                    if at != standby_tasks_pending_revocation_task_ids_end:
+                        refuse_tag('assignment_epochs', at, standby_tasks_pending_revocation_task_ids_end)
+                at = standby_tasks_pending_revocation_task_ids_end
+        standby_tasks_pending_revocation.append(standby_tasks_pending_revocation_task_ids)
+    m.standby_tasks_pending_revocation = standby_tasks_pending_revocation
     count = buffer[at]
     at += 1
     if count > 127:
@@ -476,6 +488,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         refuse_count('warmup_tasks_pending_revocation', count, size - at)
     warmup_tasks_pending_revocation = []
     for _ in range(count):
+        warmup_tasks_pending_revocation_task_ids = new(TaskIds)
+        warmup_tasks_pending_revocation_task_ids.assignment_epochs = None
         count = buffer[at]
         at += 1
         if count > 127:
@@ -484,7 +498,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('subtopology_id', count, size - at)
-        warmup_tasks_pending_revocation_subtopology_id = str(buffer[at:stop], "utf-8")
+        warmup_tasks_pending_revocation_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -493,37 +507,37 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        warmup_tasks_pending_revocation_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        warmup_tasks_pending_revocation_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
-        warmup_tasks_pending_revocation_assignment_epochs: list[int] | None = None
         if tags:
             tags, at = read_uvarint(buffer, at - 1)
             for _ in range(tags):
-                warmup_tasks_pending_revocation_tag_number, at, warmup_tasks_pending_revocation_end = read_tag(buffer, at)
-                if warmup_tasks_pending_revocation_tag_number == 0:
+                warmup_tasks_pending_revocation_task_ids_tag_number, at, warmup_tasks_pending_revocation_task_ids_end = read_tag(buffer, at)
+                if warmup_tasks_pending_revocation_task_ids_tag_number == 0:
                     count = buffer[at]
                     at += 1
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
                     if count == -1:
-                        warmup_tasks_pending_revocation_assignment_epochs = None
+                        warmup_tasks_pending_revocation_task_ids.assignment_epochs = None
                     else:
                         if count < 0 or count * 4 > size - at:
                             refuse_count('assignment_epochs', count, size - at)
-                        warmup_tasks_pending_revocation_assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+                        warmup_tasks_pending_revocation_task_ids.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                         at += count * 4
-                    if at != warmup_tasks_pending_revocation_end:
-                        refuse_tag('assignment_epochs', at, warmup_tasks_pending_revocation_end)
-                at = warmup_tasks_pending_revocation_end
-        warmup_tasks_pending_revocation.append(TaskIds(warmup_tasks_pending_revocation_subtopology_id, warmup_tasks_pending_revocation_partitions, warmup_tasks_pending_revocation_assignment_epochs))
+                    if at != warmup_tasks_pending_revocation_task_ids_end:
+                        refuse_tag('assignment_epochs', at, warmup_tasks_pending_revocation_task_ids_end)
+                at = warmup_tasks_pending_revocation_task_ids_end
+        warmup_tasks_pending_revocation.append(warmup_tasks_pending_revocation_task_ids)
+    m.warmup_tasks_pending_revocation = warmup_tasks_pending_revocation
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return StreamsGroupCurrentMemberAssignmentValue(member_epoch, previous_member_epoch, state, active_tasks, standby_tasks, warmup_tasks, active_tasks_pending_revocation, standby_tasks_pending_revocation, warmup_tasks_pending_revocation), at
+    return m, at
 
 
 StreamsGroupCurrentMemberAssignmentValue._WRITERS = {0: _write_v0}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     refuse_length,
 )
 
@@ -43,21 +44,22 @@ def _write_v0(m: StreamsGroupMemberMetadataKey, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMemberMetadataKey, int]:  # version 0
     size = len(buffer)
+    m = new(StreamsGroupMemberMetadataKey)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('member_id', count, size - at)
-    member_id = str(buffer[at:stop], "utf-8")
+    m.member_id = str(buffer[at:stop], "utf-8")
     at = stop
-    return StreamsGroupMemberMetadataKey(group_id, member_id), at
+    return m, at
 
 
 StreamsGroupMemberMetadataKey._WRITERS = {0: _write_v0}

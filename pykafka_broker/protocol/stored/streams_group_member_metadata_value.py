@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     compact_string,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -129,33 +130,32 @@ def _write_v0(m: StreamsGroupMemberMetadataValue, w: Write) -> None:  # version 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMemberMetadataValue, int]:  # version 0, flexible
     size = len(buffer)
-    instance_id: str | None
+    m = new(StreamsGroupMemberMetadataValue)
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        instance_id = None
+        m.instance_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('instance_id', count, size - at)
-        instance_id = str(buffer[at:stop], "utf-8")
+        m.instance_id = str(buffer[at:stop], "utf-8")
         at = stop
-    rack_id: str | None
     count = buffer[at]
     at += 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        rack_id = None
+        m.rack_id = None
     else:
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('rack_id', count, size - at)
-        rack_id = str(buffer[at:stop], "utf-8")
+        m.rack_id = str(buffer[at:stop], "utf-8")
         at = stop
     count = buffer[at]
     at += 1
@@ -165,7 +165,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMemberMetadataValue, 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('client_id', count, size - at)
-    client_id = str(buffer[at:stop], "utf-8")
+    m.client_id = str(buffer[at:stop], "utf-8")
     at = stop
     count = buffer[at]
     at += 1
@@ -175,9 +175,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMemberMetadataValue, 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('client_host', count, size - at)
-    client_host = str(buffer[at:stop], "utf-8")
+    m.client_host = str(buffer[at:stop], "utf-8")
     at = stop
-    rebalance_timeout_ms, topology_epoch, count = _UNPACK_iiB(buffer, at)
+    m.rebalance_timeout_ms, m.topology_epoch, count = _UNPACK_iiB(buffer, at)
     at += 9
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -185,14 +185,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMemberMetadataValue, 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('process_id', count, size - at)
-    process_id = str(buffer[at:stop], "utf-8")
+    m.process_id = str(buffer[at:stop], "utf-8")
     at = stop
-    user_endpoint: Endpoint | None
     (user_endpoint_marker,) = _UNPACK_b(buffer, at)
     at += 1
     if user_endpoint_marker < 0:
-        user_endpoint = None
+        m.user_endpoint = None
     else:
+        user_endpoint = new(Endpoint)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -201,13 +201,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMemberMetadataValue, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('host', count, size - at)
-        host = str(buffer[at:stop], "utf-8")
+        user_endpoint.host = str(buffer[at:stop], "utf-8")
         at = stop
-        port, tags = _UNPACK_HB(buffer, at)
+        user_endpoint.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
             at = skip_tags(buffer, at - 1)
-        user_endpoint = Endpoint(host, port)
+        m.user_endpoint = user_endpoint
     count = buffer[at]
     at += 1
     if count > 127:
@@ -217,6 +217,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMemberMetadataValue, 
         refuse_count('client_tags', count, size - at)
     client_tags = []
     for _ in range(count):
+        key_value = new(KeyValue)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -225,7 +226,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMemberMetadataValue, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('key', count, size - at)
-        key = str(buffer[at:stop], "utf-8")
+        key_value.key = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -235,18 +236,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMemberMetadataValue, 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('value', count, size - at)
-        value = str(buffer[at:stop], "utf-8")
+        key_value.value = str(buffer[at:stop], "utf-8")
         at = stop
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        client_tags.append(KeyValue(key, value))
+        client_tags.append(key_value)
+    m.client_tags = client_tags
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return StreamsGroupMemberMetadataValue(instance_id, rack_id, client_id, client_host, rebalance_timeout_ms, topology_epoch, process_id, user_endpoint, client_tags), at
+    return m, at
 
 
 StreamsGroupMemberMetadataValue._WRITERS = {0: _write_v0}

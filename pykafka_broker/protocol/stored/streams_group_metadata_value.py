@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -94,16 +95,17 @@ def _write_v0(m: StreamsGroupMetadataValue, w: Write) -> None:  # version 0, fle
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMetadataValue, int]:  # version 0, flexible
     size = len(buffer)
-    epoch, metadata_hash, tags = _UNPACK_iqB(buffer, at)
+    m = new(StreamsGroupMetadataValue)
+    m.validated_topology_epoch = -1
+    m.last_assignment_configs = None
+    m.epoch, m.metadata_hash, tags = _UNPACK_iqB(buffer, at)
     at += 13
-    validated_topology_epoch: int = -1
-    last_assignment_configs: list[LastAssignmentConfig] | None = None
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (validated_topology_epoch,) = _UNPACK_i(buffer, at)
+                (m.validated_topology_epoch,) = _UNPACK_i(buffer, at)
                 at += 4
                 if at != end:
                     refuse_tag('validated_topology_epoch', at, end)
@@ -114,12 +116,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMetadataValue, int]: 
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
                 if count == -1:
-                    last_assignment_configs = None
+                    m.last_assignment_configs = None
                 else:
                     if count < 0 or count * 3 > size - at:
                         refuse_count('last_assignment_configs', count, size - at)
                     last_assignment_configs = []
                     for _ in range(count):
+                        last_assignment_config = new(LastAssignmentConfig)
                         count = buffer[at]
                         at += 1
                         if count > 127:
@@ -128,7 +131,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMetadataValue, int]: 
                         stop = at + count
                         if count < 0 or stop > size or count > 32767:
                             refuse_length('key', count, size - at)
-                        key = str(buffer[at:stop], "utf-8")
+                        last_assignment_config.key = str(buffer[at:stop], "utf-8")
                         at = stop
                         count = buffer[at]
                         at += 1
@@ -138,17 +141,18 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMetadataValue, int]: 
                         stop = at + count
                         if count < 0 or stop > size or count > 32767:
                             refuse_length('value', count, size - at)
-                        value = str(buffer[at:stop], "utf-8")
+                        last_assignment_config.value = str(buffer[at:stop], "utf-8")
                         at = stop
                         tags = buffer[at]
                         at += 1
                         if tags:
                             at = skip_tags(buffer, at - 1)
-                        last_assignment_configs.append(LastAssignmentConfig(key, value))
+                        last_assignment_configs.append(last_assignment_config)
+                    m.last_assignment_configs = last_assignment_configs
                 if at != end:
                     refuse_tag('last_assignment_configs', at, end)
             at = end
-    return StreamsGroupMetadataValue(epoch, metadata_hash, validated_topology_epoch, last_assignment_configs), at
+    return m, at
 
 
 StreamsGroupMetadataValue._WRITERS = {0: _write_v0}

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -98,6 +99,7 @@ def _write_v0(m: StreamsGroupTargetAssignmentMemberValue, w: Write) -> None:  # 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMemberValue, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(StreamsGroupTargetAssignmentMemberValue)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -107,6 +109,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMembe
         refuse_count('active_tasks', count, size - at)
     active_tasks = []
     for _ in range(count):
+        task_ids = new(TaskIds)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -115,7 +118,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMembe
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('subtopology_id', count, size - at)
-        subtopology_id = str(buffer[at:stop], "utf-8")
+        task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -124,13 +127,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMembe
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        active_tasks.append(TaskIds(subtopology_id, partitions))
+        active_tasks.append(task_ids)
+    m.active_tasks = active_tasks
     count = buffer[at]
     at += 1
     if count > 127:
@@ -140,6 +144,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMembe
         refuse_count('standby_tasks', count, size - at)
     standby_tasks = []
     for _ in range(count):
+        standby_tasks_task_ids = new(TaskIds)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -148,7 +153,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMembe
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('subtopology_id', count, size - at)
-        standby_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+        standby_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -157,13 +162,14 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMembe
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        standby_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        standby_tasks.append(TaskIds(standby_tasks_subtopology_id, standby_tasks_partitions))
+        standby_tasks.append(standby_tasks_task_ids)
+    m.standby_tasks = standby_tasks
     count = buffer[at]
     at += 1
     if count > 127:
@@ -173,6 +179,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMembe
         refuse_count('warmup_tasks', count, size - at)
     warmup_tasks = []
     for _ in range(count):
+        warmup_tasks_task_ids = new(TaskIds)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -181,7 +188,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMembe
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('subtopology_id', count, size - at)
-        warmup_tasks_subtopology_id = str(buffer[at:stop], "utf-8")
+        warmup_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -190,18 +197,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMembe
         count -= 1
         if count < 0 or count * 4 > size - at:
             refuse_count('partitions', count, size - at)
-        warmup_tasks_partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+        warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        warmup_tasks.append(TaskIds(warmup_tasks_subtopology_id, warmup_tasks_partitions))
+        warmup_tasks.append(warmup_tasks_task_ids)
+    m.warmup_tasks = warmup_tasks
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return StreamsGroupTargetAssignmentMemberValue(active_tasks, standby_tasks, warmup_tasks), at
+    return m, at
 
 
 StreamsGroupTargetAssignmentMemberValue._WRITERS = {0: _write_v0}

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     refuse_length,
 )
 
@@ -39,14 +40,15 @@ def _write_v0(m: StreamsGroupTopologyKey, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyKey, int]:  # version 0
     size = len(buffer)
+    m = new(StreamsGroupTopologyKey)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('group_id', count, size - at)
-    group_id = str(buffer[at:stop], "utf-8")
+    m.group_id = str(buffer[at:stop], "utf-8")
     at = stop
-    return StreamsGroupTopologyKey(group_id), at
+    return m, at
 
 
 StreamsGroupTopologyKey._WRITERS = {0: _write_v0}

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.runtime import (
     NO_TAGS,
     UVARINT,
     Write,
+    new,
     refuse_count,
     refuse_length,
     skip_tags,
@@ -204,7 +205,8 @@ def _write_v0(m: StreamsGroupTopologyValue, w: Write) -> None:  # version 0, fle
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]:  # version 0, flexible
     size = len(buffer)
-    epoch, count = _UNPACK_iB(buffer, at)
+    m = new(StreamsGroupTopologyValue)
+    m.epoch, count = _UNPACK_iB(buffer, at)
     at += 5
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -213,6 +215,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
         refuse_count('subtopologies', count, size - at)
     subtopologies = []
     for _ in range(count):
+        subtopology = new(Subtopology)
         count = buffer[at]
         at += 1
         if count > 127:
@@ -221,7 +224,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
         stop = at + count
         if count < 0 or stop > size or count > 32767:
             refuse_length('subtopology_id', count, size - at)
-        subtopology_id = str(buffer[at:stop], "utf-8")
+        subtopology.subtopology_id = str(buffer[at:stop], "utf-8")
         at = stop
         count = buffer[at]
         at += 1
@@ -243,6 +246,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
             element = str(buffer[at:stop], "utf-8")
             at = stop
             source_topics.append(element)
+        subtopology.source_topics = source_topics
         count = buffer[at]
         at += 1
         if count > 127:
@@ -263,6 +267,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
             source_topic_regex_element = str(buffer[at:stop], "utf-8")
             at = stop
             source_topic_regex.append(source_topic_regex_element)
+        subtopology.source_topic_regex = source_topic_regex
         count = buffer[at]
         at += 1
         if count > 127:
@@ -272,6 +277,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
             refuse_count('state_changelog_topics', count, size - at)
         state_changelog_topics = []
         for _ in range(count):
+            topic_info = new(TopicInfo)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -280,9 +286,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            topic_info.name = str(buffer[at:stop], "utf-8")
             at = stop
-            partitions, replication_factor, count = _UNPACK_ihB(buffer, at)
+            topic_info.partitions, topic_info.replication_factor, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
@@ -291,6 +297,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
                 refuse_count('topic_configs', count, size - at)
             topic_configs = []
             for _ in range(count):
+                topic_config = new(TopicConfig)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -299,7 +306,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('key', count, size - at)
-                key = str(buffer[at:stop], "utf-8")
+                topic_config.key = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -309,18 +316,20 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('value', count, size - at)
-                value = str(buffer[at:stop], "utf-8")
+                topic_config.value = str(buffer[at:stop], "utf-8")
                 at = stop
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                topic_configs.append(TopicConfig(key, value))
+                topic_configs.append(topic_config)
+            topic_info.topic_configs = topic_configs
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            state_changelog_topics.append(TopicInfo(name, partitions, replication_factor, topic_configs))
+            state_changelog_topics.append(topic_info)
+        subtopology.state_changelog_topics = state_changelog_topics
         count = buffer[at]
         at += 1
         if count > 127:
@@ -341,6 +350,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
             repartition_sink_topics_element = str(buffer[at:stop], "utf-8")
             at = stop
             repartition_sink_topics.append(repartition_sink_topics_element)
+        subtopology.repartition_sink_topics = repartition_sink_topics
         count = buffer[at]
         at += 1
         if count > 127:
@@ -350,6 +360,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
             refuse_count('repartition_source_topics', count, size - at)
         repartition_source_topics = []
         for _ in range(count):
+            repartition_source_topics_topic_info = new(TopicInfo)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -358,17 +369,18 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            repartition_source_topics_name = str(buffer[at:stop], "utf-8")
+            repartition_source_topics_topic_info.name = str(buffer[at:stop], "utf-8")
             at = stop
-            repartition_source_topics_partitions, repartition_source_topics_replication_factor, count = _UNPACK_ihB(buffer, at)
+            repartition_source_topics_topic_info.partitions, repartition_source_topics_topic_info.replication_factor, count = _UNPACK_ihB(buffer, at)
             at += 7
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
             if count < 0 or count * 3 > size - at:
                 refuse_count('topic_configs', count, size - at)
-            repartition_source_topics_topic_configs = []
+            repartition_source_topics_topic_info_topic_configs = []
             for _ in range(count):
+                repartition_source_topics_topic_info_topic_configs_topic_config = new(TopicConfig)
                 count = buffer[at]
                 at += 1
                 if count > 127:
@@ -377,7 +389,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('key', count, size - at)
-                repartition_source_topics_topic_configs_key = str(buffer[at:stop], "utf-8")
+                repartition_source_topics_topic_info_topic_configs_topic_config.key = str(buffer[at:stop], "utf-8")
                 at = stop
                 count = buffer[at]
                 at += 1
@@ -387,18 +399,20 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
                 stop = at + count
                 if count < 0 or stop > size or count > 32767:
                     refuse_length('value', count, size - at)
-                repartition_source_topics_topic_configs_value = str(buffer[at:stop], "utf-8")
+                repartition_source_topics_topic_info_topic_configs_topic_config.value = str(buffer[at:stop], "utf-8")
                 at = stop
                 tags = buffer[at]
                 at += 1
                 if tags:
                     at = skip_tags(buffer, at - 1)
-                repartition_source_topics_topic_configs.append(TopicConfig(repartition_source_topics_topic_configs_key, repartition_source_topics_topic_configs_value))
+                repartition_source_topics_topic_info_topic_configs.append(repartition_source_topics_topic_info_topic_configs_topic_config)
+            repartition_source_topics_topic_info.topic_configs = repartition_source_topics_topic_info_topic_configs
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            repartition_source_topics.append(TopicInfo(repartition_source_topics_name, repartition_source_topics_partitions, repartition_source_topics_replication_factor, repartition_source_topics_topic_configs))
+            repartition_source_topics.append(repartition_source_topics_topic_info)
+        subtopology.repartition_source_topics = repartition_source_topics
         count = buffer[at]
         at += 1
         if count > 127:
@@ -408,6 +422,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
             refuse_count('copartition_groups', count, size - at)
         copartition_groups = []
         for _ in range(count):
+            copartition_group = new(CopartitionGroup)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -415,7 +430,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
             count -= 1
             if count < 0 or count * 2 > size - at:
                 refuse_count('source_topics', count, size - at)
-            copartition_groups_source_topics = list(unpack_from(f">{count}h", buffer, at))
+            copartition_group.source_topics = list(unpack_from(f">{count}h", buffer, at))
             at += count * 2
             count = buffer[at]
             at += 1
@@ -424,7 +439,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
             count -= 1
             if count < 0 or count * 2 > size - at:
                 refuse_count('source_topic_regex', count, size - at)
-            copartition_groups_source_topic_regex = list(unpack_from(f">{count}h", buffer, at))
+            copartition_group.source_topic_regex = list(unpack_from(f">{count}h", buffer, at))
             at += count * 2
             count = buffer[at]
             at += 1
@@ -433,23 +448,25 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]: 
             count -= 1
             if count < 0 or count * 2 > size - at:
                 refuse_count('repartition_source_topics', count, size - at)
-            copartition_groups_repartition_source_topics = list(unpack_from(f">{count}h", buffer, at))
+            copartition_group.repartition_source_topics = list(unpack_from(f">{count}h", buffer, at))
             at += count * 2
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            copartition_groups.append(CopartitionGroup(copartition_groups_source_topics, copartition_groups_source_topic_regex, copartition_groups_repartition_source_topics))
+            copartition_groups.append(copartition_group)
+        subtopology.copartition_groups = copartition_groups
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        subtopologies.append(Subtopology(subtopology_id, source_topics, source_topic_regex, state_changelog_topics, repartition_sink_topics, repartition_source_topics, copartition_groups))
+        subtopologies.append(subtopology)
+    m.subtopologies = subtopologies
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return StreamsGroupTopologyValue(epoch, subtopologies), at
+    return m, at
 
 
 StreamsGroupTopologyValue._WRITERS = {0: _write_v0}

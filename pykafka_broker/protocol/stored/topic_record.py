@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_length,
     skip_tags,
     string_length,
@@ -48,6 +49,7 @@ def _write_v0(m: TopicRecord, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[TopicRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(TopicRecord)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -56,13 +58,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[TopicRecord, int]:  # version 0, 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('name', count, size - at)
-    name = str(buffer[at:stop], "utf-8")
+    m.name = str(buffer[at:stop], "utf-8")
     at = stop
-    topic_id, tags = _UNPACK_16sB(buffer, at)
+    m.topic_id, tags = _UNPACK_16sB(buffer, at)
     at += 17
     if tags:
         at = skip_tags(buffer, at - 1)
-    return TopicRecord(name, topic_id), at
+    return m, at
 
 
 TopicRecord._WRITERS = {0: _write_v0}

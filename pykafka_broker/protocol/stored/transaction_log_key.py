@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     refuse_length,
 )
 
@@ -39,14 +40,15 @@ def _write_v0(m: TransactionLogKey, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[TransactionLogKey, int]:  # version 0
     size = len(buffer)
+    m = new(TransactionLogKey)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('transactional_id', count, size - at)
-    transactional_id = str(buffer[at:stop], "utf-8")
+    m.transactional_id = str(buffer[at:stop], "utf-8")
     at = stop
-    return TransactionLogKey(transactional_id), at
+    return m, at
 
 
 TransactionLogKey._WRITERS = {0: _write_v0}

@@ -17,6 +17,7 @@ from pykafka_broker.protocol.runtime import (
     TaggedPieces,
     UVARINT,
     Write,
+    new,
     read_tag,
     read_uvarint,
     refuse_count,
@@ -116,33 +117,39 @@ def _write_v0(m: TransactionLogValue, w: Write) -> None:  # version 0
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[TransactionLogValue, int]:  # version 0
     size = len(buffer)
-    transaction_partitions: list[PartitionsSchema] | None
-    producer_id, producer_epoch, transaction_timeout_ms, transaction_status, count = _UNPACK_qhibi(buffer, at)
+    m = new(TransactionLogValue)
+    m.previous_producer_id = -1
+    m.next_producer_id = -1
+    m.next_producer_epoch = -1
+    m.client_transaction_version = 0
+    m.producer_id, m.producer_epoch, m.transaction_timeout_ms, m.transaction_status, count = _UNPACK_qhibi(buffer, at)
     at += 19
     if count == -1:
-        transaction_partitions = None
+        m.transaction_partitions = None
     else:
         if count < 0 or count * 6 > size - at:
             refuse_count('transaction_partitions', count, size - at)
         transaction_partitions = []
         for _ in range(count):
+            partitions_schema = new(PartitionsSchema)
             (count,) = _UNPACK_h(buffer, at)
             at += 2
             stop = at + count
             if count < 0 or stop > size:
                 refuse_length('topic', count, size - at)
-            topic = str(buffer[at:stop], "utf-8")
+            partitions_schema.topic = str(buffer[at:stop], "utf-8")
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_ids', count, size - at)
-            partition_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            partitions_schema.partition_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
-            transaction_partitions.append(PartitionsSchema(topic, partition_ids))
-    transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _UNPACK_qq(buffer, at)
+            transaction_partitions.append(partitions_schema)
+        m.transaction_partitions = transaction_partitions
+    m.transaction_last_update_timestamp_ms, m.transaction_start_timestamp_ms = _UNPACK_qq(buffer, at)
     at += 16
-    return TransactionLogValue(producer_id, -1, -1, producer_epoch, -1, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, 0), at
+    return m, at
 
 
 def _write_v1(m: TransactionLogValue, w: Write) -> None:  # version 1, flexible
@@ -180,19 +187,24 @@ def _write_v1(m: TransactionLogValue, w: Write) -> None:  # version 1, flexible
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[TransactionLogValue, int]:  # version 1, flexible
     size = len(buffer)
-    transaction_partitions: list[PartitionsSchema] | None
-    producer_id, producer_epoch, transaction_timeout_ms, transaction_status, count = _UNPACK_qhibB(buffer, at)
+    m = new(TransactionLogValue)
+    m.previous_producer_id = -1
+    m.next_producer_id = -1
+    m.next_producer_epoch = -1
+    m.client_transaction_version = 0
+    m.producer_id, m.producer_epoch, m.transaction_timeout_ms, m.transaction_status, count = _UNPACK_qhibB(buffer, at)
     at += 16
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
     if count == -1:
-        transaction_partitions = None
+        m.transaction_partitions = None
     else:
         if count < 0 or count * 3 > size - at:
             refuse_count('transaction_partitions', count, size - at)
         transaction_partitions = []
         for _ in range(count):
+            partitions_schema = new(PartitionsSchema)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -201,7 +213,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[TransactionLogValue, int]:  # ver
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('topic', count, size - at)
-            topic = str(buffer[at:stop], "utf-8")
+            partitions_schema.topic = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -210,45 +222,42 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[TransactionLogValue, int]:  # ver
             count -= 1
             if count < 0 or count * 4 > size - at:
                 refuse_count('partition_ids', count, size - at)
-            partition_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
+            partitions_schema.partition_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
                 at = skip_tags(buffer, at - 1)
-            transaction_partitions.append(PartitionsSchema(topic, partition_ids))
-    transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, tags = _UNPACK_qqB(buffer, at)
+            transaction_partitions.append(partitions_schema)
+        m.transaction_partitions = transaction_partitions
+    m.transaction_last_update_timestamp_ms, m.transaction_start_timestamp_ms, tags = _UNPACK_qqB(buffer, at)
     at += 17
-    previous_producer_id: int = -1
-    next_producer_id: int = -1
-    client_transaction_version: int = 0
-    next_producer_epoch: int = -1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
-                (previous_producer_id,) = _UNPACK_q(buffer, at)
+                (m.previous_producer_id,) = _UNPACK_q(buffer, at)
                 at += 8
                 if at != end:
                     refuse_tag('previous_producer_id', at, end)
             elif tag_number == 1:
-                (next_producer_id,) = _UNPACK_q(buffer, at)
+                (m.next_producer_id,) = _UNPACK_q(buffer, at)
                 at += 8
                 if at != end:
                     refuse_tag('next_producer_id', at, end)
             elif tag_number == 2:
-                (client_transaction_version,) = _UNPACK_h(buffer, at)
+                (m.client_transaction_version,) = _UNPACK_h(buffer, at)
                 at += 2
                 if at != end:
                     refuse_tag('client_transaction_version', at, end)
             elif tag_number == 3:
-                (next_producer_epoch,) = _UNPACK_h(buffer, at)
+                (m.next_producer_epoch,) = _UNPACK_h(buffer, at)
                 at += 2
                 if at != end:
                     refuse_tag('next_producer_epoch', at, end)
             at = end
-    return TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version), at
+    return m, at
 
 
 TransactionLogValue._WRITERS = {0: _write_v0, 1: _write_v1}

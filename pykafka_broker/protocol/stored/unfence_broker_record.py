@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -39,11 +40,12 @@ def _write_v0(m: UnfenceBrokerRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UnfenceBrokerRecord, int]:  # version 0, flexible
-    id, epoch, tags = _UNPACK_iqB(buffer, at)
+    m = new(UnfenceBrokerRecord)
+    m.id, m.epoch, tags = _UNPACK_iqB(buffer, at)
     at += 13
     if tags:
         at = skip_tags(buffer, at - 1)
-    return UnfenceBrokerRecord(id, epoch), at
+    return m, at
 
 
 UnfenceBrokerRecord._WRITERS = {0: _write_v0}

@@ -10,6 +10,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     UVARINT,
     Write,
+    new,
     refuse_length,
     skip_tags,
     string_length,
@@ -73,6 +74,7 @@ def _write_v0(m: UserScramCredentialRecord, w: Write) -> None:  # version 0, fle
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UserScramCredentialRecord, int]:  # version 0, flexible
     size = len(buffer)
+    m = new(UserScramCredentialRecord)
     count = buffer[at]
     at += 1
     if count > 127:
@@ -81,9 +83,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UserScramCredentialRecord, int]: 
     stop = at + count
     if count < 0 or stop > size or count > 32767:
         refuse_length('name', count, size - at)
-    name = str(buffer[at:stop], "utf-8")
+    m.name = str(buffer[at:stop], "utf-8")
     at = stop
-    mechanism, count = _UNPACK_bB(buffer, at)
+    m.mechanism, count = _UNPACK_bB(buffer, at)
     at += 2
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -91,7 +93,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UserScramCredentialRecord, int]: 
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('salt', count, size - at)
-    salt = bytes(buffer[at:stop])
+    m.salt = bytes(buffer[at:stop])
     at = stop
     count = buffer[at]
     at += 1
@@ -101,7 +103,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UserScramCredentialRecord, int]: 
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('stored_key', count, size - at)
-    stored_key = bytes(buffer[at:stop])
+    m.stored_key = bytes(buffer[at:stop])
     at = stop
     count = buffer[at]
     at += 1
@@ -111,13 +113,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UserScramCredentialRecord, int]: 
     stop = at + count
     if count < 0 or stop > size:
         refuse_length('server_key', count, size - at)
-    server_key = bytes(buffer[at:stop])
+    m.server_key = bytes(buffer[at:stop])
     at = stop
-    iterations, tags = _UNPACK_iB(buffer, at)
+    m.iterations, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
         at = skip_tags(buffer, at - 1)
-    return UserScramCredentialRecord(name, mechanism, salt, stored_key, server_key, iterations), at
+    return m, at
 
 
 UserScramCredentialRecord._WRITERS = {0: _write_v0}

@@ -14,6 +14,7 @@ from pykafka_broker.protocol.runtime import (
     UVARINT,
     Write,
     ZERO_UUID,
+    new,
     refuse_count,
     refuse_length,
     shared_default,
@@ -124,7 +125,8 @@ def _write_v0(m: VotersRecord, w: Write) -> None:  # version 0, flexible
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[VotersRecord, int]:  # version 0, flexible
     size = len(buffer)
-    version, count = _UNPACK_hB(buffer, at)
+    m = new(VotersRecord)
+    m.version, count = _UNPACK_hB(buffer, at)
     at += 3
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
@@ -133,7 +135,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[VotersRecord, int]:  # version 0,
         refuse_count('voters', count, size - at)
     voters = []
     for _ in range(count):
-        voter_id, voter_directory_id, count = _UNPACK_i16sB(buffer, at)
+        voter = new(Voter)
+        voter.voter_id, voter.voter_directory_id, count = _UNPACK_i16sB(buffer, at)
         at += 21
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
@@ -142,6 +145,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[VotersRecord, int]:  # version 0,
             refuse_count('endpoints', count, size - at)
         endpoints = []
         for _ in range(count):
+            endpoint = new(Endpoint)
             count = buffer[at]
             at += 1
             if count > 127:
@@ -150,7 +154,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[VotersRecord, int]:  # version 0,
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('name', count, size - at)
-            name = str(buffer[at:stop], "utf-8")
+            endpoint.name = str(buffer[at:stop], "utf-8")
             at = stop
             count = buffer[at]
             at += 1
@@ -160,28 +164,31 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[VotersRecord, int]:  # version 0,
             stop = at + count
             if count < 0 or stop > size or count > 32767:
                 refuse_length('host', count, size - at)
-            host = str(buffer[at:stop], "utf-8")
+            endpoint.host = str(buffer[at:stop], "utf-8")
             at = stop
-            port, tags = _UNPACK_HB(buffer, at)
+            endpoint.port, tags = _UNPACK_HB(buffer, at)
             at += 3
             if tags:
                 at = skip_tags(buffer, at - 1)
-            endpoints.append(Endpoint(name, host, port))
-        min_supported_version, max_supported_version, tags = _UNPACK_hhB(buffer, at)
+            endpoints.append(endpoint)
+        voter.endpoints = endpoints
+        kraft_version_feature = new(KRaftVersionFeature)
+        kraft_version_feature.min_supported_version, kraft_version_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
             at = skip_tags(buffer, at - 1)
-        kraft_version_feature = KRaftVersionFeature(min_supported_version, max_supported_version)
+        voter.kraft_version_feature = kraft_version_feature
         tags = buffer[at]
         at += 1
         if tags:
             at = skip_tags(buffer, at - 1)
-        voters.append(Voter(voter_id, voter_directory_id, endpoints, kraft_version_feature))
+        voters.append(voter)
+    m.voters = voters
     tags = buffer[at]
     at += 1
     if tags:
         at = skip_tags(buffer, at - 1)
-    return VotersRecord(version, voters), at
+    return m, at
 
 
 VotersRecord._WRITERS = {0: _write_v0}

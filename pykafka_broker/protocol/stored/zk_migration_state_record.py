@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     Message,
     Write,
+    new,
     skip_tags,
 )
 
@@ -37,11 +38,12 @@ def _write_v0(m: ZkMigrationStateRecord, w: Write) -> None:  # version 0, flexib
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ZkMigrationStateRecord, int]:  # version 0, flexible
-    zk_migration_state, tags = _UNPACK_bB(buffer, at)
+    m = new(ZkMigrationStateRecord)
+    m.zk_migration_state, tags = _UNPACK_bB(buffer, at)
     at += 2
     if tags:
         at = skip_tags(buffer, at - 1)
-    return ZkMigrationStateRecord(zk_migration_state), at
+    return m, at
 
 
 ZkMigrationStateRecord._WRITERS = {0: _write_v0}
