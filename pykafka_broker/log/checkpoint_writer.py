@@ -33,8 +33,7 @@ class CheckpointWriter:
 
     def mentions(self, key: TopicPartition, paths: Sequence[str]) -> bool:
         """Whether one of the files says anything of this partition, or may do so."""
-        known = [*map(self._written.get, paths), *map(self._pending.get, paths)]
-        return any(offsets is not None and key in offsets for offsets in known)
+        return any(key in self._written.get(path, ()) or key in self._pending.get(path, ()) for path in paths)
 
     def later(self, path: str, offsets: Offsets, *, folder: str | None = None) -> None:
         """Write beside the loop if there is anything new; first of all sync `folder`, if the offsets depend on it."""
