@@ -11,7 +11,6 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.flush import DirectorySyncJob
 from pykafka_broker.log.fresh_folders import FreshFolders
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.removal import Remover
@@ -44,6 +43,7 @@ class Deletions:
         self._remover = remover
         self._refused: list[_Refused] = []
         self._retry_at: int | None = None
+        self._unsynced: set[str] = set()  # directories whose renames wait for a sync
 
     def delete(
         self, key: TopicPartition, directory: LogDirectory, log: PartitionLog | None, delay_ms: int, now: int
@@ -98,5 +98,26 @@ class Deletions:
                 self._retry_at = self._retry_at or now + _RETRY_MS
             return error
         self._remover.log_later(now + delay_ms, target, log)
-        manager.submit(DirectorySyncJob(manager.fs, directory.path, manager.path_failed))
+        if directory.path not in self._unsynced:
+            self._unsynced.add(directory.path)
+            manager.submit(_SyncJob(manager, directory, self._unsynced))
         return None
+
+
+class _SyncJob:
+    """Makes the renames in a directory outlive a power cut, all of those that were made before it runs."""
+
+    def __init__(self, manager: LogManager, directory: LogDirectory, unsynced: set[str]) -> None:
+        self._manager = manager
+        self._directory = directory
+        self._unsynced = unsynced
+
+    def run(self) -> None:
+        self._unsynced.discard(self._directory.path)
+        self._manager.fs.sync_directory(self._directory.path)
+
+    def apply(self) -> None:
+        """Nothing waits for it."""
+
+    def failed(self, error: OSError) -> None:
+        self._manager.directory_failed(self._directory, error)

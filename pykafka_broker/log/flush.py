@@ -86,24 +86,6 @@ def _for_good(error: OSError) -> OSError:
     return OSError(errno.EIO, f"sync failed: {error.strerror}", error.filename)
 
 
-class DirectorySyncJob:
-    """Makes the renames in a directory outlive a power cut."""
-
-    def __init__(self, fs: FileSystem, path: str, on_error: Callable[[str, OSError], None]) -> None:
-        self._fs = fs
-        self._path = path
-        self._on_error = on_error
-
-    def run(self) -> None:
-        self._fs.sync_directory(self._path)
-
-    def apply(self) -> None:
-        """Nothing waits for it."""
-
-    def failed(self, error: OSError) -> None:
-        self._on_error(self._path, error)
-
-
 def _unsynced_files(log: PartitionLog, closed: bool) -> tuple[list[FileHandle], list[str]]:
     """Handles of segments and their indexes, and paths of the small files."""
     handles, paths = [], []

@@ -11,7 +11,7 @@ import pytest
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
-from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager
+from tests.log.support import NOW, TOPIC_ID, Deferred, FailingFileSystem, batch, manager
 
 OTHER_ID = b"o" * 16
 MINUTE = 60_000
@@ -117,3 +117,23 @@ def test_the_end_of_the_broker_is_the_last_try(logs: LogManager, fs: FailingFile
     fs.failures = {}
     logs.shutdown(NOW)
     assert [each.name.endswith("-delete") for each in tmp_path.glob("logs/t-0*")] == [True]
+
+
+def test_many_deletions_share_a_sync(tmp_path: Path, fs: FailingFileSystem) -> None:
+    deferred = Deferred()
+    logs = manager(tmp_path, fs)
+    logs.start(NOW)
+    for number in range(5):
+        logs.create("t", number, TOPIC_ID, NOW)
+    logs.submit = deferred.submit
+
+    def syncs() -> list[str]:
+        deferred.run()
+        return [call for call in fs.calls if call.startswith("sync_directory")]
+
+    fs.calls.clear()
+    for number in range(4):
+        logs.delete("t", number, NOW)
+    assert syncs() == [f"sync_directory {tmp_path}/logs"]
+    logs.delete("t", 4, NOW)
+    assert syncs() == [f"sync_directory {tmp_path}/logs"] * 2
