@@ -187,8 +187,8 @@ class Flusher:
         self._running = self._again = False
         log = self.log
         waiting, self._syncing = self._syncing, []
-        log.listener.storage_failed(log, error)
-        log.listener.sync_failed(log, error)
+        log.keeper.storage_failed(log, error)
+        log.keeper.sync_failed(log, error)
         for one in waiting:
             # a partition that has moved to another directory was synced there
             one.waiter(error if one.offset > log.recovery_point else None)

@@ -18,7 +18,7 @@ from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.listener import LogListener
+from pykafka_broker.log.log_keeper import LogKeeper
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_loading import rebuild_transactions, restore_producers
 from pykafka_broker.log.producer_state import ProducerState
@@ -50,14 +50,14 @@ def create_log(
     topic_id: bytes,
     config: TopicConfig,
     clock: Clock,
-    listener: LogListener,
+    keeper: LogKeeper,
 ) -> PartitionLog:
     """A new, empty log in a folder of its own, which is made."""
     fs = files.fs
     fs.make_directory(directory)
     if topic_id != ZERO_ID:
         write_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}", topic_id)
-    log = begin_log(files, directory, topic, partition, topic_id, config, clock, listener)
+    log = begin_log(files, directory, topic, partition, topic_id, config, clock, keeper)
     if config.preallocate:
         log.segments.active.preallocate(config.segment_bytes)
     return log
@@ -71,7 +71,7 @@ def begin_log(
     topic_id: bytes,
     config: TopicConfig,
     clock: Clock,
-    listener: LogListener,
+    keeper: LogKeeper,
 ) -> PartitionLog:
     """An empty log in a folder that is there, and in which there is only the topic's id; the files that would be empty
     come with the first batch."""
@@ -90,7 +90,7 @@ def begin_log(
         log_end_offset=0,
         recovery_point=0,
         now=clock.now,
-        listener=listener,
+        keeper=keeper,
     )
 
 
@@ -102,7 +102,7 @@ def load_log(
     config: TopicConfig,
     offsets: Offsets,
     clock: Clock,
-    listener: LogListener,
+    keeper: LogKeeper,
 ) -> PartitionLog:
     """A log that was closed cleanly."""
     fs = files.fs
@@ -129,7 +129,7 @@ def load_log(
         log_end_offset=log_end_offset,
         recovery_point=min(offsets.recovery_point, log_end_offset),
         now=clock.now,
-        listener=listener,
+        keeper=keeper,
     )
 
 

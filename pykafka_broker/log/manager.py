@@ -56,7 +56,7 @@ def _open_files() -> int:
 
 
 class LogManager:
-    """The one that keeps `log.dirs`; also the listener of its logs."""
+    """The one that keeps `log.dirs`; also the `LogKeeper` of its logs."""
 
     def __init__(
         self,

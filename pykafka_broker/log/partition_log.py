@@ -19,7 +19,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log import reading, timestamps, trimming
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.listener import LogListener
+from pykafka_broker.log.log_keeper import LogKeeper
 from pykafka_broker.log.producer_snapshot import take_snapshot
 from pykafka_broker.log.producer_state import BatchMetadata, ProducerState
 from pykafka_broker.log.reading import LogRead
@@ -69,9 +69,9 @@ class PartitionLog:
         "epochs",
         "files",
         "high_watermark",
+        "keeper",
         "last_flush_ms",
         "leader_epoch",
-        "listener",
         "log_end_offset",
         "log_start_offset",
         "partition",
@@ -101,7 +101,7 @@ class PartitionLog:
         log_end_offset: int,
         recovery_point: int,
         now: int,
-        listener: LogListener,
+        keeper: LogKeeper,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -123,7 +123,7 @@ class PartitionLog:
         self.last_flush_ms = now
         self.directory_dirty = True  # files came, went or were replaced since the folder was synced
         self.leader_epoch = max(0, epochs.latest)
-        self.listener = listener
+        self.keeper = keeper
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic}-{self.partition}, {self.log_start_offset}..{self.log_end_offset})"
@@ -243,7 +243,7 @@ class PartitionLog:
             self.producers.apply(header, base_offset)
         self.log_end_offset = end = last_offset + 1
         if end - self.recovery_point >= self.config.flush_messages:
-            self.listener.must_sync(self)
+            self.keeper.must_sync(self)
         elif self.sole_replica:
             self.advance_high_watermark(end)
         return AppendInfo(base_offset, last_offset, timestamp, self.log_start_offset)
@@ -278,7 +278,7 @@ class PartitionLog:
         self.directory_dirty = True
         self.unsynced_segments.append(active)
         self.segments.add(segment)
-        self.listener.rolled(self)
+        self.keeper.rolled(self)
         return segment
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
@@ -305,11 +305,11 @@ class PartitionLog:
         self.last_flush_ms = now
         if self.sole_replica and self.durable_end > self.high_watermark:
             self.advance_high_watermark(self.durable_end)
-        self.listener.synced(self)
+        self.keeper.synced(self)
 
     def storage_error(self, error: OSError) -> ApiError:
         """What a request is told when the disk failed it."""
-        self.listener.storage_failed(self, error)
+        self.keeper.storage_failed(self, error)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition}: {error}")
 
     def read(self, offset: int, max_bytes: int, upper_offset: int, *, min_one: bool = True) -> LogRead | None:

@@ -78,7 +78,7 @@ def delete_segments(log: PartitionLog, segments: list[LogSegment]) -> None:
     for segment in segments:
         segment.mark_deleted()
         forget_snapshot(log, segment.base_offset)
-    log.listener.segments_deleted(log, segments)
+    log.keeper.segments_deleted(log, segments)
 
 
 def truncate_to(log: PartitionLog, offset: int) -> None:
@@ -91,7 +91,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
         return
     log.truncations += 1
     log.recovery_point = min(log.recovery_point, offset)
-    log.listener.truncating(log, offset)
+    log.keeper.truncating(log, offset)
     later = [segment for segment in log.segments if segment.base_offset >= offset]
     if len(later) == len(log.segments):
         later.pop(0)

@@ -65,7 +65,7 @@ def topic_config(**overrides: object) -> TopicConfig:
     return copy
 
 
-class Listener:
+class Keeper:
     """Remembers what a log told its keeper."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Listener:
 
 def new_log(path: Path, fs: FileSystem | None = None, **overrides: object) -> PartitionLog:
     files = FileCache(fs or OsFileSystem())
-    return create_log(files, str(path / "t-0"), "t", 0, TOPIC_ID, topic_config(**overrides), Clock(NOW), Listener())
+    return create_log(files, str(path / "t-0"), "t", 0, TOPIC_ID, topic_config(**overrides), Clock(NOW), Keeper())
 
 
 def reopen(log: PartitionLog) -> PartitionLog:
@@ -106,7 +106,7 @@ def reopen(log: PartitionLog) -> PartitionLog:
     offsets = Offsets(log.log_start_offset, log.log_end_offset)
     log.close()
     files = FileCache(log.files.fs)
-    return load_log(files, log.directory, log.topic, log.partition, log.config, offsets, Clock(NOW), Listener())
+    return load_log(files, log.directory, log.topic, log.partition, log.config, offsets, Clock(NOW), Keeper())
 
 
 def manager(path: Path, fs: FileSystem | None = None, **keys: str) -> LogManager:

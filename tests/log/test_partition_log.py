@@ -15,7 +15,7 @@ from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import check_crc, iter_batches, read_header
-from tests.log.support import NOW, FailingFileSystem, Listener, batch, marker, new_log, reopen
+from tests.log.support import NOW, FailingFileSystem, Keeper, batch, marker, new_log, reopen
 
 
 def read_all(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20) -> list[tuple[int, int]]:
@@ -190,7 +190,7 @@ def test_a_failed_write_changes_nothing_and_the_next_one_goes_on(tmp_path: Path)
     with pytest.raises(ApiError) as caught:
         log.append(batch(2, producer_id=1, epoch=0, sequence=2), NOW)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert [error.errno for error in log.listener.errors] == [errno.ENOSPC]
+    assert [error.errno for error in log.keeper.errors] == [errno.ENOSPC]
     assert log.log_end_offset == log.high_watermark == 2
     assert read_all(log) == [(0, 1)]
     fs.failures = {}
@@ -266,7 +266,7 @@ def test_a_slice_outlives_the_deletion_of_its_segment(tmp_path: Path) -> None:
     before = read.records.read()
     log.retain(NOW)
     assert log.log_start_offset > 0
-    for segment in log.listener.deleted:
+    for segment in log.keeper.deleted:
         segment.remove()
     assert not list(tmp_path.glob("**/*.deleted"))
     assert read.records.read() == before
@@ -451,7 +451,7 @@ def test_a_transaction_that_ended_before_the_log_was_loaded_is_stable(tmp_path: 
     log.close()
     (tmp_path / "t-0" / f"{3:020d}.snapshot").unlink()
     offsets = Offsets(0, 3)
-    again = load_log(FileCache(log.files.fs), log.directory, "t", 0, log.config, offsets, Clock(NOW), Listener())
+    again = load_log(FileCache(log.files.fs), log.directory, "t", 0, log.config, offsets, Clock(NOW), Keeper())
     assert again.last_stable_offset == again.high_watermark == 3
 
 

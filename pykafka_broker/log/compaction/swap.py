@@ -55,7 +55,7 @@ def _swap(log: PartitionLog, old: list[LogSegment], new: LogSegment) -> None:
             forget_snapshot(log, segment.base_offset)
     new.change_suffix(SWAP, "")
     log.directory_dirty = True
-    log.listener.segments_deleted(log, old)
+    log.keeper.segments_deleted(log, old)
 
 
 def finish_swaps(files: FileCache, directory: str, names: list[str], wall: int) -> list[str]:

@@ -21,7 +21,7 @@ from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import LZ4, NONE
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import Record, iter_records
-from tests.log.support import DATA, NOW, Listener, batch, marker, new_log, reopen, topic_config
+from tests.log.support import DATA, NOW, Keeper, batch, marker, new_log, reopen, topic_config
 
 RETENTION_MS = 864_000_000
 FS = OsFileSystem()
@@ -86,7 +86,7 @@ def test_the_result_is_kafkas(tmp_path: Path, topic: str) -> None:
     config = topic_config(
         segment_bytes=8192, index_interval_bytes=1024, cleanup_policy=["compact"], delete_retention_ms=RETENTION_MS
     )
-    log = load_log(FileCache(FS), str(before), topic, 0, config, Offsets(0, 1 << 40), Clock(NOW), Listener())
+    log = load_log(FileCache(FS), str(before), topic, 0, config, Offsets(0, 1 << 40), Clock(NOW), Keeper())
     found_candidate = candidate((topic, 0), log, None, now)
     assert found_candidate is not None
     request = make_request(found_candidate, now, 1 << 20, 1e300)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pykafka_broker.log.segment import LogSegment
 
 
-class LogListener(Protocol):
+class LogKeeper(Protocol):
     """Whoever keeps the logs of a directory."""
 
     def storage_failed(self, log: PartitionLog, error: OSError) -> None:
@@ -31,7 +31,11 @@ class LogListener(Protocol):
         """What is not synced yet can't be counted on."""
 
     def truncating(self, log: PartitionLog, offset: int) -> None:
-        """The log will end at `offset`. If that is its `recovery_point` now, it must be so on disk as well."""
+        """The log will end at `offset`. If that is its `recovery_point` now, it must be so on disk as well.
+
+        Raises:
+            OSError: it could not be written. The log must not be cut.
+        """
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
         """These segments are renamed; their files are to be removed later."""
