@@ -122,7 +122,7 @@ class DirectoryKeeper:
     def _commit_changes(self, elections: Elections) -> None:
         logs, controller = self._logs, self._metadata.controller
         online = [directory.id for directory in logs.partition_directories if directory.online]
-        cordoned = [directory.id for directory in logs.partition_directories if logs.placement.is_cordoned(directory)]
+        cordoned = [directory.id for directory in logs.partition_directories if logs.directory_map.is_cordoned(directory)]
         records = list(partition_changes(controller, self._locate, elections))
         if controller.partition_record_version():
             records += directories_change(controller, online, cordoned)
@@ -130,7 +130,7 @@ class DirectoryKeeper:
 
     def _locate(self, topic: TopicImage, partition: PartitionImage) -> bytes:
         logs, key = self._logs, (topic.name, partition.partition)
-        place = logs.placement.holder(key, partition.directory_of(self._node_id))
+        place = logs.directory_map.holder(key, partition.directory_of(self._node_id))
         move = logs.moves.get(key)
         return move.target.id if move is not None and move.announced and place > LOST else place
 

@@ -22,6 +22,7 @@ from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID, RECOVERY_POINTS
 from pykafka_broker.log.closing import close_directory
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.deletion import Deletions
+from pykafka_broker.log.directory_map import DirectoryMap
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import PASSING, FileSystem
 from pykafka_broker.log.flush import Flushers, Waiter
@@ -37,7 +38,6 @@ from pykafka_broker.log.metadata_topic import metadata_topic_config
 from pykafka_broker.log.moving import Moves
 from pykafka_broker.log.opening import open_directories
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.placement import Placement
 from pykafka_broker.log.pool import ThreadPool
 from pykafka_broker.log.removal import Remover
 from pykafka_broker.log.scan import DamagedLog
@@ -89,8 +89,8 @@ class LogManager:
         # A partition is about to be in another directory: the waiter is to hear when that is known for certain.
         self.on_moving: Callable[[TopicPartition, LogDirectory, Waiter], None] | None = None
         self.on_moved: Callable[[TopicPartition], None] | None = None  # a partition is in another directory now
-        self.placement = Placement(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
-        self._where = self.placement.where
+        self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
+        self._where = self.directory_map.where
         self._flushers = Flushers(lambda job: self.submit(job))
         self._fresh = FreshFolders(fs, lambda job: self.submit(job), self.path_failed)
         self._remover = Remover(fs, submit, self._removal_failed)
@@ -159,7 +159,7 @@ class LogManager:
         topic, partition = key
         directory = self._where.get(key)
         if directory is None:
-            if key in self.placement.withheld:
+            if key in self.directory_map.withheld:
                 raise ApiError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"It can't be told which log is that of {topic}-{partition}"
                 )
@@ -184,8 +184,7 @@ class LogManager:
         return log
 
     def exists(self, topic: str, partition: int) -> bool:
-        key = topic, partition
-        return key in self._where or key in self.placement.withheld
+        return self.directory_map.has((topic, partition))
 
     @property
     def checkpoints(self) -> CheckpointWriter:
@@ -223,14 +222,14 @@ class LogManager:
                 return log
             self.delete(topic, partition, now)  # what an earlier topic of that name left behind
         self._deletions.finish(key, now)
-        directory = self.placement.choose(key, directory_id, new=new)
+        directory = self.directory_map.choose(key, directory_id, new=new)
         try:
             self._upkeep.disown(directory, key)
             path = directory.partition_path(key)
             log = create_log(self.files, path, topic, partition, topic_id, self._config_of(topic), self.clock, self)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
-        self.placement.put(key, directory)
+        self.directory_map.put(key, directory)
         self.loaded[key] = log
         return log
 
@@ -244,7 +243,7 @@ class LogManager:
             self.create(topic, partition, topic_id, now, directory_id=directory_id, new=new)
             return
         self._deletions.finish(key, now)
-        directory = self.placement.choose(key, directory_id, new=new)
+        directory = self.directory_map.choose(key, directory_id, new=new)
         lost = 0 if new else directory.recovery_points.get(key, 0)
         if lost:
             logger.error("%s-%d had been synced up to %d in %s and is not there any more", *key, lost, directory.path)
@@ -252,7 +251,7 @@ class LogManager:
             self._upkeep.disown(directory, key)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
-        self.placement.put(key, directory)
+        self.directory_map.put(key, directory)
         self._fresh.note(directory.partition_path(key), topic_id)
 
     def _name(self, log: PartitionLog, topic_id: bytes) -> None:
@@ -267,7 +266,7 @@ class LogManager:
         return self.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, now, directory_id=directory.id)
 
     def directory_of_metadata_log(self) -> LogDirectory:
-        return self.placement.of_metadata_log(self.config.metadata_log_dir or self.directories[0].path)
+        return self.directory_map.of_metadata_log(self.config.metadata_log_dir or self.directories[0].path)
 
     def _config_of(self, topic: str) -> TopicConfig:
         return metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
@@ -283,12 +282,11 @@ class LogManager:
         removed after `file.delete.delay.ms`. Never raises: whatever the disk says, the partition is gone."""
         key = topic, partition
         self.moves.cancel(key)
-        holder = self.placement.take(key)
-        holders = [*self.placement.withheld.pop(key, ()), *([holder] if holder is not None else ())]
+        directories = self.directory_map.take_everywhere(key)
         log = self.loaded.pop(key, None)
         self._flushers.forget(key)
         config = log.config if log is not None else self._config_of(topic)
-        for directory in holders:
+        for directory in directories:
             if directory.online:
                 self._deletions.delete(key, directory, log, config.file_delete_delay_ms, now)
 
@@ -301,7 +299,7 @@ class LogManager:
         log = self.loaded[key]
         self._remover.log_later(self.clock.now + log.config.file_delete_delay_ms, old_folder, log)
         self._where[key].forget(key)
-        self.placement.put(key, target)
+        self.directory_map.put(key, target)
         return log
 
     # -- what logs tell their keeper

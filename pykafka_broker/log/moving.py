@@ -352,11 +352,11 @@ def settle_future(manager: LogManager, directory: LogDirectory, name: str) -> To
         fs.remove_tree(path)
         return None
     key = topic, int(partition)
-    if manager.placement.unseen or not fs.exists(f"{path}/{MOVED}"):
+    if manager.directory_map.unseen or not fs.exists(f"{path}/{MOVED}"):
         logger.warning("%s is left alone: it can't be told whether there is a newer %s-%s", path, topic, partition)
         topic_id = read_partition_metadata(fs, f"{path}/{PARTITION_METADATA}")
         if topic_id is not None:
-            manager.placement.awaited[key] = topic_id
+            manager.directory_map.await_whole(key, topic_id)
         return None
     fs.rename(path, directory.partition_path(key))
     fs.sync_directory(directory.path)

@@ -64,7 +64,7 @@ def _list(manager: LogManager, directory: LogDirectory) -> None:
     for name in deleted:
         manager.remove_folder_later(directory.file(name))
     for partition in partitions:
-        manager.placement.found(partition, directory)
+        manager.directory_map.found(partition, directory)
 
 
 def _open(manager: LogManager, directory: LogDirectory) -> None:
@@ -76,7 +76,7 @@ def _settle_moves(manager: LogManager, directory: LogDirectory) -> None:
     for name in directory.futures():
         key = settle_future(manager, directory, name)
         if key is not None:
-            manager.placement.put(key, directory)
+            manager.directory_map.put(key, directory)
 
 
 def _recover(manager: LogManager, directory: LogDirectory) -> None:
@@ -90,6 +90,6 @@ def _recover(manager: LogManager, directory: LogDirectory) -> None:
         FolderRecovery(manager.files, path, f"{topic}-{number}", config, offsets, manager.clock.wall).run()
 
     if not directory.clean:
-        partitions = manager.placement.in_directory(directory)
+        partitions = manager.directory_map.in_directory(directory)
         in_threads(manager.thread_pool, manager.config.num_recovery_threads_per_data_dir, recover, partitions)
     directory.ready = True

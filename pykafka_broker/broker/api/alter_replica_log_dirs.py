@@ -41,7 +41,7 @@ def _move(services: Services, topic: str, partition: int, path: str) -> ErrorCod
     target = next((each for each in services.logs.partition_directories if each.path == path), None)
     if target is None or not target.online:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if services.logs.placement.is_cordoned(target):
+    if services.logs.directory_map.is_cordoned(target):
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if services.logs.directory_of((topic, partition)) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -75,5 +75,5 @@ def _directory(
         services.logs.directory_failed(directory, error)
         return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)
     result.total_bytes, result.usable_bytes = usage.total_bytes, usage.usable_bytes
-    result.is_cordoned = services.logs.placement.is_cordoned(directory)
+    result.is_cordoned = services.logs.directory_map.is_cordoned(directory)
     return result

@@ -31,7 +31,7 @@ LOST = bytes(15) + b"\x02"
 _METADATA = METADATA_TOPIC, 0
 
 
-class Placement:
+class DirectoryMap:
     def __init__(self, directories: list[LogDirectory], cordoned: Callable[[], Collection[str]]) -> None:
         """`cordoned`: the paths of those that take nothing new by themselves."""
         self.directories = directories
@@ -57,8 +57,21 @@ class Placement:
             self._counts[directory.path] -= 1
         return directory
 
+    def take_everywhere(self, partition: TopicPartition) -> list[LogDirectory]:
+        """The partition is deleted; every directory that has a folder of it, withheld or not."""
+        held, directory = self.withheld.pop(partition, []), self.take(partition)
+        return held if directory is None else [*held, directory]
+
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether there is a folder of it, or more than one."""
+        return partition in self.where or partition in self.withheld
+
+    def await_whole(self, partition: TopicPartition, topic_id: bytes) -> None:
+        """There is an unfinished copy of it, and nothing that it could be a copy of: it is out of service."""
+        self.awaited[partition] = topic_id
+
     def found(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """There is a folder of it. Found twice it is withheld until `settle`."""
+        """There is a folder of it. Found twice it is withheld until `resolve_doubts`."""
         held = self.withheld.get(partition)
         if held is not None:
             held.append(directory)
@@ -92,7 +105,7 @@ class Placement:
             return LOST
         return UNASSIGNED
 
-    def settle(
+    def resolve_doubts(
         self,
         new_uuid: Callable[[], bytes],
         assigned: Callable[[TopicPartition], bytes | None],

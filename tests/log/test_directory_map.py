@@ -13,10 +13,10 @@ import pytest
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log import checkpoints
 from pykafka_broker.log.checkpoints import write_partition_metadata
+from pykafka_broker.log.directory_map import LOST, UNASSIGNED
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
-from pykafka_broker.log.placement import LOST, UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
 from tests.log.support import NOW, TOPIC_ID, batch, manager
 
@@ -94,7 +94,7 @@ def test_in_two_directories_the_metadata_decides_and_nothing_is_thrown_away(
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     refused(logs)
     with caplog.at_level(logging.WARNING):
-        logs.placement.settle(logs.new_uuid, lambda key: wanted, lambda topic: TOPIC_ID)
+        logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: wanted, lambda topic: TOPIC_ID)
     assert logs.get(*KEY).directory == f"{tmp_path}/b/t-0"
     assert "put aside" in caplog.text
     (stray,) = tmp_path.glob("a/t-0.*-stray")
@@ -115,7 +115,7 @@ def test_after_a_crash_both_copies_are_recovered_since_either_may_be_the_log(tmp
     logs = opened(tmp_path)
     sizes = {(tmp_path / name / "t-0" / f"{0:020d}.log").stat().st_size for name in "ab"}
     assert len(sizes) == 1
-    logs.placement.settle(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     assert logs.get(*KEY).log_end_offset == 3
 
 
@@ -125,7 +125,7 @@ def test_in_two_directories_of_which_the_metadata_names_none(tmp_path: Path, cap
     logs.shutdown(NOW)
     shutil.copytree(tmp_path / "a" / "t-0", tmp_path / "b" / "t-0")
     logs = opened(tmp_path)
-    logs.placement.settle(logs.new_uuid, lambda key: bytes(16), lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: bytes(16), lambda topic: TOPIC_ID)
     assert "the metadata names none of them" in caplog.text
     with pytest.raises(ApiError, match="can't be told"):
         logs.get(*KEY)
@@ -142,7 +142,7 @@ def test_in_three_directories(tmp_path: Path) -> None:
     for name in "ab":
         shutil.copytree(tmp_path / "c" / "t-0", tmp_path / name / "t-0")
     logs = opened(tmp_path, "abc")
-    logs.placement.settle(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     assert logs.get(*KEY).directory == f"{tmp_path}/c/t-0"
     assert len(list(tmp_path.glob("*/t-0.*-stray"))) == 2
 
@@ -154,13 +154,13 @@ def test_a_copy_elsewhere_waits_while_the_directory_that_the_metadata_names_is_a
     shutil.copytree(tmp_path / "a" / "t-0", tmp_path / "b" / "t-0")
     break_directory(tmp_path / "a")
     logs = opened(tmp_path)
-    logs.placement.settle(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     with pytest.raises(ApiError, match="can't be told"):
         logs.get(*KEY)
     logs.shutdown(NOW)
     mend(tmp_path / "a")
     logs = opened(tmp_path)
-    logs.placement.settle(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     assert logs.get(*KEY).directory == f"{tmp_path}/a/t-0"
 
 
@@ -307,11 +307,11 @@ def test_with_only_an_unfinished_copy_a_log_is_not_begun_anew(tmp_path: Path, kn
         write_partition_metadata(OsFileSystem(), f"{folder}/partition.metadata", TOPIC_ID)
     logs = opened(tmp_path)
     home = logs.directories[1].id
-    logs.placement.settle(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     if not known:
-        assert logs.placement.holder(KEY, home) == UNASSIGNED
+        assert logs.directory_map.holder(KEY, home) == UNASSIGNED
         return
-    assert logs.placement.holder(KEY, home) == LOST
+    assert logs.directory_map.holder(KEY, home) == LOST
     assert "unfinished copy" in refused(logs, directory_id=home, new=False)
     assert folder.exists()
     logs.delete(*KEY, NOW)
@@ -324,7 +324,7 @@ def test_an_unfinished_copy_of_an_earlier_topic_is_nothing_to_wait_for(tmp_path:
     write_partition_metadata(OsFileSystem(), f"{folder}/partition.metadata", b"e" * 16)
     logs = opened(tmp_path)
     home = logs.directories[1].id
-    logs.placement.settle(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     logs.create(*KEY, TOPIC_ID, NOW, directory_id=home, new=False)
 
 
