@@ -15,7 +15,7 @@ from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.files import FileCache, FileSlice
 from pykafka_broker.log.filesystem import Buffer
 from pykafka_broker.log.index import NO_TIMESTAMP
-from pykafka_broker.log.places import BatchPlace, place_in, places
+from pykafka_broker.log.positions import BatchPosition, batch_position, batch_positions
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.segment_files import SegmentFiles
 from pykafka_broker.records.errors import CorruptBatch
@@ -227,16 +227,16 @@ class LogSegment(SegmentFiles):
     def fits(self, last_offset: int) -> bool:
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
-    def batches(self, position: int = 0, end: int | None = None) -> Iterator[BatchPlace]:
+    def batches(self, position: int = 0, end: int | None = None) -> Iterator[BatchPosition]:
         """Where the batches are that start in [position, end), by their headers alone."""
-        return places(self.log.handle(), self.log.path, position, self.size if end is None else end, self.size)
+        return batch_positions(self.log.handle(), self.log.path, position, self.size if end is None else end, self.size)
 
     def start_for(self, offset: int) -> int:
         """Where to start looking for `offset`."""
         place = self._indexed_place(offset)
         return place.position if place is not None else 0
 
-    def _indexed_place(self, offset: int) -> BatchPlace | None:
+    def _indexed_place(self, offset: int) -> BatchPosition | None:
         """The indexed batch that ends at or before `offset`, if there is one. A lying index is rebuilt."""
         for _ in range(2):
             entry = self.offset_index.floor(offset)
@@ -248,11 +248,11 @@ class LogSegment(SegmentFiles):
             self.rebuild_indexes()
         raise DamagedLog(self.log.path, 0, "its offset index, made anew, names no batch")
 
-    def _place_named(self, offset: int, position: int) -> BatchPlace | None:
+    def _place_named(self, offset: int, position: int) -> BatchPosition | None:
         """The batch that stands there and ends at `offset`; releases before 4.0 named the last of several batches."""
         if not 0 <= position <= self.size - HEADER_SIZE:
             return None
-        place = place_in(self.log.handle().read_at(HEADER_SIZE, position), 0, position)
+        place = batch_position(self.log.handle().read_at(HEADER_SIZE, position), 0, position)
         return place if place is not None and self.base_offset <= place.last_offset <= offset else None
 
     def _time_entry_holds(self, timestamp: int, offset: int) -> bool:
@@ -325,7 +325,7 @@ class LogSegment(SegmentFiles):
             self.rebuild_indexes()
         raise DamagedLog(self.log.path, 0, "its time index, made anew, names no batch")
 
-    def place_of(self, offset: int) -> BatchPlace | None:
+    def place_of(self, offset: int) -> BatchPosition | None:
         """The first batch that ends at or above `offset`."""
         near = self._indexed_place(offset)
         if near is not None and near.last_offset == offset:

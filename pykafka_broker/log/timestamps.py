@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.log.index import NO_TIMESTAMP
-from pykafka_broker.log.places import BatchPlace
+from pykafka_broker.log.positions import BatchPosition
 from pykafka_broker.log.scan import scan
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.records.record import Record, iter_records
@@ -43,7 +43,7 @@ def _in_segment(segment: LogSegment, timestamp: int, start_offset: int) -> Times
     return None
 
 
-def _records(segment: LogSegment, place: BatchPlace) -> Iterator[Record]:
+def _records(segment: LogSegment, place: BatchPosition) -> Iterator[Record]:
     for batch in scan(segment.log.handle(), segment.log.path, place.position, place.end, verify=False):
         yield from iter_records(batch.data, batch.header)
 

@@ -21,7 +21,9 @@ _PIECE_BYTES = 16384
 _LARGE_BYTES = 4096
 
 
-class BatchPlace(NamedTuple):
+class BatchPosition(NamedTuple):
+    """Where one batch lies, and what its header says."""
+
     position: int
     size: int
     base_offset: int
@@ -33,15 +35,15 @@ class BatchPlace(NamedTuple):
         return self.position + self.size
 
 
-def place_in(data: bytes, at: int, position: int) -> BatchPlace | None:
+def batch_position(data: bytes, at: int, position: int) -> BatchPosition | None:
     """The batch whose header stands at `at` in `data`, that is at `position` in the file; None if none can."""
     base_offset, length, _, magic, _, _, delta, _, max_timestamp = _HEAD.unpack_from(data, at)
     if length < HEADER_SIZE - LENGTH_OVERHEAD or delta < 0 or magic != _MAGIC:
         return None
-    return BatchPlace(position, length + LENGTH_OVERHEAD, base_offset, base_offset + delta, max_timestamp)
+    return BatchPosition(position, length + LENGTH_OVERHEAD, base_offset, base_offset + delta, max_timestamp)
 
 
-def places(handle: FileHandle, path: str, position: int, end: int, size: int) -> Iterator[BatchPlace]:
+def batch_positions(handle: FileHandle, path: str, position: int, end: int, size: int) -> Iterator[BatchPosition]:
     """Those that start in [position, end) of a file that holds `size` bytes of batches."""
     piece, start, wanted = b"", 0, HEADER_SIZE
     while position < end:
@@ -50,7 +52,7 @@ def places(handle: FileHandle, path: str, position: int, end: int, size: int) ->
             piece, start, at = handle.read_at(wanted, position), position, 0
             if len(piece) < HEADER_SIZE:
                 raise DamagedLog(path, position, "no whole batch header")
-        place = place_in(piece, at, position)
+        place = batch_position(piece, at, position)
         if place is None:
             raise DamagedLog(path, position, "a broken batch header")
         if place.end > size:
