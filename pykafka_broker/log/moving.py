@@ -73,7 +73,7 @@ class _SecureJob:
         self._move.fail(error)
 
 
-class _SettleJob:
+class _MarkerRemovalJob:
     """Takes the marker away, once the folder's new name is certain."""
 
     def __init__(self, manager: LogManager, target: LogDirectory, folder: str) -> None:
@@ -308,7 +308,7 @@ class Moves:
         relocation.go_on_in(manager.moved(key, aside, target), final, manager.clock.now)
         if cleaned_to is not None:
             target.cleaner_offsets[key] = cleaned_to
-        manager.submit(_SettleJob(manager, target, final))
+        manager.submit(_MarkerRemovalJob(manager, target, final))
         logger.info("%s-%d has moved to %s", *key, target.path)
         if manager.on_moved is not None:
             manager.on_moved(key)
@@ -341,7 +341,7 @@ class Moves:
             self.manager.take_offline(source, error)
 
 
-def settle_future(manager: LogManager, directory: LogDirectory, name: str) -> TopicPartition | None:
+def resolve_future(manager: LogManager, directory: LogDirectory, name: str) -> TopicPartition | None:
     """After a crash: a copy whose original is there is removed, and a whole one whose original is gone takes its place.
     Says which partition has. While the original may be in a directory that can't be read, the copy waits."""
     fs, path = manager.fs, directory.file(name)

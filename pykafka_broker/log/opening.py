@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.log.log_directory import LogDirectory, LogDirectoryError, TopicPartition
-from pykafka_broker.log.moving import settle_future
+from pykafka_broker.log.moving import resolve_future
 from pykafka_broker.log.pool import in_threads
 from pykafka_broker.log.recovery import FolderRecovery
 
@@ -34,7 +34,7 @@ def open_directories(manager: LogManager, with_metadata: bool) -> None:
     _in_each(manager, _learn_cluster_id, _identify, _list)
     if with_metadata:
         manager.directory_of_metadata_log()
-    _in_each(manager, _open, _settle_moves, _recover)
+    _in_each(manager, _open, _resolve_moves, _recover)
 
 
 def _in_each(manager: LogManager, *steps: Callable[[LogManager, LogDirectory], None]) -> None:
@@ -72,9 +72,9 @@ def _open(manager: LogManager, directory: LogDirectory) -> None:
     directory.read_state()
 
 
-def _settle_moves(manager: LogManager, directory: LogDirectory) -> None:
+def _resolve_moves(manager: LogManager, directory: LogDirectory) -> None:
     for name in directory.futures():
-        key = settle_future(manager, directory, name)
+        key = resolve_future(manager, directory, name)
         if key is not None:
             manager.directory_map.put(key, directory)
 

@@ -17,7 +17,7 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segments import Segments
 
 if TYPE_CHECKING:
-    from pykafka_broker.log.compaction.process import CleaningProcesses
+    from pykafka_broker.log.compaction.clean_process import CleaningProcesses
     from pykafka_broker.log.manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -172,8 +172,8 @@ class Cleaner:
         return best
 
     def _start(self, found: Candidate) -> None:
+        from pykafka_broker.log.compaction.clean_process import CleaningProcesses
         from pykafka_broker.log.compaction.job import CleanJob
-        from pykafka_broker.log.compaction.process import CleaningProcesses
 
         if self._processes is None:
             self._processes = CleaningProcesses()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pykafka_broker.log.compaction.clean_process import CleaningStopped
 from pykafka_broker.log.compaction.cleaner import Candidate, Cleaner
-from pykafka_broker.log.compaction.process import CleaningStopped
 from pykafka_broker.log.compaction.request import CleanRequest, CleanResult
 from pykafka_broker.log.filesystem import FileSystem
 

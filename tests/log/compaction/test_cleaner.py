@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.log.compaction.clean_process import CleaningProcesses, CleaningStopped
 from pykafka_broker.log.compaction.cleaner import candidate
-from pykafka_broker.log.compaction.process import CleaningProcesses, CleaningStopped
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog

@@ -20,7 +20,7 @@ def test_a_worker_does_not_outlive_its_broker(tmp_path: Path) -> None:
     found = candidate(("t", 0), log, None, NOW)
     assert found is not None
     request = make_request(found, NOW, 1 << 20, bytes_per_second=0.1)
-    command = [sys.executable, "-m", "pykafka_broker.log.compaction.process"]
+    command = [sys.executable, "-m", "pykafka_broker.log.compaction.clean_process"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
         assert worker.stdin is not None
         worker.stdin.write(pickle.dumps(request))

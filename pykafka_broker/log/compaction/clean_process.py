@@ -62,7 +62,7 @@ class CleaningProcesses:
 
     def _clean_beside(self, request: CleanRequest) -> CleanResult:
         safe_path = ["-P"] if sys.flags.safe_path else []  # as this process was started
-        command = [sys.executable, *safe_path, "-m", "pykafka_broker.log.compaction.process"]
+        command = [sys.executable, *safe_path, "-m", "pykafka_broker.log.compaction.clean_process"]
         with self._lock:
             if self._cancelled:
                 raise CleaningStopped("cancelled")
