@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pykafka_broker.cluster.records import MetadataError, RecordType, ResourceType
-from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.log.directory_ids import MIGRATING, UNASSIGNED
 
 NO_LEADER = -1
 # PartitionChangeRecord's word for "the leader stays"
@@ -19,9 +19,6 @@ LEADER_UNCHANGED = -2
 
 # An entity of a client quota: its (type, name) pairs in order of type; the name None stands for the default entity.
 QuotaEntity = tuple[tuple[str, str | None], ...]
-
-# Directory ids of replicas whose directory is still to be told (KIP-858).
-_NOT_YET_KNOWN = (ZERO_UUID, bytes(15) + b"\x01")
 
 _tuples: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
@@ -81,9 +78,9 @@ class PartitionImage:
         return made
 
     def directory_of(self, broker_id: int) -> bytes:
-        """The id of the log directory of one replica; zero where none is assigned."""
+        """The id of the log directory of one replica; MIGRATING where none is recorded."""
         known = len(self.directories) == len(self.replicas)
-        return self.directories[self.replicas.index(broker_id)] if known else ZERO_UUID
+        return self.directories[self.replicas.index(broker_id)] if known else MIGRATING
 
 
 class TopicImage:
@@ -135,7 +132,7 @@ class BrokerImage:
     def has_online(self, directory_id: bytes) -> bool:
         """Whether a replica in that directory can be served. A broker that names none at all is older than
         their ids."""
-        return not self.log_dirs or directory_id in self.log_dirs or directory_id in _NOT_YET_KNOWN
+        return not self.log_dirs or directory_id in self.log_dirs or directory_id in (MIGRATING, UNASSIGNED)
 
     @property
     def all_dirs_cordoned(self) -> bool:

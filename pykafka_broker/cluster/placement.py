@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pykafka_broker.cluster.image import MetadataImage
-from pykafka_broker.cluster.replicas import UNASSIGNED
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.directory_ids import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

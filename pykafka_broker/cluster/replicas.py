@@ -13,15 +13,9 @@ from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.features import ELR_VERSION
 from pykafka_broker.cluster.image import NO_LEADER, PartitionImage, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.log.directory_ids import LOST, MIGRATING, is_reserved
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
-
-# The reserved ids, as in Kafka's DirectoryId: a directory that was chosen before ids were recorded, none yet, and one
-# that is offline.
-MIGRATING = ZERO_UUID
-UNASSIGNED = bytes(15) + b"\x01"
-LOST = bytes(15) + b"\x02"
 
 # The id of the directory that has the log of a partition; LOST if that is offline, UNASSIGNED if there is no log yet.
 Locate = Callable[[TopicImage, PartitionImage], bytes]
@@ -45,7 +39,7 @@ def partition_changes(controller: Controller, locate: Locate, elections: Electio
                 continue
             place = locate(topic, partition)
             leads = partition.leader == node_id
-            directory = version > 0 and place > LOST and partition.directory_of(node_id) != place
+            directory = version > 0 and not is_reserved(place) and partition.directory_of(node_id) != place
             if place == LOST:
                 elected = False
                 if not leads:

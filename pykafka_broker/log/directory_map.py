@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Collection
 
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.directory_ids import LOST, UNASSIGNED, is_reserved
 from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
-    RESERVED_IDS,
     LogDirectory,
     LogDirectoryError,
     TopicPartition,
@@ -25,9 +25,6 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-# The reserved ids that matter here, as in Kafka's DirectoryId.
-UNASSIGNED = bytes(15) + b"\x01"
-LOST = bytes(15) + b"\x02"
 _METADATA = METADATA_TOPIC, 0
 
 
@@ -101,7 +98,7 @@ class DirectoryMap:
             return directory.id if directory.online else LOST
         if partition in self.withheld or partition in self.awaited or assigned == LOST:
             return LOST
-        if assigned > RESERVED_IDS and not any(each.id == assigned for each in self.directories if each.online):
+        if not is_reserved(assigned) and not any(each.id == assigned for each in self.directories if each.online):
             return LOST
         return UNASSIGNED
 
@@ -146,7 +143,7 @@ class DirectoryMap:
         online = {directory.id for directory in self.directories if directory.online}
         for partition, directory in list(self.where.items()):
             wanted = assigned(partition)
-            if wanted is not None and wanted > RESERVED_IDS and wanted not in online and directory.online:
+            if wanted is not None and not is_reserved(wanted) and wanted not in online and directory.online:
                 self.take(partition)
                 self.withheld[partition] = [directory]
                 logger.error("%s-%d is in %s, but its directory is another one", *partition, directory.path)
@@ -164,7 +161,7 @@ class DirectoryMap:
         for directory in online:
             if directory.id == assigned and partition not in self.withheld:
                 return directory
-        if not online or assigned > RESERVED_IDS or assigned == LOST or partition in self.withheld:
+        if not online or not is_reserved(assigned) or assigned == LOST or partition in self.withheld:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "The log directory of the partition is not online")
         online = [directory for directory in online if not directory.metadata_only]
         if not online:

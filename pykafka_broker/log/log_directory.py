@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from pykafka_broker.log import checkpoints
 from pykafka_broker.log.checkpoints import id_bytes, id_text
+from pykafka_broker.log.directory_ids import is_reserved
 from pykafka_broker.log.filesystem import FileLock, FileSystem, write_file
 from pykafka_broker.log.loading import Offsets
 
@@ -20,8 +21,6 @@ DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
 METADATA_TOPIC = "__cluster_metadata"
-# Ids up to here say that a replica has no directory, that its directory is lost, and the like (KIP-858).
-RESERVED_IDS = (99).to_bytes(16, "big")
 _MAX_NAME = 255
 _NODE_KEYS = {"0": "broker.id", "1": "node.id"}  # by the version of meta.properties: 0 is of brokers on ZooKeeper
 _DELETED = re.compile(r".+-\d+\.[0-9a-f]{32}-delete", re.ASCII)
@@ -202,10 +201,10 @@ def _directory_id(path: str, known: str | None, new_uuid: Callable[[], bytes]) -
             found = id_bytes(known)
         except ValueError as error:
             raise LogDirectoryError(f"{path} is damaged: directory.id: {error}") from None
-        if found <= RESERVED_IDS:
+        if is_reserved(found):
             raise LogDirectoryError(f"{path} has the directory.id {known}, which is reserved")
         return found
-    while (made := new_uuid()) <= RESERVED_IDS:
+    while is_reserved(made := new_uuid()):
         pass
     return made
 

@@ -11,8 +11,8 @@ import pytest
 
 from pykafka_broker.cluster.image import PartitionImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion, decode_versioned
-from pykafka_broker.cluster.replicas import UNASSIGNED
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.directory_ids import UNASSIGNED
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, OFFSET_FILES, id_bytes, read_lines, read_properties
+from pykafka_broker.log.directory_ids import is_reserved
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.log_directory import RESERVED_IDS
 from pykafka_broker.log.tool.folders import Row
 
 _REQUIRED = ("version", "cluster.id", "node.id")
@@ -40,7 +40,7 @@ def properties_problem(fs: FileSystem, path: str) -> str | None:
         if missing:
             return f"does not say {', '.join(missing)}"
         known = properties.get("directory.id")
-        if known is not None and id_bytes(known) <= RESERVED_IDS:
+        if known is not None and is_reserved(id_bytes(known)):
             return f"has the directory.id {known}, which is reserved"
     except FileNotFoundError:
         return "is missing: is this a directory of log.dirs?"
