@@ -122,7 +122,9 @@ class DirectoryKeeper:
     def _commit_changes(self, elections: Elections) -> None:
         logs, controller = self._logs, self._metadata.controller
         online = [directory.id for directory in logs.partition_directories if directory.online]
-        cordoned = [directory.id for directory in logs.partition_directories if logs.directory_map.is_cordoned(directory)]
+        cordoned = [
+            directory.id for directory in logs.partition_directories if logs.directory_map.is_cordoned(directory)
+        ]
         records = list(partition_changes(controller, self._locate, elections))
         if controller.partition_record_version():
             records += directories_change(controller, online, cordoned)
