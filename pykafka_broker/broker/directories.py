@@ -18,13 +18,13 @@ from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta, PartitionImage, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.replicas import (
-    LOST,
     Elections,
     assignment,
     directories_change,
     partition_changes,
 )
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.directory_ids import LOST
 from pykafka_broker.log.manager import LogManager
 
 if TYPE_CHECKING:
