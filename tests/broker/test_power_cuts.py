@@ -130,7 +130,9 @@ class World:
                 run_inline(self.machine.jobs.pop(self.random.randrange(len(self.machine.jobs))))
 
     def go_on(self, number: int, answer: Any) -> None:
-        request, version = self.asking[number].send(answer)
+        asking = self.asking[number]
+        assert asking is not None
+        request, version = asking.send(answer)
         self.machine.ask(request, version, lambda reply: self.idle.__setitem__(number, reply))
 
     def commits(self, group: str) -> Asking:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.broker.purgatory import Parked, Purgatory
 
 
@@ -22,7 +24,8 @@ parked_boxes: dict[int, list[object]] = {}
 
 
 def test_a_touch_alone_polls_nobody_and_settle_polls_once_per_key() -> None:
-    purgatory, answers = Purgatory(), []
+    purgatory = Purgatory()
+    answers: list[Any] = []
     parked = waiting(purgatory, answers)
     parked_boxes[id(parked)].append("full")
     purgatory.touch("p")
@@ -35,7 +38,8 @@ def test_a_touch_alone_polls_nobody_and_settle_polls_once_per_key() -> None:
 
 
 def test_a_poll_without_an_answer_goes_on_waiting() -> None:
-    purgatory, answers = Purgatory(), []
+    purgatory = Purgatory()
+    answers: list[Any] = []
     waiting(purgatory, answers)
     purgatory.touch("p")
     purgatory.settle(1)
@@ -44,7 +48,8 @@ def test_a_poll_without_an_answer_goes_on_waiting() -> None:
 
 
 def test_the_deadline_answers_and_only_then() -> None:
-    purgatory, answers = Purgatory(), []
+    purgatory = Purgatory()
+    answers: list[Any] = []
     waiting(purgatory, answers, deadline=100)
     waiting(purgatory, answers, deadline=50)
     purgatory.on_deadline(49)
@@ -58,7 +63,8 @@ def test_the_deadline_answers_and_only_then() -> None:
 
 
 def test_one_that_watches_two_keys_is_answered_once() -> None:
-    purgatory, answers = Purgatory(), []
+    purgatory = Purgatory()
+    answers: list[Any] = []
     parked = waiting(purgatory, answers, keys=("p", "q"))
     parked_boxes[id(parked)].append("full")
     purgatory.touch("p")
@@ -68,7 +74,8 @@ def test_one_that_watches_two_keys_is_answered_once() -> None:
 
 
 def test_a_cancelled_one_is_told_and_never_answered() -> None:
-    purgatory, answers = Purgatory(), []
+    purgatory = Purgatory()
+    answers: list[Any] = []
     parked = waiting(purgatory, answers)
     purgatory.cancel(parked)
     purgatory.cancel(parked)
@@ -80,7 +87,8 @@ def test_a_cancelled_one_is_told_and_never_answered() -> None:
 
 
 def test_hurry_gives_what_there_is() -> None:
-    purgatory, answers = Purgatory(), []
+    purgatory = Purgatory()
+    answers: list[Any] = []
     parked = waiting(purgatory, answers)
     purgatory.hurry(parked, 7)
     purgatory.hurry(parked, 8)
@@ -88,7 +96,8 @@ def test_hurry_gives_what_there_is() -> None:
 
 
 def test_a_token_without_deadline_waits_for_its_holder() -> None:
-    purgatory, answers = Purgatory(), []
+    purgatory = Purgatory()
+    answers: list[Any] = []
     parked = Parked(None)
     parked.on_reply = answers.append
     purgatory.park(parked)

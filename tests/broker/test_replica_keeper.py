@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +180,7 @@ def test_a_directory_that_is_away_at_the_start_keeps_what_is_in_it(node: Node) -
         else:
             code = ErrorCode.LEADER_NOT_AVAILABLE
             assert (answer.error_code, answer.leader_id, answer.offline_replicas) == (code, -1, [1])
-            storage_error(lambda number=number: node.write(number))
+            storage_error(partial(node.write, number))
     assert set(node.places()) == {"a"}
     node.create("new", 2)
     assert node.homes("new") == ["a", "a"]

@@ -157,7 +157,8 @@ def test_a_defect_of_a_parked_request_is_its_own_answer(
     def stumble(now: int) -> Any:
         raise ZeroDivisionError("oops")
 
-    parked = Parked(100, keys=["k"], **{step: stumble})
+    defect: Any = {step: stumble}
+    parked = Parked(100, keys=["k"], **defect)
     router, _ = answering(ApiKey.LIST_OFFSETS, parked)
     asked = ListOffsetsRequest(topics=[ListOffsetsTopic("a", [ListOffsetsPartition(4)])])
     pending = router.dispatch(CONNECTION, frame(2, 2, asked.encode(2)))

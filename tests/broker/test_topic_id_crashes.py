@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import zlib
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ class Life:
         self.fs = CrashFileSystem()
         self.broker = started(self.fs)
         self.broker.logs.submit = self.threads.submit
-        self.written: dict[bytes, bytes] = {}  # by value: the id of its topic
+        self.written: dict[bytes, bytes | None] = {}  # by value: the id of its topic
         self.synced: set[bytes] = set()
         self.topic_id: bytes | None = None
         self.checked = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ class Disk:
         logs.start(NOW)
         return logs
 
-    def append(self, count: int = 1, **options: int) -> Heard:
+    def append(self, count: int = 1, **options: Any) -> Heard:
         appended = self.log.append(batch(count, **options), NOW)
         return self.wait(appended.last_offset + 1)
 

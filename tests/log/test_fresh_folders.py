@@ -91,6 +91,7 @@ def write_of_id(path: Path, number: int) -> str:
 
 def test_one_that_is_just_being_made_is_waited_for(tmp_path: Path) -> None:
     """Else its log would be loaded, and perhaps synced, without its id."""
+    logs: LogManager
     asking = threading.Thread(target=lambda: logs.get("t", 0))
     waited = False
 

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,7 +120,7 @@ def test_no_room_for_a_new_log(small: Path) -> None:
 @pytest.mark.skipif(shutil.which("mount") is None, reason="needs mount")
 def test_a_start_on_a_disk_that_is_still_full(small: Path, tmp_path: Path) -> None:
     """The full directory is offline and says why, the others serve; with room again nothing is missing."""
-    dirs = {"log_dirs": f"{small}/logs,{tmp_path}/roomy"}
+    dirs: dict[str, Any] = {"log_dirs": f"{small}/logs,{tmp_path}/roomy"}
 
     def started() -> LogManager:
         logs = manager(tmp_path, **dirs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -290,7 +291,7 @@ def test_concurrent_requests_share_a_sync(tmp_path: Path) -> None:
     heard: list[int] = []
     for number in range(5):
         log.append(batch(), NOW)
-        logs.flush(log, NOW, lambda error, number=number: heard.append(number))
+        logs.flush(log, NOW, lambda error, number=number: heard.append(number))  # type: ignore[misc]
     assert (heard, log.recovery_point) == ([], 0)
     fs.calls.clear()
     assert deferred.run() == 1
@@ -451,7 +452,7 @@ def busy(path: str) -> FileLock:
 
 
 def test_a_start_that_is_refused_keeps_a_clean_shutdown_clean(tmp_path: Path) -> None:
-    dirs = {"log_dirs": f"{tmp_path}/a,{tmp_path}/b"}
+    dirs: dict[str, Any] = {"log_dirs": f"{tmp_path}/a,{tmp_path}/b"}
     logs = manager(tmp_path, **dirs)
     logs.start(NOW)
     logs.shutdown(NOW)

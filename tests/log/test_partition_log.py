@@ -18,6 +18,11 @@ from pykafka_broker.records.header import check_crc, iter_batches, read_header
 from tests.log.support import NOW, FailingFileSystem, Keeper, batch, marker, new_log, reopen
 
 
+def heard_by(log: PartitionLog) -> Listener:
+    assert isinstance(log.listener, Listener)
+    return log.listener
+
+
 def read_all(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20) -> list[tuple[int, int]]:
     """Base and last offset of every batch, read to the end of the log."""
     found = []

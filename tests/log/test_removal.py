@@ -67,7 +67,7 @@ def test_a_log_that_goes_is_not_open_all_at_once(tmp_path: Path) -> None:
     for _ in range(30):
         log.append(batch(1, 100), NOW)
     log.close()
-    remover = Remover(fs, run_inline, pytest.fail)
+    remover = Remover(fs, run_inline, lambda error: pytest.fail(str(error)))
     fs.rename(log.directory, f"{log.directory}.gone")
     remover.log_later(5, f"{log.directory}.gone", log)
     del log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 from pykafka_broker.log.manager import LogManager
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, new_log, topic_config
@@ -11,7 +12,7 @@ from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, 
 MINUTE = 60_000
 
 
-def started(path: Path, **keys: str) -> LogManager:
+def started(path: Path, **keys: Any) -> LogManager:
     logs = manager(path, **keys)
     logs.start(NOW)
     return logs

@@ -169,7 +169,7 @@ def readiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(), 30))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
 @pytest.mark.usefixtures("readiness")
@@ -377,7 +377,7 @@ def test_a_defect_at_a_deadline_stops_no_timer(
                     raise once.pop()
                 on_deadline()
 
-            server.broker.on_deadline = stumble_once
+            server.broker.on_deadline = stumble_once  # type: ignore[method-assign]
             waiting = await connect()
             waiting.send(b"park:30")
             assert await waiting.answer() == b"expired"

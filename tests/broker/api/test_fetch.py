@@ -71,7 +71,7 @@ def parts(response: FetchResponse) -> dict[int, PartitionData]:
 
 
 def values(data: PartitionData) -> list[bytes | None]:
-    raw = data.records if isinstance(data.records, bytes) else data.records.read()  # type: ignore[union-attr]
+    raw = data.records if isinstance(data.records, bytes) else data.records.read()
     return [record.value for _, one in iter_batches(raw) for record in iter_records(one)]
 
 
@@ -149,7 +149,9 @@ def test_it_waits_until_min_bytes_are_there(broker: LightBroker) -> None:
     assert parked.poll is not None
     assert parked.poll(broker.now) is None
     log.append(batch(b"y" * 200), broker.now)
-    assert values(parts(parked.poll(broker.now))[0]) == [b"x" * 100, b"y" * 200]
+    answer = parked.poll(broker.now)
+    assert answer is not None
+    assert values(parts(answer)[0]) == [b"x" * 100, b"y" * 200]
 
 
 def test_the_deadline_brings_what_there_is(broker: LightBroker) -> None:

@@ -260,7 +260,8 @@ def test_the_header_of_an_api_versions_answer_is_plain_in_every_version(node: Re
         pieces = node.broker.dispatch(node.connection, memoryview(header + request.encode(version)), NOW)
         assert isinstance(pieces, list)
         body = b"".join(pieces)[8:]
-        assert SPECS[18].response_class().decode(body, version).error_code == 0
+        answer: Any = SPECS[18].response_class().decode(body, version)
+        assert answer.error_code == 0
 
 
 @pytest.mark.parametrize("body", [struct.pack(">hhih", 999, 0, 7, -1), struct.pack(">hhih", 3, 99, 7, -1), b"\0\3"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,10 @@ RETENTION_MS = 864_000_000
 FS = OsFileSystem()
 
 
-def compacted(path: Path, **more: object) -> PartitionLog:
+def compacted(path: Path, **more: Any) -> PartitionLog:
     settings = {"segment_bytes": 2000, "index_interval_bytes": 300, "cleanup_policy": ["compact"], "retention_ms": -1}
-    return new_log(path, **{**settings, "min_cleanable_dirty_ratio": 0.01, **more})
+    merged: dict[str, Any] = {**settings, "min_cleanable_dirty_ratio": 0.01, **more}
+    return new_log(path, **merged)
 
 
 def clean(log: PartitionLog, first_dirty: int = 0, now: int = NOW, map_bytes: int = 1 << 20) -> CleanResult:

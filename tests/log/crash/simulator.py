@@ -18,7 +18,7 @@ SECTOR = 512
 
 
 class SimFile:
-    def __init__(self, data: bytes = b"") -> None:
+    def __init__(self, data: bytes | bytearray = b"") -> None:
         self.data = bytearray(data)
         self.durable = bytes(data)
         self.pending: list[tuple[int, bytes | None]] = []  # writes (position, data), truncations (size, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from random import Random
+from typing import Any
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.manager import LogManager
@@ -43,7 +44,7 @@ class Workload:
         self.synced = 0
         self.cleaned = 0
         self.now = NOW
-        self.log: PartitionLog | None = None
+        self.log: Any = None  # a PartitionLog, except before a start
 
     def run(self, steps: int) -> None:
         self.start()

@@ -18,13 +18,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 HERE = Path(__file__).parent
 PORT = 19471
-SERVERS = {"bootstrap.servers": f"127.0.0.1:{PORT}"}
+SERVERS: dict[str, Any] = {"bootstrap.servers": f"127.0.0.1:{PORT}"}
 BASE = 1_700_000_000_000
 SMALL = {"internal.segment.bytes": "16384", "index.interval.bytes": "1024"}
 COMPACT = {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
@@ -115,8 +116,8 @@ def data_directory(jars: str, work: Path) -> None:
         idempotent.flush()
         transactions("transactions", 8, 400, BASE, leave_open=True)
         for number in range(600):
-            value = None if number % 50 == 0 else random.randbytes(80)
-            plain.produce("compacted", key=b"k%d" % (number % 37), value=value, timestamp=BASE + number)
+            maybe = None if number % 50 == 0 else random.randbytes(80)
+            plain.produce("compacted", key=b"k%d" % (number % 37), value=maybe, timestamp=BASE + number)
             if number % 5 == 0:
                 plain.flush()
         plain.flush()
