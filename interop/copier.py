@@ -5,7 +5,6 @@ Consume, transform, produce, send the offsets, commit. NAME is transactional id,
 new copier fences the one before it and takes its place without waiting for a session to end. It pauses up to PAUSE_MS
 between the steps of a transaction, so that a kill finds it in the middle.
 """
-# mypy: disable-error-code="attr-defined"
 
 import random
 import sys

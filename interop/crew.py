@@ -1,5 +1,4 @@
 """A group of members that are processes, and the producer that keeps them busy."""
-# mypy: disable-error-code="attr-defined"
 
 import json
 import signal

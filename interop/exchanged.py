@@ -2,7 +2,6 @@
 everything is written and read through a client, so that the same lines test both ways; what a delivery report says is
 what has to be there later, whoever serves it.
 """
-# mypy: disable-error-code="attr-defined"
 
 import time
 from collections.abc import Sequence

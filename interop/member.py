@@ -4,7 +4,6 @@ Rule: a value is written to standard output before its offset is committed, so k
 SIGTERM commits and leaves; an error that the client does not get over by itself ends the process. SETTINGS are JSON, in
 the client's own names.
 """
-# mypy: disable-error-code="attr-defined"
 
 import asyncio
 import json

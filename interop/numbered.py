@@ -1,7 +1,6 @@
 """Numbered records for tests that kill the broker. Rule: a record's value begins with its number, numbers go to
 partitions in turn, and every acknowledgement is noted, so that what must be in the log afterwards is known exactly.
 """
-# mypy: disable-error-code="attr-defined"
 
 import threading
 import time

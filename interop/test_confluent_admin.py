@@ -1,5 +1,4 @@
 """confluent-kafka's admin client: librdkafka checks the answers in its own way, so the main calls are made here too."""
-# mypy: disable-error-code="attr-defined, no-untyped-call"
 
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,4 @@
 """Kafka Connect standalone: lines of a file go through a topic into another file, each once, over restarts of both."""
-# mypy: disable-error-code="attr-defined"
 
 import os
 import subprocess

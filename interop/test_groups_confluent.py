@@ -1,5 +1,4 @@
 """librdkafka's groups, in the classic protocol and in that of KIP-848."""
-# mypy: disable-error-code="attr-defined"
 
 import re
 import time

@@ -1,5 +1,4 @@
 """A broker that stops or dies under open groups: its clients go on by themselves, and what was committed stays."""
-# mypy: disable-error-code="attr-defined"
 
 import time
 from collections.abc import Callable, Iterator, Mapping

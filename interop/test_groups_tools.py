@@ -1,5 +1,4 @@
 """What an operator does to a group with Kafka 4.3.1's own tools, and Java's verifiable clients."""
-# mypy: disable-error-code="attr-defined"
 
 import json
 import re

@@ -4,7 +4,6 @@ too when there is room.
 The disk is a tmpfs of some megabytes, which takes the right to mount. Without it the test fails and says what to do: a
 promise that was not looked at must not look kept.
 """
-# mypy: disable-error-code="attr-defined"
 
 import shutil
 import subprocess

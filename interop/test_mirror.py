@@ -1,5 +1,4 @@
 """MirrorMaker 2 copies a topic, its settings and a group's offsets from one broker of ours to another, exactly once."""
-# mypy: disable-error-code="attr-defined"
 
 import subprocess
 from collections.abc import Iterator

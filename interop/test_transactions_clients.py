@@ -3,7 +3,6 @@
 kafka-python, aiokafka and librdkafka speak the classic protocol, Java the one of KIP-890; they take turns on the same
 transactional ids.
 """
-# mypy: disable-error-code="attr-defined"
 
 import asyncio
 import time

@@ -1,5 +1,4 @@
 """Exactly once: a transactional copy whose every part is killed again and again. Each input is in the output once."""
-# mypy: disable-error-code="attr-defined"
 
 import random
 import subprocess
