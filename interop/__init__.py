@@ -6,6 +6,6 @@ Rule: what finds and fetches jars is the pipeline's own (`pipeline.jars`), so it
 import sys
 from pathlib import Path
 
-SPARK = str(Path(__file__).resolve().parents[1] / "spark")
-if SPARK not in sys.path:
-    sys.path.append(SPARK)
+ROOT = Path(__file__).resolve().parents[1]  # where `python -m interop.…` has to be started
+if str(ROOT / "spark") not in sys.path:
+    sys.path.append(str(ROOT / "spark"))

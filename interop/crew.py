@@ -15,8 +15,7 @@ from typing import Any, Self
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop import group_view
-from interop.conftest import ROOT
+from interop import ROOT, group_view
 from interop.waiting import eventually
 
 # For librdkafka, whose only broker comes back soon: it would wait up to 10 s before it looks again, and 2.16 sometimes

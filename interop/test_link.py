@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from pipeline.jars import JarsError
 from interop.targets import Target, host_and_port, start
+from pipeline.jars import JarsError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest

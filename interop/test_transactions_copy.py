@@ -11,7 +11,8 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop.conftest import ROOT, NewBroker
+from interop import ROOT
+from interop.conftest import NewBroker
 
 PARTITIONS = 3
 RECORDS = 9_000

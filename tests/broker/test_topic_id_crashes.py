@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import zlib
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -67,7 +66,8 @@ class Life:
 
     def commit(self, records: list[ApiMessageAndVersion]) -> None:
         """And wait for the answer, which comes when they are synced; other syncs may be under way still."""
-        broker, answered = self.broker, []
+        broker = self.broker
+        answered: list[OSError | None] = []
         broker.commit_metadata(records)
         broker.logs.flush(broker.metadata.log.log, NOW, answered.append)
         while not answered:

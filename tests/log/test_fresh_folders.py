@@ -117,13 +117,13 @@ def test_nobody_waits_for_the_folder_of_another(tmp_path: Path, jobs: list[Job])
     class Asking(FailingFileSystem):
         def _check(self, operation: str, path: str) -> None:
             if f"{operation} {path}" == write_of_id(tmp_path, 0):
-                ends.append(logs.get("t", 1).append(batch(1), NOW).last_offset)
+                ends.append(managed.get("t", 1).append(batch(1), NOW).last_offset)
 
-    logs = manager(tmp_path, Asking())
-    logs.start(NOW)
-    logs.submit = jobs.append
+    managed = manager(tmp_path, Asking())
+    managed.start(NOW)
+    managed.submit = jobs.append
     for number in range(2):
-        logs.make("t", number, TOPIC_ID, NOW)
+        managed.make("t", number, TOPIC_ID, NOW)
     run(jobs)
     assert ends == [0]
     assert [topic_id(path) for path in tmp_path.glob("logs/t-*")] == [TOPIC_ID] * 2

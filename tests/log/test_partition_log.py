@@ -18,9 +18,9 @@ from pykafka_broker.records.header import check_crc, iter_batches, read_header
 from tests.log.support import NOW, FailingFileSystem, Keeper, batch, marker, new_log, reopen
 
 
-def heard_by(log: PartitionLog) -> Listener:
-    assert isinstance(log.listener, Listener)
-    return log.listener
+def heard_by(log: PartitionLog) -> Keeper:
+    assert isinstance(log.keeper, Keeper)
+    return log.keeper
 
 
 def read_all(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20) -> list[tuple[int, int]]:
@@ -195,7 +195,7 @@ def test_a_failed_write_changes_nothing_and_the_next_one_goes_on(tmp_path: Path)
     with pytest.raises(ApiError) as caught:
         log.append(batch(2, producer_id=1, epoch=0, sequence=2), NOW)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert [error.errno for error in log.keeper.errors] == [errno.ENOSPC]
+    assert [error.errno for error in heard_by(log).errors] == [errno.ENOSPC]
     assert log.log_end_offset == log.high_watermark == 2
     assert read_all(log) == [(0, 1)]
     fs.failures = {}
@@ -271,7 +271,7 @@ def test_a_slice_outlives_the_deletion_of_its_segment(tmp_path: Path) -> None:
     before = read.records.read()
     log.retain(NOW)
     assert log.log_start_offset > 0
-    for segment in log.keeper.deleted:
+    for segment in heard_by(log).deleted:
         segment.remove()
     assert not list(tmp_path.glob("**/*.deleted"))
     assert read.records.read() == before

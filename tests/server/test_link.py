@@ -121,7 +121,7 @@ async def linked(
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(), 30))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
 def test_several_are_in_flight_and_each_gets_its_own_answer() -> None:

@@ -21,6 +21,7 @@ from pykafka_broker.errors import FrameError
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.transport import PlainTransport
 from pykafka_broker.server.turns import Turns
 from tests.server.support import until
 
@@ -226,7 +227,7 @@ def test_a_client_that_breaks_off_while_its_input_waits_is_forgotten(tmp_path: A
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.writer.transport.abort()
             await until(lambda: not server._connections)
-            assert not len(server.broker.purgatory)
+            assert not len(server.purgatory)
 
     run(scenario)
 
@@ -264,7 +265,7 @@ def test_deadlines_hold_when_the_wall_clock_is_set_back(tmp_path: Any, monkeypat
         async with serving(tmp_path, connections_max_idle_ms="300") as (server, connect, _):
             idle, waiting = await connect(), await connect()
             waiting.send(b"park:500")
-            await until(lambda: len(server.broker.purgatory))
+            await until(lambda: len(server.purgatory))
             begun, wall = now_ms(), server.turns.clock.wall
             monkeypatch.setattr("time.time", lambda: wall / 1000 - 1200)
             assert await idle.closed()
@@ -294,12 +295,12 @@ def test_a_client_that_leaves_while_parked_is_forgotten(tmp_path: Any) -> None:
             client.send(b"yield:60000")
             other.send(b"echo:x")
             await other.answer()
-            while not len(server.broker.purgatory):
+            while not len(server.purgatory):
                 other.send(b"echo:x")
                 await other.answer()
             client.writer.close()
             await client.writer.wait_closed()
-            while len(server.broker.purgatory):
+            while len(server.purgatory):
                 other.send(b"echo:x")
                 await other.answer()
 
@@ -488,6 +489,7 @@ def test_a_host_that_has_vanished_is_noticed_by_the_system(tmp_path: Any) -> Non
             client.send(b"echo:x")
             await client.answer()
             (connection,) = server._connections.values()
+            assert isinstance(connection._transport, PlainTransport)
             assert connection._transport._sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
     run(scenario)

@@ -94,7 +94,7 @@ def test_other_acks_are_refused(broker: LightBroker, acks: int) -> None:
 def test_acks_zero_has_no_answer_and_closes_on_an_error(broker: LightBroker) -> None:
     broker.add("t")
     context = broker.context(ApiKey.PRODUCE, 9)
-    assert produce(broker.services, context, asked({0: batch(b"x")}, acks=0)) is None  # type: ignore[arg-type]
+    assert produce(broker.services, context, asked({0: batch(b"x")}, acks=0)) is None
     assert stored(broker) == [b"x"]
     with pytest.raises(FrameError, match="UNKNOWN_TOPIC_OR_PARTITION"):
         produce(broker.services, context, asked({0: batch(b"x")}, acks=0, topic="u"))

@@ -28,7 +28,7 @@ class Listener:
     name = "PLAINTEXT"
     host = "127.0.0.1"
     port = 9092
-    advertised = None
+    advertised: tuple[str, int] | None = None
 
 
 class LocalWorld:
