@@ -5,6 +5,7 @@ Rule: the marker that says so comes last of all, after every log in it is synced
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log.flush import close_log
@@ -13,14 +14,20 @@ from pykafka_broker.log.pool import in_threads
 
 if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
-    from pykafka_broker.log.upkeep import Upkeep
 
 _THREADS = 16  # they wait for the disk, which syncs many files in little more time than one
 
 
-def close_directory(manager: LogManager, directory: LogDirectory, upkeep: Upkeep, now: int) -> None:
+def close_directory(
+    manager: LogManager, directory: LogDirectory, write_checkpoints: Callable[[LogDirectory], None], now: int
+) -> None:
+    """Nothing is written to the logs in it any more.
+
+    Raises:
+        OSError: a sync or a write failed. The directory has no marker then, and its next start recovers it.
+    """
     logs = [log for partition, log in manager.loaded.items() if manager.directory_of(partition) is directory]
     in_threads(manager.thread_pool, _THREADS, lambda log: close_log(log, now), logs)
     if directory.online:
-        upkeep.write_checkpoints(directory)
+        write_checkpoints(directory)
         directory.write_clean_marker()

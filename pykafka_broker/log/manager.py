@@ -135,7 +135,7 @@ class LogManager:
         self._fresh.finish()
         for directory in self.online():
             if directory.ready:
-                self.attempt(directory, close_directory, self, directory, self._upkeep, now)
+                self.attempt(directory, close_directory, self, directory, self._upkeep.write_checkpoints, now)
         for directory in self.directories:
             directory.release()
 

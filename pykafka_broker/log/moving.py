@@ -18,7 +18,6 @@ from pykafka_broker.log.checkpoints import (
     LOG_START_OFFSETS,
     MOVED,
     PARTITION_METADATA,
-    read_partition_metadata,
     write_partition_metadata,
 )
 from pykafka_broker.log.copying import Piece, copy_pieces, index_pieces, segment_piece, whole_file
@@ -339,25 +338,3 @@ class Moves:
         except OSError as error:
             move.needed = True
             self.manager.take_offline(source, error)
-
-
-def resolve_future(manager: LogManager, directory: LogDirectory, name: str) -> TopicPartition | None:
-    """After a crash: a copy whose original is there is removed, and a whole one whose original is gone takes its place.
-    Says which partition has. While the original may be in a directory that can't be read, the copy waits."""
-    fs, path = manager.fs, directory.file(name)
-    topic, _, partition = name.rpartition(".")[0].rpartition("-")
-    if not topic or not partition.isdecimal():
-        return None
-    if manager.exists(topic, int(partition)):
-        fs.remove_tree(path)
-        return None
-    key = topic, int(partition)
-    if manager.directory_map.unseen or not fs.exists(f"{path}/{MOVED}"):
-        logger.warning("%s is left alone: it can't be told whether there is a newer %s-%s", path, topic, partition)
-        topic_id = read_partition_metadata(fs, f"{path}/{PARTITION_METADATA}")
-        if topic_id is not None:
-            manager.directory_map.await_whole(key, topic_id)
-        return None
-    fs.rename(path, directory.partition_path(key))
-    fs.sync_directory(directory.path)
-    return key

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log.checkpoints import id_text
+from pykafka_broker.log.interrupted_moves import resolve_future
 from pykafka_broker.log.log_directory import LogDirectory, LogDirectoryError, TopicPartition
-from pykafka_broker.log.moving import resolve_future
 from pykafka_broker.log.pool import in_threads
 from pykafka_broker.log.recovery import FolderRecovery
 
@@ -74,7 +74,7 @@ def _open(manager: LogManager, directory: LogDirectory) -> None:
 
 def _resolve_moves(manager: LogManager, directory: LogDirectory) -> None:
     for name in directory.futures():
-        key = resolve_future(manager, directory, name)
+        key = resolve_future(manager.directory_map, directory, name)
         if key is not None:
             manager.directory_map.put(key, directory)
 

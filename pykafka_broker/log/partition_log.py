@@ -269,7 +269,7 @@ class PartitionLog:
         if not active.size and active.base_offset == base_offset:
             return active
         active.seal()
-        take_snapshot(self, base_offset)
+        self._take_snapshot(base_offset)
         segment = LogSegment(self.files, self.directory, base_offset, size=0, created_ms=now, fresh=True)
         segment.log.create()  # from here on nothing may fail: an append that fits would go to the old segment after all
         if self.config.preallocate:
@@ -394,9 +394,12 @@ class PartitionLog:
 
     def seal(self) -> None:
         """Complete the files that say what is in the log."""
-        take_snapshot(self, self.log_end_offset)
+        self._take_snapshot(self.log_end_offset)
         self.segments.active.seal()
         self.directory_dirty = True
+
+    def _take_snapshot(self, offset: int) -> None:
+        take_snapshot(self.files.fs, self.directory, self.producers, offset)
 
     def close(self) -> None:
         """Leave the files as a clean shutdown leaves them, synced or not."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from typing import TYPE_CHECKING
 
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.producer_snapshot import CorruptSnapshot, read_snapshot, snapshot_name
@@ -18,9 +17,6 @@ from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.records.control import read_end_transaction_marker
-
-if TYPE_CHECKING:
-    from pykafka_broker.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -56,13 +52,6 @@ def restore_producers(
         break
     if start < end_offset:
         replay_producers(producers, segments, start, end_offset)
-
-
-def reload_producers(log: PartitionLog) -> None:
-    """After the log's end has moved back."""
-    fs, directory = log.files.fs, log.directory
-    names = fs.list_directory(directory)
-    restore_producers(fs, directory, names, log.producers, log.segments, log.log_start_offset, log.log_end_offset)
 
 
 def replay_producers(producers: ProducerState, segments: Segments, start: int, end_offset: int) -> None:

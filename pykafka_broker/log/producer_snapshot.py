@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from typing import TYPE_CHECKING
 
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
 from pykafka_broker.log.producer_state import BatchMetadata, ProducerEntry, ProducerState
 from pykafka_broker.records.crc import crc32c
 from pykafka_broker.records.header import NO_SEQUENCE
-
-if TYPE_CHECKING:
-    from pykafka_broker.log.partition_log import PartitionLog
 
 SUFFIX = ".snapshot"
 _HEADER = struct.Struct(">hIi")
@@ -89,17 +85,16 @@ def write_snapshot(fs: FileSystem, path: str, state: ProducerState, *, sync: boo
     write_file(fs, path, encode(state), sync=sync)
 
 
-def take_snapshot(log: PartitionLog, offset: int) -> None:
-    """Write the state as of `offset`, which is where the log ends."""
-    producers = log.producers
+def take_snapshot(fs: FileSystem, directory: str, producers: ProducerState, offset: int) -> None:
+    """Write the state as of `offset`, which is where the log in that folder ends."""
     if offset > producers.snapshot_offset:
-        write_snapshot(log.files.fs, f"{log.directory}/{snapshot_name(offset)}", producers, sync=False)
+        write_snapshot(fs, f"{directory}/{snapshot_name(offset)}", producers, sync=False)
         producers.snapshot_offset = offset
 
 
-def forget_snapshot(log: PartitionLog, offset: int) -> None:
+def forget_snapshot(fs: FileSystem, directory: str, offset: int) -> None:
     with contextlib.suppress(FileNotFoundError):
-        log.files.fs.remove(f"{log.directory}/{snapshot_name(offset)}")
+        fs.remove(f"{directory}/{snapshot_name(offset)}")
 
 
 def read_snapshot(fs: FileSystem, path: str) -> list[ProducerEntry]:

@@ -17,7 +17,7 @@ from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.loading import Offsets, correct_epochs, learn_epochs, open_segments, remove_leftovers
 from pykafka_broker.log.producer_loading import replay_batch, restore_producers
-from pykafka_broker.log.producer_snapshot import snapshot_name, write_snapshot
+from pykafka_broker.log.producer_snapshot import snapshot_name, take_snapshot
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.segment import LogSegment
@@ -193,7 +193,4 @@ class FolderRecovery:
             segment.close()
 
     def _take_snapshot(self, offset: int) -> None:
-        if offset > self._producers.snapshot_offset:
-            path = f"{self._directory}/{snapshot_name(offset)}"
-            write_snapshot(self._files.fs, path, self._producers, sync=False)
-            self._producers.snapshot_offset = offset
+        take_snapshot(self._files.fs, self._directory, self._producers, offset)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from pykafka_broker.log.producer_loading import reload_producers
+from pykafka_broker.log.producer_loading import restore_producers
 from pykafka_broker.log.producer_snapshot import forget_snapshot
 from pykafka_broker.log.segment import LogSegment
 
@@ -77,7 +77,7 @@ def delete_segments(log: PartitionLog, segments: list[LogSegment]) -> None:
     log.directory_dirty = True
     for segment in segments:
         segment.mark_deleted()
-        forget_snapshot(log, segment.base_offset)
+        forget_snapshot(log.files.fs, log.directory, segment.base_offset)
     log.keeper.segments_deleted(log, segments)
 
 
@@ -103,6 +103,13 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
     if log.epochs.truncate_from_end(log.log_end_offset):
         log.write_epochs()
-    reload_producers(log)
+    _reload_producers(log)
     log.files.fs.sync_directory(log.directory)
     log.advance_high_watermark(min(log.high_watermark, log.log_end_offset))
+
+
+def _reload_producers(log: PartitionLog) -> None:
+    """After the log's end has moved back."""
+    fs, directory = log.files.fs, log.directory
+    names = fs.list_directory(directory)
+    restore_producers(fs, directory, names, log.producers, log.segments, log.log_start_offset, log.log_end_offset)

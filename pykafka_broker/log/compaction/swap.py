@@ -52,7 +52,7 @@ def _swap(log: PartitionLog, old: list[LogSegment], new: LogSegment) -> None:
     for segment in old:
         segment.mark_deleted()
         if segment.base_offset != new.base_offset:
-            forget_snapshot(log, segment.base_offset)
+            forget_snapshot(log.files.fs, log.directory, segment.base_offset)
     new.change_suffix(SWAP, "")
     log.directory_dirty = True
     log.keeper.segments_deleted(log, old)
