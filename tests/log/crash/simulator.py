@@ -15,6 +15,7 @@ from random import Random
 from pykafka_broker.log.filesystem import Buffer, DiskUsage, FileStat
 
 SECTOR = 512
+Contents = tuple[tuple[str, object], ...]
 
 
 class SimFile:
@@ -22,6 +23,9 @@ class SimFile:
         self.data = bytearray(data)
         self.durable = bytes(data)
         self.pending: list[tuple[int, bytes | None]] = []  # writes (position, data), truncations (size, None)
+
+    def contents(self) -> bytes:
+        return bytes(self.data)
 
     def apply(self, change: tuple[int, bytes | None]) -> None:
         _apply(self.data, change)
@@ -66,6 +70,9 @@ class SimDirectory:
         self.entries: dict[str, SimFile | SimDirectory] = {}
         self.durable: dict[str, SimFile | SimDirectory] = {}
         self.pending: list[dict[str, SimFile | SimDirectory | None]] = []
+
+    def contents(self) -> Contents:
+        return tuple((name, node.contents()) for name, node in self.entries.items())
 
     def change(self, entries: dict[str, SimFile | SimDirectory | None]) -> None:
         _update(self.entries, entries)
@@ -130,6 +137,19 @@ class SimHandle:
         self._fs.done(f"sync {self._path}")
 
 
+class Seen:
+    """The disks that were looked at, each with what was promised then: the same once more has nothing new to say."""
+
+    def __init__(self) -> None:
+        self._disks: set[object] = set()
+
+    def is_new(self, fs: CrashFileSystem, promised: object) -> bool:
+        disk = fs.contents(), promised
+        known = disk in self._disks
+        self._disks.add(disk)
+        return not known
+
+
 class SimLock:
     def release(self) -> None:
         """Nobody else is there."""
@@ -149,6 +169,10 @@ class CrashFileSystem:
         """What a new process finds: without a seed nothing unsynced (or, `keep`, all of it), with one some of it."""
         random = None if seed is None else Random(seed)
         return CrashFileSystem(self._root.after_crash(random, keep))
+
+    def contents(self) -> Contents:
+        """All that is on it, to compare with another disk's."""
+        return self._root.contents()
 
     def done(self, what: str) -> None:
         self.operations += 1

@@ -49,6 +49,12 @@ class Promises:
         self.start: dict[Key, int] = {}  # below it nothing need be there
         self.gone: set[Key] = set()  # being deleted: may be there or not
 
+    def so_far(self) -> object:
+        """To be compared with those of another time."""
+        appended = tuple((key, tuple(batches.items())) for key, batches in self.appended.items())
+        known = (tuple(each.items()) for each in (self.ids, self.synced, self.start))
+        return (*known, frozenset(self.gone), appended)
+
     def forget(self, key: Key) -> None:
         for known in (self.synced, self.start, self.appended):
             known.pop(key, None)
