@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from pykafka_broker.broker.fetch_session import FetchedPartition
-from pykafka_broker.broker.partition import NotLeader, Partition
+from pykafka_broker.broker.partition import NO_EPOCH, NotLeader, Partition
 from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileSlice
@@ -60,7 +60,7 @@ class PartitionReader:
 
     def _find(self, wanted: FetchedPartition) -> Partition:
         topic = self._topic_name(wanted.topic) if self._uses_ids else wanted.topic
-        return self._leader(topic, wanted.partition, wanted.current_leader_epoch)
+        return self._leader(topic, wanted.partition, max(wanted.current_leader_epoch, NO_EPOCH))  # any below is none
 
     def read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         """What there is from the wanted offset on; `max_bytes` may be exceeded by the first batch if `at_least_one`."""

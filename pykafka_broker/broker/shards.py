@@ -192,14 +192,6 @@ class CoordinatorShards:
             if topic is not None and of.id == topic.id:
                 self._follow(topic.partitions[state.partition])
 
-    def _is_empty(self, number: int) -> bool:
-        """Known without opening the log: fifty of them are made for the first group."""
-        key, logs = (self.topic, number), self._node.logs
-        try:
-            return logs.exists(*key) and not logs.size_of(key)
-        except ApiError:
-            return False
-
     def _follow(self, state: PartitionImage) -> None:
         shard = self._shards.get(state.partition)
         leads = state.leader == self._node.id
@@ -208,8 +200,8 @@ class CoordinatorShards:
             shard = None
         if leads and shard is None:
             shard = self._shards[state.partition] = Shard(state.partition, state.leader_epoch)
-            if self._is_empty(state.partition):
-                self._is_loaded(shard)
+            if self._node.logs.is_fresh(self.topic, state.partition):
+                self._is_loaded(shard)  # without opening the log: fifty of them are made for the first group
             else:
                 self._begin(shard)
 

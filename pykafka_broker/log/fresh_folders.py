@@ -47,6 +47,9 @@ class FreshFolders:
             self._waiting[path] = topic_id
         self._make_later()
 
+    def __contains__(self, path: str) -> bool:
+        return path in self._topic_ids
+
     def take(self, path: str) -> bytes | None:
         """The id of its topic if no log has been loaded from that folder; it is there then, and holds nothing else.
 

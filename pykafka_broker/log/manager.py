@@ -183,6 +183,11 @@ class LogManager:
             self.must_sync(log)
         return log
 
+    def is_fresh(self, topic: str, partition: int) -> bool:
+        """Whether it was made since the start and nobody has asked for its log: there is nothing in it."""
+        directory = self._where.get((topic, partition))
+        return directory is not None and directory.partition_path((topic, partition)) in self._fresh
+
     def exists(self, topic: str, partition: int) -> bool:
         return self.directory_map.has((topic, partition))
 

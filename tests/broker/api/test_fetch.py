@@ -195,6 +195,14 @@ def test_an_older_leader_epoch_is_fenced(broker: LightBroker) -> None:
     assert parts(answer(broker, asked({0: 0}, current_leader_epoch=3)))[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
+def test_a_negative_leader_epoch_is_none(broker: LightBroker) -> None:
+    """As for a real broker, in Fetch alone: elsewhere only -1 is none."""
+    broker.add("t")
+    broker.elect_again("t")
+    for epoch in (-1, -2):
+        assert parts(answer(broker, asked({0: 0}, current_leader_epoch=epoch)))[0].error_code == 0
+
+
 def test_histories_that_part_are_told_where(broker: LightBroker) -> None:
     broker.add("t")
     log = broker.partition_log("t", 0)
