@@ -1,0 +1,332 @@
+"""Which test file covers a module that has none of its own name, and how.
+
+Rule: a row says what was measured: its test file runs most lines of the module's functions. A module goes out of the
+table when it gets a test file of its own; one that is in no row and has none is refused (test_every_module.py).
+"""
+
+from __future__ import annotations
+
+COVERED_BY: dict[str, tuple[str, str]] = {
+    "broker/api/test_admin.py": (
+        "asks for each of them through the router",
+        """
+        broker/api/authorized_operations broker/api/create_partitions broker/api/create_topics
+        broker/api/delegation_tokens broker/api/delete_topics broker/api/describe_log_dirs broker/api/encoded_reply
+        broker/api/metadata broker/api/quorum_members broker/api/update_features broker/api/user_scram_credentials
+        broker/context cluster/bootstrap
+        """,
+    ),
+    "broker/api/test_cordoned_log_dirs.py": (
+        "moves replicas between directories",
+        """
+        broker/api/alter_replica_log_dirs
+        """,
+    ),
+    "broker/api/test_fetch.py": (
+        "reads through it",
+        """
+        broker/partition_reader
+        """,
+    ),
+    "broker/api/test_like_kafka.py": (
+        "compares every answer with Kafka's",
+        """
+        broker/api/acls broker/api/alter_configs broker/api/api_versions broker/api/broker_loggers
+        broker/api/client_quotas broker/api/describe_cluster broker/api/describe_configs broker/api/describe_quorum
+        broker/api/describe_topic_partitions broker/api/elect_leaders broker/api/list_config_resources
+        broker/api/partition_reassignments cluster/quotas cluster/topic_names
+        """,
+    ),
+    "broker/api/test_pitfalls.py": (
+        "has their odd cases, and no other test asks for them",
+        """
+        broker/api/delete_records broker/api/offset_for_leader_epoch
+        """,
+    ),
+    "broker/api/test_streams_groups.py": (
+        "asks for them through the router",
+        """
+        broker/api/group_protocols broker/api/streams_group_describe broker/api/streams_group_heartbeat
+        """,
+    ),
+    "broker/test_group_host.py": (
+        "works on a whole broker",
+        """
+        broker/broker
+        """,
+    ),
+    "broker/test_power_cuts.py": (
+        "cuts the power in the middle of transactions",
+        """
+        broker/transaction_host broker/transaction_markers broker/transaction_shards
+        """,
+    ),
+    "broker/test_router.py": (
+        "raises it in handlers",
+        """
+        errors
+        """,
+    ),
+    "cli/test_main.py": (
+        "gives the commands",
+        """
+        cli/__init__ cli/configs cli/log cli/serve
+        """,
+    ),
+    "cli/test_process.py": (
+        "starts and ends the process",
+        """
+        server/__init__ server/process
+        """,
+    ),
+    "cluster/test_controller.py": (
+        "sends the requests to the controller",
+        """
+        cluster/config_changes cluster/config_rules cluster/feature_updates
+        """,
+    ),
+    "cluster/test_image.py": (
+        "takes an image apart and makes it again",
+        """
+        cluster/image_records
+        """,
+    ),
+    "cluster/test_metadata_log.py": (
+        "writes and reads the files",
+        """
+        cluster/quorum_state cluster/snapshot
+        """,
+    ),
+    "cluster/test_topics.py": (
+        "creates topics of each kind",
+        """
+        cluster/internal_topics cluster/placement
+        """,
+    ),
+    "config/test_describe.py": (
+        "describes every key",
+        """
+        config/registry
+        """,
+    ),
+    "coordinators/groups/test_assignors.py": (
+        "assigns with both assignors",
+        """
+        coordinators/groups/assignors/range_assignor coordinators/groups/assignors/spec
+        coordinators/groups/assignors/uniform_assignor
+        """,
+    ),
+    "coordinators/groups/test_classic.py": (
+        "walks a group at random through its states",
+        """
+        coordinators/effects coordinators/groups/classic_rebalance
+        """,
+    ),
+    "coordinators/groups/test_consumer.py": (
+        "has members of the consumer protocol come and go",
+        """
+        coordinators/groups/consumer_change coordinators/groups/consumer_group coordinators/groups/consumer_replay
+        coordinators/groups/consumer_requests coordinators/groups/consumer_stored
+        coordinators/groups/consumer_target coordinators/groups/member_clocks coordinators/groups/reconciliation
+        """,
+    ),
+    "coordinators/groups/test_offsets.py": (
+        "commits and reads offsets",
+        """
+        coordinators/groups/offset_requests coordinators/groups/records
+        """,
+    ),
+    "coordinators/groups/test_re2.py": (
+        "compares with Python's `re`",
+        """
+        coordinators/groups/re2/charset coordinators/groups/re2/match coordinators/groups/re2/parse
+        """,
+    ),
+    "coordinators/groups/test_topic_hash.py": (
+        "compares with Kafka's hashes",
+        """
+        coordinators/groups/xxh3
+        """,
+    ),
+    "coordinators/share/test_membership.py": (
+        "has members come and go",
+        """
+        coordinators/groups/group coordinators/groups/topics coordinators/share/group_records
+        coordinators/share/share_group
+        """,
+    ),
+    "coordinators/share/test_share_partition.py": (
+        "acquires and acknowledges in any order",
+        """
+        coordinators/share/acquisition coordinators/share/in_flight
+        """,
+    ),
+    "coordinators/share/test_state.py": (
+        "writes and reads the records",
+        """
+        coordinators/share/state_records
+        """,
+    ),
+    "coordinators/streams/test_restart.py": (
+        "has members come and go, with a restart in between",
+        """
+        coordinators/streams/change coordinators/streams/group coordinators/streams/protocol
+        coordinators/streams/reconciliation coordinators/streams/tasks
+        """,
+    ),
+    "coordinators/streams/test_stored.py": (
+        "replays Kafka's records",
+        """
+        coordinators/groups/epoch_replay coordinators/streams/replay
+        """,
+    ),
+    "coordinators/transactions/test_init_producer_id.py": (
+        "takes the first of them",
+        """
+        coordinators/transactions/steps
+        """,
+    ),
+    "coordinators/transactions/test_time.py": (
+        "lets transactions end in time and too late",
+        """
+        coordinators/transactions/coordinator
+        """,
+    ),
+    "log/compaction/test_clean.py": (
+        "cleans a log",
+        """
+        log/compaction/filter log/compaction/swap log/compaction/transactions
+        """,
+    ),
+    "log/compaction/test_cleaner.py": (
+        "has the cleaner at work",
+        """
+        log/compaction/job log/copying log/relocation log/segment_files
+        """,
+    ),
+    "log/test_checkpoints.py": (
+        "keeps and loads the leader epochs",
+        """
+        log/leader_epochs
+        """,
+    ),
+    "log/test_full_disk.py": (
+        "has a real disk that runs full",
+        """
+        log/filesystem
+        """,
+    ),
+    "log/test_index.py": (
+        "has all indexes of a segment",
+        """
+        log/transaction_index
+        """,
+    ),
+    "log/test_manager.py": (
+        "starts, keeps up and ends a broker's logs",
+        """
+        log/closing log/jobs log/metadata_topic log/upkeep
+        """,
+    ),
+    "log/test_partition_log.py": (
+        "writes and reads a log",
+        """
+        log/producer_loading log/reading log/rolling log/segment log/timestamps log/trimming
+        """,
+    ),
+    "log/test_placement.py": (
+        "opens directories in every state",
+        """
+        log/log_directory log/opening
+        """,
+    ),
+    "log/test_producer_state.py": (
+        "writes and reads the snapshot",
+        """
+        log/producer_snapshot
+        """,
+    ),
+    "log/test_recovery.py": (
+        "loads logs after crashes",
+        """
+        log/loading log/pool
+        """,
+    ),
+    "log/test_retention.py": (
+        "deletes segments",
+        """
+        log/segments
+        """,
+    ),
+    "log/tool/test_directories.py": (
+        "gives the commands to directories in every state",
+        """
+        log/scan log/tool/command log/tool/decoding log/tool/directory log/tool/dump log/tool/folders
+        log/tool/metadata log/tool/repair
+        """,
+    ),
+    "log/tool/test_tool.py": (
+        "finds and repairs each kind of damage",
+        """
+        log/tool/abort_markers log/tool/verify
+        """,
+    ),
+    "records/test_header.py": (
+        "checks batches with it",
+        """
+        records/crc
+        """,
+    ),
+    "scenarios/groups/test_against_kafka.py": (
+        "compares with what Kafka answered to the same steps",
+        """
+        broker/api/consumer_group_describe broker/api/consumer_group_heartbeat broker/api/delete_groups
+        broker/api/describe_groups broker/api/group_describe broker/api/heartbeat broker/api/join_group
+        broker/api/leave_group broker/api/list_groups broker/api/offset_commit broker/api/offset_delete
+        broker/api/offset_fetch broker/api/sync_group coordinators/groups/classic_group
+        coordinators/groups/classic_join coordinators/groups/classic_listing coordinators/groups/classic_requests
+        coordinators/groups/consumer_checks coordinators/groups/consumer_classic
+        coordinators/groups/consumer_listing coordinators/groups/consumer_protocol coordinators/groups/coordinator
+        coordinators/groups/epoch_change coordinators/groups/epoch_group coordinators/groups/migration
+        coordinators/streams/checks coordinators/streams/endpoints coordinators/streams/listing
+        coordinators/streams/topology
+        """,
+    ),
+    "scenarios/share/test_against_kafka.py": (
+        "compares with what Kafka answered to the same steps",
+        """
+        broker/api/alter_share_group_offsets broker/api/delete_share_group_offsets
+        broker/api/describe_share_group_offsets broker/api/share_acknowledge broker/api/share_fetch
+        broker/api/share_group_describe broker/api/share_group_heartbeat broker/api/share_group_offsets
+        broker/api/share_group_state broker/api/share_requests broker/share_partitions broker/share_reader
+        coordinators/share/listing
+        """,
+    ),
+    "scenarios/share/test_restart.py": (
+        "loads the state again",
+        """
+        broker/share_host
+        """,
+    ),
+    "scenarios/transactions/test_answers.py": (
+        "compares with what Kafka answered to the same steps",
+        """
+        broker/api/add_offsets_to_txn broker/api/add_partitions_to_txn broker/api/describe_producers
+        broker/api/describe_transactions broker/api/end_txn broker/api/find_coordinator broker/api/init_producer_id
+        broker/api/list_transactions broker/api/txn_offset_commit broker/api/write_txn_markers
+        coordinators/transactions/verdicts
+        """,
+    ),
+    "server/test_server.py": (
+        "connects to a server",
+        """
+        server/connection
+        """,
+    ),
+    "testing/test_pytest_plugin.py": (
+        "runs pytest with it",
+        """
+        pytest_plugin
+        """,
+    ),
+}
