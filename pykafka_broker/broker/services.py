@@ -6,9 +6,9 @@ socket, another request, or the parts behind these names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.coordinator_log import partition_for
@@ -16,7 +16,7 @@ from pykafka_broker.broker.encoded_reply import ReplyCache
 from pykafka_broker.broker.fetch_session import FetchSessionCache
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import NO_EPOCH, Partition
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource, Rights, denial
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.topic_names import (
     CONSUMER_OFFSETS,
@@ -35,14 +35,6 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.transaction_host import TransactionHost
 
 _SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
-_DENIED = {
-    Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    Resource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    Resource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    Resource.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-    Resource.USER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-}
 NodeAddress = tuple[int, str, int, str | None]  # id, host, port, rack
 
 
@@ -147,7 +139,13 @@ class Services:
 
     # -- resolve and authorise
 
-    def allows(self, context: RequestContext, operation: Operation, resource: Resource, name: str) -> bool:
+    def rights(self, context: RequestContext) -> Rights:
+        """What whoever asks may do, for those who ask more than once."""
+        return Rights(self.authorizer, context.connection)
+
+    def allows(
+        self, context: RequestContext, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
+    ) -> bool:
         """Whether whoever asks may do this."""
         connection = context.connection
         return self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name)
@@ -158,7 +156,11 @@ class Services:
         """Raises TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED and so on if that is not allowed."""
         connection = context.connection
         if not self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
-            raise ApiError(_DENIED[resource])
+            raise denial(resource)
+
+    def authorized_operations(self, context: RequestContext, resource: Resource, name: str = CLUSTER_NAME) -> int:
+        """The bit set of what whoever asks may do to that (KIP-430)."""
+        return self.rights(context).operations(resource, name)
 
     def topic(self, context: RequestContext, operation: Operation, name: str, topic_id: bytes = ZERO_UUID) -> str:
         """The name of a topic that is asked for by name, or by id where there is one, and that may be used so. Raises
@@ -195,7 +197,7 @@ class Services:
         """Whether clients leave it alone."""
         return topic in INTERNAL_TOPICS
 
-    def create_missing_topics(self, names: Any) -> None:
+    def create_missing_topics(self, names: Iterable[str]) -> None:
         """Create what a client or a coordinator needs; names that can't be topics stay missing."""
         from pykafka_broker.broker.topic_creation import create_missing_topics
 

@@ -10,6 +10,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Protocol
 
+from pykafka_broker.cluster.records import ResourceType
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
 CLUSTER_NAME = "kafka-cluster"  # the one resource of the kind CLUSTER
 
 
@@ -42,11 +46,72 @@ class Resource(IntEnum):
     USER = 7
 
 
+# What there is to be allowed of each kind; the bits of "authorized operations" (KIP-430).
+OPERATIONS = {
+    Resource.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    Resource.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    Resource.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+}
+_DENIALS = {
+    Resource.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
+    Resource.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
+    Resource.CLUSTER: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."),
+    Resource.TRANSACTIONAL_ID: (
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "Transactional Id authorization failed.",
+    ),
+    Resource.DELEGATION_TOKEN: (
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+        "Delegation Token authorization failed.",
+    ),
+    Resource.USER: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "Delegation Token authorization failed."),
+}
+# What one needs a right on to see or change configs.
+_CONFIGURED: dict[int, Resource] = {
+    ResourceType.TOPIC: Resource.TOPIC,
+    ResourceType.GROUP: Resource.GROUP,
+    ResourceType.BROKER: Resource.CLUSTER,
+    ResourceType.BROKER_LOGGER: Resource.CLUSTER,
+    ResourceType.CLIENT_METRICS: Resource.CLUSTER,
+}
+
+
+def denial(resource: Resource) -> ApiError:
+    """What a client is told that may not do something to a resource of this kind, in Kafka's words."""
+    return ApiError(*_DENIALS[resource])
+
+
 class Authorizer(Protocol):
     """Asked for each topic, group and so on of each request: it must cost next to nothing."""
 
     def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
         """Whether `principal` ("User:alice"), who calls from `host`, may do this."""
+
+    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+        """Whether there is a name at all for which that is allowed, of a resource that exists or not."""
 
 
 class AllowAll:
@@ -54,3 +119,61 @@ class AllowAll:
 
     def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
         return True
+
+    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+        return True
+
+
+class Client(Protocol):
+    """Who asks: a connection knows it."""
+
+    @property
+    def principal(self) -> str: ...
+
+    @property
+    def client_host(self) -> str: ...
+
+
+class Rights:
+    """What one client may do."""
+
+    __slots__ = ("_authorizer", "_host", "_principal")
+
+    def __init__(self, authorizer: Authorizer, client: Client) -> None:
+        self._authorizer = authorizer
+        self._principal = client.principal
+        self._host = client.client_host
+
+    def allow(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
+        """Whether that is allowed."""
+        return self._authorizer.allows(self._principal, self._host, operation, resource, name)
+
+    def allow_some(self, operation: Operation, resource: Resource) -> bool:
+        """Whether that is allowed for any name."""
+        return self._authorizer.allows_some(self._principal, self._host, operation, resource)
+
+    def require(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> None:
+        """Raises the kind's denial if that is not allowed."""
+        if not self.allow(operation, resource, name):
+            raise denial(resource)
+
+    def require_config(self, operation: Operation, kind: int, name: str) -> None:
+        """The same for the configs of something; `kind` is its `ResourceType`. One that there is not is refused for
+        that, by whoever looks for its configs.
+        """
+        resource = _CONFIGURED.get(kind)
+        if resource is not None:
+            self.require(operation, resource, CLUSTER_NAME if resource is Resource.CLUSTER else name)
+
+    def operations(self, resource: Resource, name: str = CLUSTER_NAME) -> int:
+        """The bit set of what is allowed of all that can be done to it: bit 3 is READ, and so on."""
+        return sum(1 << operation for operation in OPERATIONS[resource] if self.allow(operation, resource, name))
+
+
+class _Node:
+    """The node asks for itself."""
+
+    principal = client_host = ""
+
+
+ANYTHING = Rights(AllowAll(), _Node())

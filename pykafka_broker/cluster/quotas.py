@@ -57,6 +57,19 @@ def alter_client_quotas(
     return Decision([] if request.validate_only else records, altered.AlterClientQuotasResponse(entries=entries))
 
 
+def refusal(request: wanted.AlterClientQuotasRequest, error: ApiError) -> altered.AlterClientQuotasResponse:
+    """Each entity with the same error."""
+    entries = [
+        altered.EntryData(
+            error.code,
+            error.message,
+            [altered.EntityData(part.entity_type, part.entity_name) for part in entry.entity],
+        )
+        for entry in request.entries
+    ]
+    return altered.AlterClientQuotasResponse(entries=entries)
+
+
 def _entity(entry: wanted.EntryData) -> QuotaEntity:
     return tuple({part.entity_type: part.entity_name for part in entry.entity}.items())
 

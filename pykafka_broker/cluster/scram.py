@@ -60,6 +60,14 @@ def alter_user_scram_credentials(
     return Decision(list(records.values()), AlterUserScramCredentialsResponse(results=results))
 
 
+def refusal(request: AlterUserScramCredentialsRequest, error: ApiError) -> AlterUserScramCredentialsResponse:
+    """Each user once, with the same error."""
+    names = dict.fromkeys([change.name for change in request.deletions] + [one.name for one in request.upsertions])
+    return AlterUserScramCredentialsResponse(
+        results=[AlterUserScramCredentialsResult(name, error.code, error.message) for name in names]
+    )
+
+
 def _record(image: MetadataImage, change: ScramCredentialDeletion | ScramCredentialUpsertion) -> ApiMessageAndVersion:
     if not change.name:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")

@@ -7,8 +7,9 @@ stand in Kafka's order (ReplicationControlManager), because a request with two f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from pykafka_broker.cluster.authorizer import ANYTHING, Operation, Resource, Rights, denial
 from pykafka_broker.cluster.config_rules import check_topic
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.placement import check_assignment, directories_of, place
@@ -45,16 +46,38 @@ CONFIGS_FROM_VERSION = 5
 Records = list[ApiMessageAndVersion]
 
 
-def create_topics(controller: Controller, request: CreateTopicsRequest, version: int) -> Decision[CreateTopicsResponse]:
+def create_topics(
+    controller: Controller, request: CreateTopicsRequest, version: int, rights: Rights = ANYTHING
+) -> Decision[CreateTopicsResponse]:
     """CreateTopics (KIP-4): every version; `version` decides only whether the configs are worth making."""
     names = Counter(topic.name for topic in request.topics)
-    wanted = [topic for topic in request.topics if names[topic.name] == 1]
+    forbidden = _uncreatable(rights, names)
+    wanted = [topic for topic in request.topics if names[topic.name] == 1 and topic.name not in forbidden]
     creation = _Creation(controller, request.validate_only, with_configs=version >= CONFIGS_FROM_VERSION)
     results = creation.run(wanted)
     for name, count in names.items():
         if count > 1:
             results.append(_failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        elif name in forbidden:
+            results.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
+    for result in results:
+        if not (result.error_code or rights.allow(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, result.name)):
+            _hide_configs(result)
     return Decision([] if request.validate_only else creation.records, CreateTopicsResponse(topics=results))
+
+
+def _uncreatable(rights: Rights, names: Iterable[str]) -> set[str]:
+    """Those that the client may not create."""
+    if rights.allow(Operation.CREATE, Resource.CLUSTER):
+        return set()
+    return {name for name in names if not rights.allow(Operation.CREATE, Resource.TOPIC, name)}
+
+
+def _hide_configs(result: CreatableTopicResult) -> None:
+    """Whoever may create a topic need not be allowed to see how it is set up."""
+    result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    result.num_partitions = result.replication_factor = -1
+    result.configs = []
 
 
 class _Creation:
@@ -220,21 +243,31 @@ def _failed(name: str, code: ErrorCode, message: str | None) -> CreatableTopicRe
     return CreatableTopicResult(name=name, error_code=code, error_message=message)
 
 
-def delete_topics(controller: Controller, request: DeleteTopicsRequest, version: int) -> Decision[DeleteTopicsResponse]:
-    """DeleteTopics: by name, and by id since version 6 (KIP-516)."""
+def delete_topics(
+    controller: Controller, request: DeleteTopicsRequest, version: int, rights: Rights = ANYTHING
+) -> Decision[DeleteTopicsResponse]:
+    """DeleteTopics: by name, and by id since version 6 (KIP-516). A topic that the client may not describe is refused
+    as one that is not there would be.
+    """
     wanted = [(topic.name, topic.topic_id) for topic in request.topics]
     wanted += [(name, ZERO_UUID) for name in request.topic_names]
     if not controller.config.delete_topic_enable:
         # Clients before KIP-322 don't know the error of its own.
         code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
         return Decision([], DeleteTopicsResponse(responses=[_deletion(*topic, code) for topic in wanted]))
+    if rights.allow(Operation.DELETE, Resource.CLUSTER):
+        rights = ANYTHING
     results: list[DeletableTopicResult] = []
     found: list[tuple[str, bytes]] = []
     for (name, topic_id), count in Counter(wanted).items():
         try:
             if count > 1 and (name is not None or topic_id != ZERO_UUID):
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
-            found.append(_find_doomed(controller, name, topic_id))
+            doomed = _find_doomed(controller, rights, name, topic_id)
+            if not rights.allow(Operation.DELETE, Resource.TOPIC, doomed[0]):
+                name = doomed[0]
+                raise denial(Resource.TOPIC)
+            found.append(doomed)
         except ApiError as error:
             results.append(_deletion(name, topic_id, error.code, error.message))
     records = []
@@ -254,7 +287,8 @@ def _deletion(
     return DeletableTopicResult(name, topic_id, code, message)
 
 
-def _find_doomed(controller: Controller, name: str | None, topic_id: bytes) -> tuple[str, bytes]:
+def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic_id: bytes) -> tuple[str, bytes]:
+    """Name and id of what is there and may be described."""
     if name is None and topic_id == ZERO_UUID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if name is not None and topic_id != ZERO_UUID:
@@ -263,14 +297,18 @@ def _find_doomed(controller: Controller, name: str | None, topic_id: bytes) -> t
         topic = controller.image.topics_by_id.get(topic_id)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        rights.require(Operation.DESCRIBE, Resource.TOPIC, topic.name)
     else:
+        rights.require(Operation.DESCRIBE, Resource.TOPIC, name)
         topic = controller.image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     return topic.name, topic.id
 
 
-def create_partitions(controller: Controller, request: CreatePartitionsRequest) -> Decision[CreatePartitionsResponse]:
+def create_partitions(
+    controller: Controller, request: CreatePartitionsRequest, rights: Rights = ANYTHING
+) -> Decision[CreatePartitionsResponse]:
     """CreatePartitions (KIP-195): a topic only ever grows."""
     names = Counter(topic.name for topic in request.topics)
     records: Records = []
@@ -279,6 +317,7 @@ def create_partitions(controller: Controller, request: CreatePartitionsRequest) 
         if names[topic.name] > 1:
             continue
         try:
+            rights.require(Operation.ALTER, Resource.TOPIC, topic.name)
             added = _added_partitions(controller, topic)
             if len(records) + len(added) > MAX_RECORDS_PER_OPERATION:
                 raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")

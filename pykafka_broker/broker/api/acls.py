@@ -10,6 +10,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -26,6 +27,7 @@ _DISABLED = "No Authorizer is configured."
 
 @handles(ApiKey.DESCRIBE_ACLS)
 def describe_acls(services: Services, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
     _check_filter(request)
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
@@ -34,6 +36,7 @@ def describe_acls(services: Services, context: RequestContext, request: Describe
 
 @handles(ApiKey.CREATE_ACLS)
 def create_acls(services: Services, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+    services.authorise(context, Operation.ALTER, Resource.CLUSTER)
     for one in request.creations:
         _check_known(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
     results = [AclCreationResult(ErrorCode.SECURITY_DISABLED, _DISABLED) for _ in request.creations]
@@ -42,6 +45,7 @@ def create_acls(services: Services, context: RequestContext, request: CreateAcls
 
 @handles(ApiKey.DELETE_ACLS)
 def delete_acls(services: Services, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    services.authorise(context, Operation.ALTER, Resource.CLUSTER)
     for one in request.filters:
         _check_filter(one)
     results = [DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, _DISABLED) for _ in request.filters]

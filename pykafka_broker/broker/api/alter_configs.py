@@ -16,6 +16,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import then
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Rights
 from pykafka_broker.cluster.config_changes import (
     APPEND,
     DELETE,
@@ -48,7 +49,8 @@ def alter_all_configs(
         configs = [(config.name, config.value) for config in resource.configs]
         return alter_configs(controller, resource.resource_type, resource.resource_name, configs)
 
-    records, outcomes = _each(request.resources, alter)
+    rights = Rights(controller.authorizer, context.connection)
+    records, outcomes = _each(request.resources, rights, alter)
     responses = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return Decision([] if request.validate_only else records, replaced.AlterConfigsResponse(responses=responses))
 
@@ -65,7 +67,7 @@ def incrementally_alter_configs(
 
     loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
     others = [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER]
-    _, own = _each(loggers, alter)
+    _, own = _each(loggers, services.rights(context), alter)
 
     def respond(outcomes: list[Outcome]) -> changed.IncrementalAlterConfigsResponse:
         of = {outcome[2:]: outcome for outcome in (*own, *outcomes)}
@@ -85,7 +87,8 @@ def _decide(
     def alter(resource: Any) -> list[ApiMessageAndVersion]:
         return incremental_alter_configs(controller, resource.resource_type, resource.resource_name, _ops(resource))
 
-    records, outcomes = _each(request.resources, alter)
+    rights = Rights(controller.authorizer, context.connection)
+    records, outcomes = _each(request.resources, rights, alter)
     return Decision([] if request.validate_only else records, outcomes)
 
 
@@ -93,7 +96,7 @@ def _ops(resource: Any) -> list[ConfigOp]:
     return [ConfigOp(config.name, config.config_operation, config.value) for config in resource.configs]
 
 
-def _each(resources: Sequence[Any], alter: Alter) -> tuple[list[ApiMessageAndVersion], list[Outcome]]:
+def _each(resources: Sequence[Any], rights: Rights, alter: Alter) -> tuple[list[ApiMessageAndVersion], list[Outcome]]:
     """What is to be recorded, and what became of each resource."""
     repeats = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[ApiMessageAndVersion] = []
@@ -103,6 +106,7 @@ def _each(resources: Sequence[Any], alter: Alter) -> tuple[list[ApiMessageAndVer
         try:
             if repeats[identity] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            rights.require_config(Operation.ALTER_CONFIGS, *identity)
             records += alter(resource)
             outcomes.append((0, None, *identity))
         except ApiError as error:

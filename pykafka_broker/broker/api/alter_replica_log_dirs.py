@@ -12,6 +12,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -27,11 +28,14 @@ from pykafka_broker.protocol.messages.alter_replica_log_dirs_response import (
 def alter_replica_log_dirs(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
+    may = services.allows(context, Operation.ALTER, Resource.CLUSTER)
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for partition in topic.partitions:
-                code = _move(services, topic.name, partition, directory.path)
+                code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                if may:
+                    code = _move(services, topic.name, partition, directory.path)
                 topics.setdefault(topic.name, []).append(AlterReplicaLogDirPartitionResult(partition, code))
     results = [AlterReplicaLogDirTopicResult(topic, partitions) for topic, partitions in topics.items()]
     return AlterReplicaLogDirsResponse(results=results)

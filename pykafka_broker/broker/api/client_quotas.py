@@ -10,6 +10,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import quotas
+from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -29,6 +30,7 @@ def describe_client_quotas(
     services: Services, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     try:
+        services.authorise(context, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
         found = quotas.describe_client_quotas(services.image, request.components, request.strict)
     except ApiError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
@@ -46,4 +48,8 @@ def describe_client_quotas(
 def alter_client_quotas(
     controller: Controller, context: RequestContext, request: AlterClientQuotasRequest
 ) -> Decision[AlterClientQuotasResponse]:
+    try:
+        Rights(controller.authorizer, context.connection).require(Operation.ALTER_CONFIGS, Resource.CLUSTER)
+    except ApiError as error:
+        return Decision([], quotas.refusal(request, error))
     return quotas.alter_client_quotas(controller, request)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.topics import create_partitions as decide
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -19,4 +20,4 @@ from pykafka_broker.protocol.messages.create_partitions_response import CreatePa
 def create_partitions(
     controller: Controller, context: RequestContext, request: CreatePartitionsRequest
 ) -> Decision[CreatePartitionsResponse]:
-    return decide(controller, request)
+    return decide(controller, request, Rights(controller.authorizer, context.connection))

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -33,7 +34,7 @@ def delete_records(services: Services, context: RequestContext, request: DeleteR
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete(services, topic.name, *one) for one in _once(topic)],
+                partitions=[_delete(services, context, topic.name, *one) for one in _once(topic)],
             )
             for topic in request.topics
         ]
@@ -45,10 +46,12 @@ def _once(topic: DeleteRecordsTopic) -> Iterable[tuple[int, int]]:
     return {one.partition_index: one.offset for one in topic.partitions}.items()
 
 
-def _delete(services: Services, topic: str, partition: int, offset: int) -> DeleteRecordsPartitionResult:
+def _delete(
+    services: Services, context: RequestContext, topic: str, partition: int, offset: int
+) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
     try:
-        found = services.replicas.leader(topic, partition)
+        found = services.partition(context, Operation.DELETE, topic, partition)
         log = found.log
         if services.is_internal(topic):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)

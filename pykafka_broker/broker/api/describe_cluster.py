@@ -7,10 +7,11 @@ anything else; 2 fenced brokers (KIP-1073).
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from pykafka_broker.broker.api.authorized_operations import NOT_ASKED
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -34,13 +35,15 @@ def describe_cluster(
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message=f"Unsupported endpoint type {request.endpoint_type}",
         )
+    operations = NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        may_know = services.allows(context, Operation.DESCRIBE, Resource.CLUSTER)
+        operations = services.authorized_operations(context, Resource.CLUSTER) if may_know else 0
     brokers = services.image.brokers
     nodes = services.nodes(context, fenced=request.include_fenced_brokers)
     return DescribeClusterResponse(
         cluster_id=services.cluster_id,
         controller_id=services.node_id,
         brokers=[DescribeClusterBroker(*node, brokers[node[0]].fenced) for node in nodes],
-        cluster_authorized_operations=CLUSTER_OPERATIONS
-        if request.include_cluster_authorized_operations
-        else NOT_ASKED,
+        cluster_authorized_operations=operations,
     )

@@ -14,6 +14,7 @@ from pykafka_broker.broker.api.broker_loggers import describe_loggers
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.describe import (
@@ -47,6 +48,7 @@ def describe_configs(
     for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
         try:
+            services.rights(context).require_config(Operation.DESCRIBE_CONFIGS, kind, name)
             entries = _entries(services, kind, name)
         except ApiError as error:
             results.append(DescribeConfigsResult(error.code, error.message or "", kind, name))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.log_directory import LogDirectory
@@ -31,6 +32,8 @@ TopicPartition = tuple[str, int]
 def describe_log_dirs(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
+    if not services.allows(context, Operation.DESCRIBE, Resource.CLUSTER):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # told from version 3 on
     if request.topics is None:
         wanted = [partition for partition in services.logs.partitions() if partition[0] != CLUSTER_METADATA]
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -28,17 +29,18 @@ def describe_producers(
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
-                topic.name, [_partition(services, topic.name, partition) for partition in topic.partition_indexes]
+                topic.name,
+                [_partition(services, context, topic.name, partition) for partition in topic.partition_indexes],
             )
             for topic in request.topics
         ]
     )
 
 
-def _partition(services: Services, topic: str, partition: int) -> PartitionResponse:
+def _partition(services: Services, context: RequestContext, topic: str, partition: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
-        log = services.replicas.leader(topic, partition).log
+        log = services.partition(context, Operation.READ, topic, partition).log
     except ApiError as error:
         # Kafka's sentence comes with a topic that it has never heard of, not with a partition that a topic lacks.
         unknown = topic not in services.image.topics

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -30,6 +31,7 @@ _NODES_FROM = 2
 def describe_quorum(
     services: Services, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
+    services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
     topics = []
     found = False
     for topic in request.topics:

@@ -2,17 +2,18 @@
 
 Behaviour: topics come in order of name; at most `max.request.partition.size.limit` partitions (or fewer, if the client
 says so, but one) go into an answer, and the cursor names the first that did not. Topics that can't be described count
-nothing. No topics means all. A cursor must name a partition and, where topics are named, one of them; INVALID_REQUEST
-for all of them otherwise. Lists of eligible leaders are never null: Java's admin client can't read that.
+nothing; those that the client may not describe come last, if it has named them. No topics means all. A cursor must name
+a partition and, where topics are named, one of them; INVALID_REQUEST for all of them otherwise. Lists of eligible
+leaders are never null: Java's admin client can't read that.
 """
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.authorized_operations import TOPIC_OPERATIONS
 from pykafka_broker.broker.api.metadata import offline_replicas
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -42,11 +43,16 @@ def describe_topic_partitions(
     page = _Page(services.image, limit)
     if not names and cursor is None:
         names = set(services.image.topics)
-    for name in sorted(names):
+    visible = {name for name in names if services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name)}
+    for name in sorted(visible):
         first = start if cursor is not None and name == cursor.topic_name else 0
         if not page.add(name, first):
             break
-    return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next)
+    for topic in page.topics:
+        topic.topic_authorized_operations = services.authorized_operations(context, Resource.TOPIC, topic.name or "")
+    hidden = sorted(names - visible) if request.topics else ()
+    refused = [DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name) for name in hidden]
+    return DescribeTopicPartitionsResponse(topics=page.topics + refused, next_cursor=page.next)
 
 
 def _invalid(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -86,9 +92,7 @@ class _Page:
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     illegal = name_problem(name) is not None
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return DescribeTopicPartitionsResponseTopic(
-        code, name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=TOPIC_OPERATIONS
-    )
+    return DescribeTopicPartitionsResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
 
 
 def _topic(image: MetadataImage, topic: TopicImage, partitions: list[int]) -> DescribeTopicPartitionsResponseTopic:
@@ -98,7 +102,6 @@ def _topic(image: MetadataImage, topic: TopicImage, partitions: list[int]) -> De
         topic.id,
         topic.name in INTERNAL_TOPICS,
         [_partition(image, topic.partitions[partition]) for partition in partitions],
-        TOPIC_OPERATIONS,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -27,6 +28,7 @@ _PREFERRED, _UNCLEAN = 0, 1
 def elect_leaders(
     controller: Controller, context: RequestContext, request: ElectLeadersRequest
 ) -> Decision[ElectLeadersResponse]:
+    Rights(controller.authorizer, context.connection).require(Operation.ALTER, Resource.CLUSTER)
     return Decision([], _results(controller.image, request))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import (
@@ -28,19 +29,25 @@ from pykafka_broker.protocol.messages.offset_for_leader_epoch_response import (
 def offset_for_leader_epoch(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
+    is_follower = services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)  # and may ask about any topic
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_end_offset(services, topic.topic, one) for one in topic.partitions]
+                topic=topic.topic,
+                partitions=[_end_offset(services, context, is_follower, topic.topic, one) for one in topic.partitions],
             )
             for topic in request.topics
         ]
     )
 
 
-def _end_offset(services: Services, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end_offset(
+    services: Services, context: RequestContext, is_follower: bool, topic: str, wanted: OffsetForLeaderPartition
+) -> EpochEndOffset:
     answer = EpochEndOffset(partition=wanted.partition)
     try:
+        if not is_follower:
+            services.authorise(context, Operation.DESCRIBE, Resource.TOPIC, topic)
         log = services.replicas.leader(topic, wanted.partition, wanted.current_leader_epoch).log
         answer.leader_epoch, answer.end_offset = log.leader_epoch_end(wanted.leader_epoch)
     except ApiError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.placement import check_assignment
@@ -33,6 +34,7 @@ from pykafka_broker.protocol.messages.list_partition_reassignments_response impo
 def list_partition_reassignments(
     services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
+    services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
     return ListPartitionReassignmentsResponse(error_message=None)
 
 
@@ -40,6 +42,7 @@ def list_partition_reassignments(
 def alter_partition_reassignments(
     controller: Controller, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
+    Rights(controller.authorizer, context.connection).require(Operation.ALTER, Resource.CLUSTER)
     responses = []
     for topic in request.topics:
         partitions = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -26,6 +27,7 @@ from pykafka_broker.protocol.runtime import ZERO_UUID
 def unregister_broker(
     services: Services, context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
+    services.authorise(context, Operation.ALTER, Resource.CLUSTER)
     wanted = request.broker_id
     if wanted == services.node_id:
         return UnregisterBrokerResponse(
@@ -39,6 +41,7 @@ def unregister_broker(
 
 @handles(ApiKey.ADD_RAFT_VOTER)
 def add_raft_voter(services: Services, context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
+    services.authorise(context, Operation.ALTER, Resource.CLUSTER)
     _check_cluster(services, request.cluster_id)
     if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter")
@@ -54,6 +57,7 @@ def add_raft_voter(services: Services, context: RequestContext, request: AddRaft
 def remove_raft_voter(
     services: Services, context: RequestContext, request: RemoveRaftVoterRequest
 ) -> RemoveRaftVoterResponse:
+    services.authorise(context, Operation.ALTER, Resource.CLUSTER)
     _check_cluster(services, request.cluster_id)
     if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
+from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.feature_updates import update_features as decide
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -19,4 +20,5 @@ from pykafka_broker.protocol.messages.update_features_response import UpdateFeat
 def update_features(
     controller: Controller, context: RequestContext, request: UpdateFeaturesRequest
 ) -> Decision[UpdateFeaturesResponse]:
+    Rights(controller.authorizer, context.connection).require(Operation.ALTER, Resource.CLUSTER)
     return decide(controller, request, context.api_version)

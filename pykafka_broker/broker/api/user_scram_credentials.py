@@ -9,7 +9,9 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import scram
+from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
 from pykafka_broker.cluster.controller import Controller, Decision
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
 from pykafka_broker.protocol.messages.alter_user_scram_credentials_response import AlterUserScramCredentialsResponse
@@ -25,6 +27,7 @@ from pykafka_broker.protocol.messages.describe_user_scram_credentials_response i
 def describe_user_scram_credentials(
     services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
+    services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
     users = None if request.users is None else [user.name for user in request.users]
     return scram.describe_user_scram_credentials(services.image, users)
 
@@ -33,4 +36,8 @@ def describe_user_scram_credentials(
 def alter_user_scram_credentials(
     controller: Controller, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> Decision[AlterUserScramCredentialsResponse]:
+    try:
+        Rights(controller.authorizer, context.connection).require(Operation.ALTER, Resource.CLUSTER)
+    except ApiError as error:
+        return Decision([], scram.refusal(request, error))
     return scram.alter_user_scram_credentials(controller, request)
