@@ -11,6 +11,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
 from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -34,12 +35,18 @@ def alter_share_group_offsets(
     services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse | Reply:
     try:
-        group = empty_group(services, request.group_id)
+        group = empty_group(services, context, Operation.READ, request.group_id)
     except ApiError as error:
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     epoch = FIRST_GROUP_EPOCH if group is None else group.epoch
     done: Topics = {}
-    topics = [_alter(services, request.group_id, epoch, topic, done) for topic in request.topics]
+    topics = []
+    for wanted in request.topics:
+        try:
+            services.topic(context, Operation.READ, wanted.topic_name)
+            topics.append(_alter(services, request.group_id, epoch, wanted, done))
+        except ApiError as error:
+            topics.append(_denied(wanted, error))
     if done:
         services.groups.apply(services.groups.coordinator.share.initialized(request.group_id, done))
     after = services.groups.after(request.group_id)
@@ -68,3 +75,11 @@ def _alter(
     if altered:
         done[topic_id] = (wanted.topic_name, frozenset(altered))
     return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)
+
+
+def _denied(wanted: AlterShareGroupOffsetsRequestTopic, error: ApiError) -> AlterShareGroupOffsetsResponseTopic:
+    results = [
+        AlterShareGroupOffsetsResponsePartition(one.partition_index, error.code, error.message)
+        for one in wanted.partitions
+    ]
+    return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, ZERO_UUID, results)

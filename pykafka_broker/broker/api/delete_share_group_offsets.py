@@ -10,6 +10,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
@@ -30,13 +31,13 @@ def delete_share_group_offsets(
     services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
 ) -> DeleteShareGroupOffsetsResponse | Reply:
     try:
-        group = empty_group(services, request.group_id)
+        group = empty_group(services, context, Operation.DELETE, request.group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
     except ApiError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     states: list[ShareKey] = []
-    topics = [_delete(services, group, topic.topic_name, states) for topic in request.topics]
+    topics = [_delete(services, context, group, topic.topic_name, states) for topic in request.topics]
     after = services.groups.after(request.group_id)
     if states:
         after += services.shares.after(states)
@@ -44,8 +45,12 @@ def delete_share_group_offsets(
 
 
 def _delete(
-    services: Services, group: ShareGroup, name: str, states: list[ShareKey]
+    services: Services, context: RequestContext, group: ShareGroup, name: str, states: list[ShareKey]
 ) -> DeleteShareGroupOffsetsResponseTopic:
+    try:
+        services.topic(context, Operation.READ, name)
+    except ApiError as error:
+        return DeleteShareGroupOffsetsResponseTopic(name, ZERO_UUID, error.code, error.message)
     topic = services.image.topics.get(name)
     if topic is None:
         return DeleteShareGroupOffsetsResponseTopic(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)

@@ -12,6 +12,7 @@ from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.cluster.authorizer import Operation, Resource, denial
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -42,9 +43,10 @@ def describe_share_group_offsets(
         try:
             if not is_enabled(services.image.features):
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+            services.authorise(context, Operation.DESCRIBE, Resource.GROUP, wanted.group_id)
             if wanted.group_id:
                 services.groups.require(wanted.group_id)
-            topics = _topics(services, wanted)
+            topics = _topics(services, context, wanted)
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, topics))
         except ApiError as error:
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, [], error.code, error.message))
@@ -61,7 +63,7 @@ def describe_share_group_offsets(
 
 
 def _topics(
-    services: Services, wanted: DescribeShareGroupOffsetsRequestGroup
+    services: Services, context: RequestContext, wanted: DescribeShareGroupOffsetsRequestGroup
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
     if wanted.topics is not None:
         asked = [(topic.topic_name, list(topic.partitions)) for topic in wanted.topics]
@@ -71,11 +73,26 @@ def _topics(
         asked = [(name, sorted(numbers)) for name, numbers in known.values()]
     topics = []
     for name, numbers in asked:
+        if not services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
+            if wanted.topics is not None:
+                topics.append(_denied(name, numbers))
+            continue
         topic = services.image.topics.get(name)
         topic_id = ZERO_UUID if topic is None else topic.id
         partitions = [_partition(services, ShareKey(wanted.group_id, topic_id, number), name) for number in numbers]
         topics.append(DescribeShareGroupOffsetsResponseTopic(name, topic_id, partitions))
     return topics
+
+
+def _denied(name: str, numbers: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
+    error = denial(Resource.TOPIC)
+    partitions = [
+        DescribeShareGroupOffsetsResponsePartition(
+            number, UNINITIALIZED, error_code=error.code, error_message=error.message
+        )
+        for number in numbers
+    ]
+    return DescribeShareGroupOffsetsResponseTopic(name, ZERO_UUID, partitions)
 
 
 def _partition(services: Services, key: ShareKey, topic: str) -> DescribeShareGroupOffsetsResponsePartition:

@@ -30,7 +30,7 @@ def share_acknowledge(
 ) -> ShareAcknowledgeResponse | Reply:
     host, now, epoch = services.shares, context.now, request.share_session_epoch
     try:
-        member = member_of(services, request)
+        member = member_of(services, context, request)
         if epoch == INITIAL_EPOCH:
             raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         if epoch != FINAL_EPOCH:
@@ -39,7 +39,7 @@ def share_acknowledge(
             host.sessions.require(member)
     except ApiError as error:
         return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
-    results = acknowledge(services, member, acknowledgements(request.topics), request.is_renew_ack, now)
+    results = acknowledge(services, context, member, acknowledgements(request.topics), request.is_renew_ack)
     if epoch == FINAL_EPOCH:
         host.close_session(member, now)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}

@@ -9,13 +9,12 @@ Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how r
 
 from __future__ import annotations
 
-from typing import Any
-
 from pykafka_broker.broker.api.share_requests import (
     AckResult,
     TopicPartition,
     acknowledge,
     acknowledgements,
+    may_read,
     member_of,
 )
 from pykafka_broker.broker.context import RequestContext
@@ -24,6 +23,7 @@ from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_reader import ShareReader
+from pykafka_broker.cluster.authorizer import Resource, denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
@@ -44,17 +44,17 @@ def share_fetch(
     now = context.now
     acks = acknowledgements(request.topics)
     try:
-        member = member_of(services, request)
+        member = member_of(services, context, request)
         _check(request, bool(acks))
         session = _session(services, context, member, request)
     except ApiError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
-    results = acknowledge(services, member, acks, request.is_renew_ack, now)
+    results = acknowledge(services, context, member, acks, request.is_renew_ack)
     if session is None:
         services.shares.close_session(member, now)
         response = _response(services, member, {}, results)
         return resting(response, services.shares.shards.after_all())
-    attempt = ShareFetchAttempt(services, member, session, request, results)
+    attempt = ShareFetchAttempt(services, context, member, session, request, results)
     after = services.shares.after(ShareKey(member[0], *partition) for partition in results)
     return Reply(after, attempt.begin) if after else attempt.begin()
 
@@ -87,11 +87,12 @@ def _session(
 class ShareFetchAttempt:
     """One share fetch, tried as often as something moves in its partitions."""
 
-    __slots__ = ("_max_wait_ms", "_member", "_min_bytes", "_partitions", "_reader", "_results", "_services")
+    __slots__ = ("_denied", "_max_wait_ms", "_member", "_min_bytes", "_partitions", "_reader", "_results", "_services")
 
     def __init__(
         self,
         services: Services,
+        context: RequestContext,
         member: Member,
         session: ShareSession,
         request: ShareFetchRequest,
@@ -101,7 +102,13 @@ class ShareFetchAttempt:
         self._member = member
         self._results = results
         self._min_bytes = request.min_bytes
-        self._partitions = session.in_turn()
+        self._partitions: list[TopicPartition] = []
+        self._denied: dict[TopicPartition, PartitionData] = {}
+        for topic_id, number in session.in_turn():
+            if may_read(services, context, topic_id):
+                self._partitions.append((topic_id, number))
+            else:
+                self._denied[topic_id, number] = _denial(number)
         self._max_wait_ms = request.max_wait_ms
         self._reader = ShareReader(services.shares.partitions, services.config.fetch_max_bytes, member, request)
 
@@ -125,7 +132,7 @@ class ShareFetchAttempt:
         data = self._reader.read(self._partitions, now)
         if self._partitions and not any(one.acquired_records for one in data.values()) and not self._hopeless(data):
             return None
-        return _response(self._services, self._member, data, self._results)
+        return self._response(data)
 
     def _hopeless(self, data: dict[TopicPartition, PartitionData]) -> bool:
         """Whether no partition can be read at all: then there is nothing to wait for."""
@@ -135,8 +142,15 @@ class ShareFetchAttempt:
 
     def answer(self, now: int) -> ShareFetchResponse:
         """The answer as things stand."""
-        data = self._reader.read(self._partitions, now)
-        return _response(self._services, self._member, data, self._results)
+        return self._response(self._reader.read(self._partitions, now))
+
+    def _response(self, data: dict[TopicPartition, PartitionData]) -> ShareFetchResponse:
+        return _response(self._services, self._member, {**data, **self._denied}, self._results)
+
+
+def _denial(number: int) -> PartitionData:
+    error = denial(Resource.TOPIC)
+    return PartitionData(number, error.code, error.message, records=b"")
 
 
 def _response(
@@ -146,7 +160,7 @@ def _response(
     results: dict[TopicPartition, AckResult],
 ) -> ShareFetchResponse:
     """Partitions with records, with an error, or whose acknowledgements have come along."""
-    topics: dict[bytes, Any] = {}
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
     for topic_id, partition in dict.fromkeys((*data, *results)):
         part = data.get((topic_id, partition)) or PartitionData(partition, records=b"")
         result = results.get((topic_id, partition))

@@ -5,6 +5,8 @@ Behaviour: each group is answered by itself; a group of another kind is as good 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pykafka_broker.broker.api.group_describe import describe_each
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
@@ -22,9 +24,15 @@ def share_group_describe(
 ) -> ShareGroupDescribeResponse | Reply:
     described = describe_each(
         services,
+        context,
         request,
         is_enabled(services.image.features),
         services.groups.coordinator.describe_share,
+        _topics,
         DescribedGroup,
     )
     return resting(ShareGroupDescribeResponse(groups=described), services.groups.after(*request.group_ids))
+
+
+def _topics(group: DescribedGroup) -> Iterable[str]:
+    return (one.topic_name for member in group.members for one in member.assignment.topic_partitions)

@@ -13,6 +13,7 @@ from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -24,6 +25,9 @@ from pykafka_broker.protocol.messages.share_group_heartbeat_response import Shar
 def share_group_heartbeat(
     services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse | Reply:
+    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    for topic in request.subscribed_topic_names or ():
+        services.topic(context, Operation.DESCRIBE, topic)
     error = heartbeat_refusal(services, is_enabled(services.image.features), request.group_id)
     if error is not ErrorCode.NONE:
         return ShareGroupHeartbeatResponse(error_code=error)

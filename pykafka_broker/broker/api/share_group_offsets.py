@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -11,10 +13,11 @@ from pykafka_broker.protocol.errors import ErrorCode
 NOT_HOSTED = "This server does not host this topic-partition."
 
 
-def empty_group(services: Services, group_id: str) -> ShareGroup | None:
+def empty_group(services: Services, context: RequestContext, operation: Operation, group_id: str) -> ShareGroup | None:
     """The group, or None if there is none of that name. Raises what forbids a change of its offsets."""
     if not is_enabled(services.image.features):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    services.authorise(context, operation, Resource.GROUP, group_id)
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
     services.groups.require(group_id)

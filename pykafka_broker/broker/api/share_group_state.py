@@ -16,6 +16,7 @@ from pykafka_broker.broker.reply import resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.delivery import StateRun
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
@@ -44,9 +45,15 @@ _WORDS = {
 
 
 def _answer(
-    services: Services, request: Any, module: Any, result: str, ask: Callable[[ShareKey, Any], Any]
+    services: Services,
+    context: RequestContext,
+    request: Any,
+    module: Any,
+    result: str,
+    ask: Callable[[ShareKey, Any], Any],
 ) -> list[Any]:
-    """One result for each topic, with what `ask` says of each of its partitions."""
+    """One result for each topic, with what `ask` says of each of its partitions. Only brokers may ask."""
+    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
     refused = None if is_enabled(services.image.features) else ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
     def answer(key: ShareKey, asked: Any) -> Any:
@@ -85,7 +92,7 @@ def initialize(services: Services, context: RequestContext, request: InitializeS
         services.shares.initialize(key, asked.state_epoch, asked.start_offset)
         return module.PartitionResult(key.partition)
 
-    results = _answer(services, request, module, "InitializeStateResult", ask)
+    results = _answer(services, context, request, module, "InitializeStateResult", ask)
     return _resting(services, request, module.InitializeShareGroupStateResponse(results))
 
 
@@ -100,7 +107,7 @@ def read(services: Services, context: RequestContext, request: ReadShareGroupSta
             key.partition, state_epoch=state.state_epoch, start_offset=state.start_offset, state_batches=batches
         )
 
-    response = module.ReadShareGroupStateResponse(_answer(services, request, module, "ReadStateResult", ask))
+    response = module.ReadShareGroupStateResponse(_answer(services, context, request, module, "ReadStateResult", ask))
     return _resting(services, request, response)
 
 
@@ -126,7 +133,7 @@ def write(services: Services, context: RequestContext, request: WriteShareGroupS
         host.apply(effects)
         return module.PartitionResult(key.partition)
 
-    response = module.WriteShareGroupStateResponse(_answer(services, request, module, "WriteStateResult", ask))
+    response = module.WriteShareGroupStateResponse(_answer(services, context, request, module, "WriteStateResult", ask))
     return _resting(services, request, response)
 
 
@@ -138,7 +145,9 @@ def delete(services: Services, context: RequestContext, request: DeleteShareGrou
         services.shares.delete(key)
         return module.PartitionResult(key.partition)
 
-    response = module.DeleteShareGroupStateResponse(_answer(services, request, module, "DeleteStateResult", ask))
+    response = module.DeleteShareGroupStateResponse(
+        _answer(services, context, request, module, "DeleteStateResult", ask)
+    )
     return _resting(services, request, response)
 
 
@@ -158,5 +167,5 @@ def read_summary(services: Services, context: RequestContext, request: ReadShare
             delivery_complete_count=state.complete_count,
         )
 
-    results = _answer(services, request, module, "ReadStateSummaryResult", ask)
+    results = _answer(services, context, request, module, "ReadStateSummaryResult", ask)
     return _resting(services, request, module.ReadShareGroupStateSummaryResponse(results))

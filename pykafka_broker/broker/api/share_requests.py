@@ -6,16 +6,20 @@ Rule: the acknowledgements of a partition are taken as a whole or not at all, an
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.cluster.authorizer import Operation, Resource, denial
 from pykafka_broker.coordinators.share.membership import MAX_MEMBER_ID
 from pykafka_broker.coordinators.share.sessions import Member
 from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW, AckBatch
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.share_acknowledge_request import AcknowledgeTopic, ShareAcknowledgeRequest
+from pykafka_broker.protocol.messages.share_fetch_request import FetchTopic, ShareFetchRequest
 
 TopicPartition = tuple[bytes, int]
 
@@ -27,16 +31,25 @@ class AckResult(NamedTuple):
     error_message: str | None
 
 
-def member_of(services: Services, request: Any) -> Member:
+def member_of(
+    services: Services, context: RequestContext, request: ShareFetchRequest | ShareAcknowledgeRequest
+) -> Member:
     """Who asks. Raises what is wrong with the request as such."""
     if not is_enabled(services.image.features):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id or "")
     if not request.group_id or not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     return request.group_id, request.member_id
 
 
-def acknowledgements(topics: Iterable[Any]) -> dict[TopicPartition, list[AckBatch]]:
+def may_read(services: Services, context: RequestContext, topic_id: bytes) -> bool:
+    """Whether that is not denied; a topic that there is not is refused for that, by whoever looks for it."""
+    topic = services.image.topics_by_id.get(topic_id)
+    return topic is None or services.allows(context, Operation.READ, Resource.TOPIC, topic.name)
+
+
+def acknowledgements(topics: Iterable[FetchTopic] | Iterable[AcknowledgeTopic]) -> dict[TopicPartition, list[AckBatch]]:
     """Those of a request, by partition; partitions without any are left out."""
     return {
         (bytes(topic.topic_id), partition.partition_index): [
@@ -50,7 +63,11 @@ def acknowledgements(topics: Iterable[Any]) -> dict[TopicPartition, list[AckBatc
 
 
 def acknowledge(
-    services: Services, member: Member, acks: dict[TopicPartition, list[AckBatch]], may_renew: bool, now: int
+    services: Services,
+    context: RequestContext,
+    member: Member,
+    acks: dict[TopicPartition, list[AckBatch]],
+    may_renew: bool,
 ) -> dict[TopicPartition, AckResult]:
     """Take the acknowledgements of a request."""
     results = {}
@@ -58,7 +75,10 @@ def acknowledge(
     for (topic_id, partition), batches in acks.items():
         try:
             _check(batches, may_renew)
-            services.shares.partitions.acknowledge(ShareKey(group_id, topic_id, partition), member_id, batches, now)
+            if not may_read(services, context, topic_id):
+                raise denial(Resource.TOPIC)
+            key = ShareKey(group_id, topic_id, partition)
+            services.shares.partitions.acknowledge(key, member_id, batches, context.now)
             results[topic_id, partition] = AckResult(ErrorCode.NONE, None)
         except ApiError as error:
             results[topic_id, partition] = AckResult(error.code, error.message)
