@@ -10,6 +10,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -24,6 +25,8 @@ def add_offsets_to_txn(
     services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse | Reply:
     try:
+        services.authorise(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+        services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
         code = services.transactions.add_partitions(
             request.transactional_id,
             request.producer_id,

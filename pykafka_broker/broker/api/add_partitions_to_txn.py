@@ -1,7 +1,7 @@
 """AddPartitionsToTxn v0-v5.
 
-Behaviour: all partitions of a transaction are added, or none: one that does not exist fails alone, and the others say
-OPERATION_NOT_ATTEMPTED.
+Behaviour: all partitions of a transaction are added, or none: one that does not exist, or may not be written to, fails
+alone, and the others say OPERATION_NOT_ATTEMPTED.
 Versions: up to 3 come from clients of the classic protocol, one transaction each; 2 knows PRODUCER_FENCED. From 4 on
 brokers ask, many transactions in one request, and may ask to verify only (KIP-890); what they add is of transaction
 version 2.
@@ -15,6 +15,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions import TopicPartition
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -50,6 +51,8 @@ def add_partitions_to_txn(
         results = _answer(only.topics, _add(services, context, only))
         response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
         return resting(response, services.transactions.after(only.transactional_id))
+    if not services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER):
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results_of = [
         AddPartitionsToTxnResult(one.transactional_id, _answer(one.topics, _add(services, context, one)))
         for one in request.transactions
@@ -62,12 +65,21 @@ def _add(
     services: Services, context: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> Mapping[TopicPartition, ErrorCode]:
     wanted = [(topic.name, partition) for topic in transaction.topics for partition in topic.partitions]
-    unknown = {one for one in wanted if services.image.partition(*one) is None}
-    if unknown:
-        return {
-            one: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if one in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
-            for one in wanted
-        }
+    is_client = context.api_version < BATCHED_FROM
+    if is_client and not services.allows(
+        context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transaction.transactional_id
+    ):
+        return dict.fromkeys(wanted, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for topic in transaction.topics:
+        denied = is_client and not services.allows(context, Operation.WRITE, Resource.TOPIC, topic.name)
+        for number in topic.partitions:
+            if denied:
+                refused[topic.name, number] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif services.image.partition(topic.name, number) is None:
+                refused[topic.name, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if refused:
+        return {one: refused.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in wanted}
     producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
     try:
         if transaction.verify_only:

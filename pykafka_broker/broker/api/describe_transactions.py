@@ -1,7 +1,7 @@
 """DescribeTransactions v0 (KIP-664).
 
 Behaviour: what the coordinator knows of each transactional id, also when its last transaction is over. While markers
-are being written only the partitions that lack theirs are listed.
+are being written only the partitions that lack theirs are listed. Topics that the client may not describe are left out.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -26,15 +27,16 @@ def describe_transactions(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse | Reply:
     response = DescribeTransactionsResponse(
-        transaction_states=[_state(services, name) for name in request.transactional_ids]
+        transaction_states=[_state(services, context, name) for name in request.transactional_ids]
     )
     return resting(response, services.transactions.shards.after(*request.transactional_ids))
 
 
-def _state(services: Services, name: str) -> TransactionState:
+def _state(services: Services, context: RequestContext, name: str) -> TransactionState:
     if not name:
         return TransactionState(ErrorCode.INVALID_REQUEST, name)
     try:
+        services.authorise(context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name)
         transaction = services.transactions.transaction(name)
     except ApiError as error:
         return TransactionState(error.code, name)
@@ -42,7 +44,8 @@ def _state(services: Services, name: str) -> TransactionState:
         return TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, name)
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(services.transactions.unwritten(name, transaction)):
-        topics.setdefault(topic, []).append(partition)
+        if topic in topics or services.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic):
+            topics.setdefault(topic, []).append(partition)
     return TransactionState(
         transactional_id=name,
         transaction_state=transaction.state.title,

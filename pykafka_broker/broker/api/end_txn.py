@@ -11,6 +11,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions import ProducerReply
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -26,6 +27,7 @@ BUMPING_FROM = 5
 def end_txn(services: Services, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Reply:
     version = context.api_version
     try:
+        services.authorise(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
         reply = services.transactions.end_transaction(
             request.transactional_id,
             request.producer_id,

@@ -13,6 +13,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions import ProducerReply
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -44,6 +45,7 @@ def init_producer_id(
 
 
 def _take_over(services: Services, context: RequestContext, request: InitProducerIdRequest) -> ProducerReply:
+    _check_rights(services, context, request)
     expected = (request.producer_id, request.producer_epoch)
     if (expected[0] == -1) != (expected[1] == -1):
         return ProducerReply(ErrorCode.INVALID_REQUEST)
@@ -59,3 +61,14 @@ def _take_over(services: Services, context: RequestContext, request: InitProduce
         two_phase=request.enable2_pc,
         keep_prepared=request.keep_prepared_txn,
     )
+
+
+def _check_rights(services: Services, context: RequestContext, request: InitProducerIdRequest) -> None:
+    """Whoever may write to any topic may do so idempotently (KIP-679)."""
+    rights, transactional_id = services.rights(context), request.transactional_id
+    if transactional_id is not None:
+        rights.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+        if request.enable2_pc:
+            rights.require(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, transactional_id)
+    elif not rights.allow_some(Operation.WRITE, Resource.TOPIC):
+        rights.require(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER)

@@ -1,7 +1,7 @@
 """ListTransactions v0-v2 (KIP-664).
 
-Behaviour: the transactional ids that this node coordinates and that pass every filter; a state that nobody knows is
-named in the answer.
+Behaviour: the transactional ids that this node coordinates, that pass every filter and that the client may describe; a
+state that nobody knows is named in the answer.
 Versions: 1 filters by the time a transaction has been running (KIP-994), 2 by a pattern of the whole transactional id
 (KIP-1152).
 """
@@ -14,6 +14,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions import Filters, select
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -36,7 +37,9 @@ def list_transactions(
     response = ListTransactionsResponse(
         unknown_state_filters=filters.unknown_titles(),
         transaction_states=[
-            TransactionState(name, transaction.producer_id, transaction.state.title) for name, transaction in found
+            TransactionState(name, transaction.producer_id, transaction.state.title)
+            for name, transaction in found
+            if services.allows(context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name)
         ],
     )
     return resting(response, services.transactions.after_all())

@@ -14,6 +14,7 @@ from pykafka_broker.broker.reply import NOTHING, After, Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.transaction_host import refused_join
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -42,18 +43,20 @@ _AS_COORDINATOR = {
 def txn_offset_commit(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Reply:
-    known, unknown = _split(services, request)
+    services.authorise(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    known, refused = _split(services, context, request)
     if not known:
-        return TxnOffsetCommitResponse(topics=unknown)
+        return TxnOffsetCommitResponse(topics=refused)
     request.topics = known
-    return _commit(services, context, request, unknown)
+    return _commit(services, context, request, refused)
 
 
 def _commit(
     services: Services,
     context: RequestContext,
     request: TxnOffsetCommitRequest,
-    unknown: list[TxnOffsetCommitResponseTopic],
+    refused: list[TxnOffsetCommitResponseTopic],
 ) -> TxnOffsetCommitResponse | Reply:
     after = NOTHING
     try:
@@ -61,12 +64,12 @@ def _commit(
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         joining = _take_part_in_transaction(services, context, request)
         if joining:
-            return Reply(joining, lambda: _commit(services, context, request, unknown))
+            return Reply(joining, lambda: _commit(services, context, request, refused))
         answered = services.groups.txn_commit_offsets(request, context).topics
         after = services.groups.after(request.group_id)
     except ApiError as error:
         answered = _all(request.topics, _AS_COORDINATOR.get(error.code, error.code))
-    return resting(TxnOffsetCommitResponse(topics=_merged(answered, unknown)), after)
+    return resting(TxnOffsetCommitResponse(topics=_merged(answered, refused)), after)
 
 
 def _take_part_in_transaction(services: Services, context: RequestContext, request: TxnOffsetCommitRequest) -> After:
@@ -89,11 +92,14 @@ def _take_part_in_transaction(services: Services, context: RequestContext, reque
 
 
 def _split(
-    services: Services, request: TxnOffsetCommitRequest
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
-    """The partitions that exist, and the answer for those that don't."""
-    known, unknown = [], []
+    """The partitions that exist and may be read, and the answer for the others."""
+    known, refused = [], []
     for topic in request.topics:
+        if not services.allows(context, Operation.READ, Resource.TOPIC, topic.name):
+            refused += _all([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            continue
         there = [
             one for one in topic.partitions if services.image.partition(topic.name, one.partition_index) is not None
         ]
@@ -101,8 +107,8 @@ def _split(
         if there:
             known.append(TxnOffsetCommitRequestTopic(topic.name, there))
         if missing:
-            unknown += _all([TxnOffsetCommitRequestTopic(topic.name, missing)], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return known, unknown
+            refused += _all([TxnOffsetCommitRequestTopic(topic.name, missing)], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return known, refused
 
 
 def _all(topics: list[TxnOffsetCommitRequestTopic], code: ErrorCode) -> list[TxnOffsetCommitResponseTopic]:

@@ -15,6 +15,7 @@ from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.transaction_markers import write_marker
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -39,6 +40,8 @@ class _Outcome(NamedTuple):
 def write_txn_markers(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | Reply:
+    if not services.allows(context, Operation.ALTER, Resource.CLUSTER):
+        services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
     after: list[tuple[Partition, int]] = []
     response = WriteTxnMarkersResponse([_result(services, marker, after) for marker in request.markers])
     return resting(response, tuple(each for each in after if not each[0].is_committed(each[1])))
