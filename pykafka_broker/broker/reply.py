@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from pykafka_broker.errors import ApiError
 
 R = TypeVar("R")
+S = TypeVar("S")
 Waiter = Callable[[ApiError | None], None]
 
 
@@ -48,7 +49,7 @@ def resting(response: R, after: After) -> R | Reply:
     return Reply(after, lambda: response) if after else response
 
 
-def then(reply: Any, function: Callable[[Any], Any]) -> Any:
+def then(reply: R | Reply, function: Callable[[R], S | Reply]) -> S | Reply:
     """What `function` makes of the response, now or when it is there."""
     if isinstance(reply, Reply):
         earlier = reply.then

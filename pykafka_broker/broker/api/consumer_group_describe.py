@@ -6,6 +6,8 @@ Versions: 1 tells members of the classic protocol from others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pykafka_broker.broker.api.group_describe import describe_each
 from pykafka_broker.broker.api.group_protocols import offers
 from pykafka_broker.broker.context import RequestContext
@@ -26,9 +28,17 @@ def consumer_group_describe(
 ) -> ConsumerGroupDescribeResponse | Reply:
     described = describe_each(
         services,
+        context,
         request,
         offers(services, "consumer"),
         services.groups.coordinator.describe_consumer,
+        _topics,
         DescribedGroup,
     )
     return resting(ConsumerGroupDescribeResponse(groups=described), services.groups.after(*request.group_ids))
+
+
+def _topics(group: DescribedGroup) -> Iterable[str]:
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            yield from (one.topic_name for one in assignment.topic_partitions)

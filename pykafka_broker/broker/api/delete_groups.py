@@ -11,6 +11,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
@@ -26,16 +27,17 @@ def delete_groups(
 ) -> DeleteGroupsResponse | Reply:
     group_ids = dict.fromkeys(request.groups_names)
     after: list[ShareKey] = []  # whose states went
-    results = [DeletableGroupResult(group_id, _delete(services, group_id, after)) for group_id in group_ids]
+    results = [DeletableGroupResult(group_id, _delete(services, context, group_id, after)) for group_id in group_ids]
     resting_on = services.groups.after(*group_ids)
     if after:
         resting_on += services.shares.after(after)
     return resting(DeleteGroupsResponse(results=results), resting_on)
 
 
-def _delete(services: Services, group_id: str, states: list[ShareKey]) -> ErrorCode:
+def _delete(services: Services, context: RequestContext, group_id: str, states: list[ShareKey]) -> ErrorCode:
     host = services.groups
     try:
+        services.authorise(context, Operation.DELETE, Resource.GROUP, group_id)
         if group_id:
             host.require(group_id)
         group = host.coordinator.groups.get(group_id)

@@ -7,11 +7,12 @@ Versions: 3 authorized operations (KIP-430), 4 static members, 6 errors with a m
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from pykafka_broker.broker.api.authorized_operations import NOT_ASKED
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -25,17 +26,19 @@ NOT_FOUND_FROM = 6
 def describe_groups(
     services: Services, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Reply:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     groups = []
     for group_id in request.groups:
         described = _describe(services, context, group_id)
-        if described.error_code == ErrorCode.NONE:
-            described.authorized_operations = operations
+        described.authorized_operations = NOT_ASKED
+        if described.error_code == ErrorCode.NONE and request.include_authorized_operations:
+            described.authorized_operations = services.authorized_operations(context, Resource.GROUP, group_id)
         groups.append(described)
     return resting(DescribeGroupsResponse(groups=groups), services.groups.after(*request.groups))
 
 
 def _describe(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
+    if not services.allows(context, Operation.DESCRIBE, Resource.GROUP, group_id):
+        return DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id)
     host = services.groups
     error = host.refusal(group_id)
     if error is not ErrorCode.NONE:

@@ -15,6 +15,7 @@ from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource, denial
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -23,6 +24,11 @@ from pykafka_broker.protocol.messages.find_coordinator_response import Coordinat
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE, SHARE: SHARE_GROUP_STATE}
+RIGHTS = {
+    GROUP: (Operation.DESCRIBE, Resource.GROUP),
+    TRANSACTION: (Operation.DESCRIBE, Resource.TRANSACTIONAL_ID),
+    SHARE: (Operation.CLUSTER_ACTION, Resource.CLUSTER),  # only brokers look for it
+}
 BATCHED_FROM = 4
 SHARE_FROM = 6
 SHARE_KEY = re.compile(r"[^:]+:[A-Za-z0-9_-]{22}:-?\d+")
@@ -59,7 +65,12 @@ def _respond(services: Services, context: RequestContext, request: FindCoordinat
 def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
     if key_type not in TOPICS:
         return _nowhere(key, ErrorCode.INVALID_REQUEST, MALFORMED)
-    if key_type == SHARE and (context.api_version < SHARE_FROM or SHARE_KEY.fullmatch(key) is None):
+    if key_type == SHARE and context.api_version < SHARE_FROM:
+        return _nowhere(key, ErrorCode.INVALID_REQUEST)
+    operation, resource = RIGHTS[key_type]
+    if not services.allows(context, operation, resource, CLUSTER_NAME if key_type == SHARE else key):
+        return _nowhere(key, denial(resource).code)
+    if key_type == SHARE and SHARE_KEY.fullmatch(key) is None:
         return _nowhere(key, ErrorCode.INVALID_REQUEST)
     name = TOPICS[key_type]
     if name not in services.image.topics:

@@ -7,12 +7,11 @@ answer's.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import then
+from pykafka_broker.broker.reply import Reply, then
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
@@ -22,14 +21,16 @@ MEMBERS_FROM = 3
 
 
 @handles(ApiKey.LEAVE_GROUP)
-def leave_group(services: Services, context: RequestContext, request: LeaveGroupRequest) -> Any:
+def leave_group(services: Services, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse | Reply:
+    if not services.allows(context, Operation.READ, Resource.GROUP, request.group_id):
+        return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     host, now = services.groups, context.now
     if context.api_version < MEMBERS_FROM:
         request.members = [MemberIdentity(request.member_id)]
     error = host.refusal(request.group_id)
     if error is not ErrorCode.NONE and request.group_id:
         return LeaveGroupResponse(error_code=error)
-    answer = host.answer(request.group_id, host.coordinator.leave(request, now))
+    answer: LeaveGroupResponse | Reply = host.answer(request.group_id, host.coordinator.leave(request, now))
     return then(answer, _of_the_only_one) if context.api_version < MEMBERS_FROM else answer
 
 

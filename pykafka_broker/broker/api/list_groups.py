@@ -1,6 +1,7 @@
 """ListGroups v0-v5.
 
-Behaviour: filters are compared without case; a state or type that nobody knows matches nothing.
+Behaviour: a client sees the groups that it may describe, or all if it may describe the cluster. Filters are compared
+without case; a state or type that nobody knows matches nothing.
 Versions: 4 states (KIP-518), 5 types (KIP-848).
 """
 
@@ -10,6 +11,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
@@ -19,11 +21,13 @@ from pykafka_broker.protocol.messages.list_groups_response import ListedGroup, L
 def list_groups(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Reply:
     states = {state.lower() for state in request.states_filter}
     types = {type_.lower() for type_ in request.types_filter}
+    sees_all = services.allows(context, Operation.DESCRIBE, Resource.CLUSTER)
     response = ListGroupsResponse(
         groups=[
             ListedGroup(group.group_id, group.protocol_type, group.state_name, group.type_name)
             for group in services.groups.listed().groups.values()
             if (not states or group.state_name.lower() in states) and (not types or group.type_name in types)
+            if sees_all or services.allows(context, Operation.DESCRIBE, Resource.GROUP, group.group_id)
         ]
     )
     return resting(response, services.groups.shards.after_all())

@@ -5,6 +5,8 @@ Behaviour: a group of another kind is GROUP_ID_NOT_FOUND.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pykafka_broker.broker.api.group_describe import describe_each
 from pykafka_broker.broker.api.group_protocols import offers
 from pykafka_broker.broker.context import RequestContext
@@ -25,9 +27,18 @@ def streams_group_describe(
 ) -> StreamsGroupDescribeResponse | Reply:
     described = describe_each(
         services,
+        context,
         request,
         offers(services, "streams"),
         services.groups.coordinator.describe_streams,
+        _topics,
         DescribedGroup,
     )
     return resting(StreamsGroupDescribeResponse(groups=described), services.groups.after(*request.group_ids))
+
+
+def _topics(group: DescribedGroup) -> Iterable[str]:
+    for one in group.topology.subtopologies or () if group.topology is not None else ():
+        yield from one.source_topics
+        yield from one.repartition_sink_topics
+        yield from (topic.name for topic in (*one.repartition_source_topics, *one.state_changelog_topics))

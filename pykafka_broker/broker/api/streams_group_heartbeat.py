@@ -12,6 +12,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
 from pykafka_broker.coordinators.streams.configured import MISSING_INTERNAL_TOPICS
 from pykafka_broker.coordinators.streams.topology import mentioned_topics
@@ -19,7 +20,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Topology
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
 
 
@@ -27,28 +28,33 @@ from pykafka_broker.protocol.messages.streams_group_heartbeat_response import St
 def streams_group_heartbeat(
     services: Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
 ) -> StreamsGroupHeartbeatResponse | Reply:
+    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
     host, now = services.groups, context.now
     error = heartbeat_refusal(services, offers(services, "streams"), request.group_id)
     if error is not ErrorCode.NONE:
         return StreamsGroupHeartbeatResponse(error_code=error)
-    if request.topology is not None and (problem := _name_problem(request.topology)) is not None:
-        return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
+    if request.topology is not None:
+        names = mentioned_topics(request.topology)
+        problem = _name_problem(names)
+        if problem is not None:
+            return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
+        for name in names:
+            services.topic(context, Operation.DESCRIBE, name)
     effects = host.coordinator.streams_heartbeat(request, host.caller(context), now)
     host.apply(effects)
     reply: StreamsGroupHeartbeatResponse = effects.reply
     after = host.after(request.group_id)
     if effects.missing_topics:
-        failures = _create(services, effects.missing_topics)
+        problem = _create(services, context, effects.missing_topics)
         after += services.metadata.after()
         for status in reply.status or ():
-            if failures and status.status_code == MISSING_INTERNAL_TOPICS:
-                status.status_detail += f"; Creation failed: {', '.join(failures)}."
+            if problem and status.status_code == MISSING_INTERNAL_TOPICS:
+                status.status_detail += f"; {problem}."
     return resting(reply, after)
 
 
-def _name_problem(topology: Topology) -> str | None:
+def _name_problem(names: list[str]) -> str | None:
     """What is wrong with the names that a topology uses, in Kafka's words."""
-    names = mentioned_topics(topology)
     prohibited = [name for name in names if name in INTERNAL_TOPICS]
     if prohibited:
         return f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
@@ -56,10 +62,16 @@ def _name_problem(topology: Topology) -> str | None:
     return f"Topic names {','.join(invalid)} are not valid topic names." if invalid else None
 
 
-def _create(services: Services, topics: list[CreatableTopic]) -> list[str]:
-    """Create internal topics; returns what went wrong, topic by topic."""
+def _create(services: Services, context: RequestContext, topics: list[CreatableTopic]) -> str:
+    """Create internal topics, all of which the client must be allowed to create; returns what went wrong."""
     from pykafka_broker.cluster.topics import create_topics
 
+    if not services.allows(context, Operation.CREATE, Resource.CLUSTER):
+        denied = [
+            one.name for one in topics if not services.allows(context, Operation.CREATE, Resource.TOPIC, one.name)
+        ]
+        if denied:
+            return f"Unauthorized to CREATE on topics {', '.join(denied)}"
     effects = create_topics(services.metadata.controller, CreateTopicsRequest(topics), 0)
     failures = [
         f"{result.name} ({result.error_message or ErrorCode(result.error_code).name})"
@@ -71,4 +83,4 @@ def _create(services: Services, topics: list[CreatableTopic]) -> list[str]:
             services.metadata.commit(effects.records)
         except ApiError as error:
             failures.append(str(error))
-    return failures
+    return f"Creation failed: {', '.join(failures)}" if failures else ""
