@@ -1,0 +1,313 @@
+"""Every API asks for the rights that Kafka asks for, and answers as Kafka does where one is missing (rights.py)."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.api.authorized_operations import NOT_ASKED
+from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Authorizer, Operation, Resource
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
+from tests.broker.api.real_broker import HOST, RealBroker
+from tests.broker.rights import (
+    CLUSTER_DENIED,
+    GROUP_DENIED,
+    LEFT_OUT,
+    NOTHING_TO_ASK,
+    TABLE,
+    TOPIC_DENIED,
+    TRANSACTION_DENIED,
+    Asked,
+    Need,
+    Right,
+)
+
+DENIALS = {TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED, TRANSACTION_DENIED}
+TOPIC, GROUP, CLUSTER = Resource.TOPIC, Resource.GROUP, Resource.CLUSTER
+
+
+class Denies:
+    """All is allowed but that."""
+
+    def __init__(self, *denied: Right) -> None:
+        self.denied = denied
+
+    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+        assert (principal, host) == ("User:ANONYMOUS", HOST)
+        return (operation, resource, name) not in self.denied
+
+    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+        return (operation, resource) not in [right[:2] for right in self.denied]
+
+
+def authorized_by(node: RealBroker, authorizer: Authorizer) -> None:
+    node.broker.services.authorizer = authorizer
+    node.broker.metadata.controller.authorizer = authorizer
+
+
+def made(node: RealBroker, kind: type[Any], fields: dict[str, Any]) -> Any:
+    """A message of nested dictionaries. A topic id is given as the topic's name."""
+    values = {}
+    for name, value in fields.items():
+        words = re.findall(r"\w+", str(kind.__init__.__annotations__[name]))
+        structs = [getattr(sys.modules[kind.__module__], word, None) for word in words]
+        struct = next((one for one in structs if isinstance(one, type) and issubclass(one, Fields)), None)
+        if name == "topic_id" and isinstance(value, str):
+            value = node.broker.image.topics[value].id
+        elif struct is not None and isinstance(value, list):
+            value = [made(node, struct, one) for one in value]
+        elif struct is not None and value is not None:
+            value = made(node, struct, value)
+        values[name] = value
+    return kind(**values)
+
+
+def ask(node: RealBroker, api_key: ApiKey, version: int, **fields: Any) -> Any:
+    return node.call(made(node, SPECS[api_key].request_class(), fields), version)
+
+
+def codes(answer: Any) -> Iterator[int]:
+    """Every error code in it."""
+    if isinstance(answer, list):
+        for one in answer:
+            yield from codes(one)
+    elif isinstance(answer, Fields):
+        for name in answer.__match_args__:
+            value = getattr(answer, name)
+            if name.endswith("error_code"):
+                yield value
+            else:
+                yield from codes(value)
+
+
+def texts(answer: Any) -> Iterator[str]:
+    """Every name in it."""
+    if isinstance(answer, str):
+        yield answer
+    for one in answer if isinstance(answer, list) else ():
+        yield from texts(one)
+    for name in answer.__match_args__ if isinstance(answer, Fields) else ():
+        yield from texts(getattr(answer, name))
+
+
+SMALL = {
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> RealBroker:
+    """With what the table's names are of."""
+    node = RealBroker(tmp_path, **SMALL)
+
+    def do(api_key: ApiKey, version: int, **fields: Any) -> Any:
+        answer = ask(node, api_key, version, **fields)
+        assert not any(codes(answer)), answer
+        return answer
+
+    topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in ("t", "u")]
+    do(ApiKey.CREATE_TOPICS, 7, topics=topics)
+    for kind, key in ((0, "g"), (1, "x")):
+        do(ApiKey.FIND_COORDINATOR, 4, key_type=kind, coordinator_keys=[key])
+    offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+    do(ApiKey.OFFSET_COMMIT, 8, group_id="g", topics=[{"name": "t", "partitions": [offset]}])
+    reads = {"subscribed_topic_names": ["t"]}
+    do(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, group_id="c", rebalance_timeout_ms=1000, topic_partitions=[], **reads)
+    do(ApiKey.SHARE_GROUP_HEARTBEAT, 1, group_id="s", member_id="m", **reads)
+    tasks: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    topology = {"subtopologies": [{"subtopology_id": "0", "source_topics": ["t"]}]}
+    streams = {"process_id": "p", "rebalance_timeout_ms": 1000, "topology": topology, **tasks}
+    do(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, group_id="k", member_id="m", **streams)
+    producer = do(ApiKey.INIT_PRODUCER_ID, 2, transactional_id="x", transaction_timeout_ms=60_000)
+    do(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        3,
+        v3_and_below_transactional_id="x",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=[{"name": "t", "partitions": [0]}],
+    )
+    start = {"topic_name": "t", "partitions": [{"partition_index": 0}]}
+    do(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, group_id="s3", topics=[start])
+    return node
+
+
+def prepare(node: RealBroker, asked: Asked) -> None:
+    """What the request goes on from."""
+    if asked.api_key is ApiKey.SHARE_ACKNOWLEDGE:
+        wanted = {"topics": [{"topic_id": "t", "partitions": [{"partition_index": 0}]}], "max_wait_ms": 0}
+        ask(node, ApiKey.SHARE_FETCH, 1, group_id="s", member_id="m", **wanted)
+
+
+# Each of these is asked for where the handler is made fast.
+ELSEWHERE = {
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.METADATA,
+    ApiKey.HEARTBEAT,
+    ApiKey.JOIN_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+}
+HERE = [asked for asked in TABLE if asked.api_key not in ELSEWHERE]
+MISSING = [
+    pytest.param(asked, need, id=f"{asked}-{'-'.join(f'{right[0].name}_{right[1].name}' for right in need.rights)}")
+    for asked in HERE
+    for need in asked.needs
+]
+
+
+def test_every_api_is_in_the_table_or_says_why_not() -> None:
+    assert {asked.api_key for asked in TABLE} | set(NOTHING_TO_ASK) == set(ROUTES)
+    assert not {asked.api_key for asked in TABLE} & set(NOTHING_TO_ASK)
+
+
+@pytest.mark.parametrize("asked", HERE, ids=str)
+def test_who_has_every_right_is_denied_nothing(node: RealBroker, asked: Asked) -> None:
+    authorized_by(node, Denies())
+    prepare(node, asked)
+    assert not DENIALS & set(codes(ask(node, asked.api_key, asked.version, **asked.fields)))
+
+
+@pytest.mark.parametrize(("asked", "need"), MISSING)
+def test_who_lacks_a_right_is_told_so_or_sees_nothing(node: RealBroker, asked: Asked, need: Need) -> None:
+    name = need.rights[-1][2]
+    prepare(node, asked)
+    if need.error is LEFT_OUT:
+        assert name in texts(ask(node, asked.api_key, asked.version, **asked.fields))
+    authorized_by(node, Denies(*need.rights))
+    answer = ask(node, asked.api_key, asked.version, **asked.fields)
+    if need.error is LEFT_OUT:
+        assert name not in texts(answer)
+        assert not DENIALS & set(codes(answer))
+    else:
+        assert DENIALS & set(codes(answer)) == {need.error}
+
+
+@pytest.mark.parametrize(("asked", "need"), [one for one in MISSING if len(one.values[1].rights) > 1])  # type: ignore[union-attr]
+def test_one_of_several_rights_will_do(node: RealBroker, asked: Asked, need: Need) -> None:
+    for right in need.rights:
+        authorized_by(node, Denies(right))
+        answer = ask(node, asked.api_key, asked.version, **asked.fields)
+        assert need.error not in list(codes(answer)), right
+        authorized_by(node, AllowAll())
+
+
+@pytest.mark.parametrize("asked", [one for one in HERE if "'u'" in str(one.fields)], ids=str)
+def test_a_topic_that_is_denied_leaves_the_others_alone(node: RealBroker, asked: Asked) -> None:
+    authorized_by(node, Denies(*asked.needs[-1].rights))
+    told = list(codes(ask(node, asked.api_key, asked.version, **asked.fields)))
+    assert 0 < told.count(TOPIC_DENIED) < len(told)
+
+
+def test_authorized_operations_are_what_the_authorizer_allows(node: RealBroker) -> None:
+    def shown() -> tuple[int, int, int, int]:
+        topics = ask(node, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[{"name": "t"}]).topics
+        described = {"include_authorized_operations": True}
+        groups = ask(node, ApiKey.DESCRIBE_GROUPS, 5, groups=["g"], **described).groups
+        consumers = ask(node, ApiKey.CONSUMER_GROUP_DESCRIBE, 1, group_ids=["c"], **described).groups
+        cluster = ask(node, ApiKey.DESCRIBE_CLUSTER, 1, include_cluster_authorized_operations=True)
+        return (
+            topics[0].topic_authorized_operations,
+            groups[0].authorized_operations,
+            consumers[0].authorized_operations,
+            cluster.cluster_authorized_operations,
+        )
+
+    whole = shown()
+    assert whole == (0b1101_1111_1000, 0b1101_0100_1000, 0b1101_0100_1000, 0b1_1111_1010_0000)
+    authorized_by(
+        node,
+        Denies(
+            (Operation.WRITE, TOPIC, "t"),
+            (Operation.DELETE, GROUP, "g"),
+            (Operation.READ, GROUP, "c"),
+            (Operation.CREATE, CLUSTER, CLUSTER_NAME),
+        ),
+    )
+    assert [before - after for before, after in zip(whole, shown(), strict=True)] == [1 << 4, 1 << 6, 1 << 3, 1 << 5]
+
+
+def test_operations_that_nobody_asked_for_are_not_told(node: RealBroker) -> None:
+    assert ask(node, ApiKey.DESCRIBE_CLUSTER, 1).cluster_authorized_operations == NOT_ASKED
+    assert ask(node, ApiKey.DESCRIBE_GROUPS, 5, groups=["g"]).groups[0].authorized_operations == NOT_ASKED
+
+
+def test_who_may_not_describe_the_cluster_sees_brokers_and_no_operations(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.DESCRIBE, CLUSTER, CLUSTER_NAME)))
+    answer = ask(node, ApiKey.DESCRIBE_CLUSTER, 1, include_cluster_authorized_operations=True)
+    assert (len(answer.brokers), answer.cluster_authorized_operations) == (1, 0)
+
+
+def test_a_creator_who_may_not_see_configs_gets_none(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.DESCRIBE_CONFIGS, TOPIC, "new")))
+    topic = {"name": "new", "num_partitions": 3, "replication_factor": 1}
+    created = ask(node, ApiKey.CREATE_TOPICS, 7, topics=[topic]).topics[0]
+    assert (created.error_code, created.topic_config_error_code) == (0, TOPIC_DENIED)
+    assert (created.num_partitions, created.replication_factor, created.configs) == (-1, -1, [])
+    assert len(node.broker.image.topics["new"].partitions) == 3
+
+
+def test_what_is_denied_is_not_done(node: RealBroker) -> None:
+    denied = (Operation.CREATE, CLUSTER, CLUSTER_NAME), (Operation.CREATE, TOPIC, "new"), (Operation.DELETE, TOPIC, "t")
+    authorized_by(node, Denies(*denied, (Operation.DELETE, CLUSTER, CLUSTER_NAME), (Operation.DELETE, GROUP, "g")))
+    ask(node, ApiKey.CREATE_TOPICS, 7, topics=[{"name": "new", "num_partitions": 1, "replication_factor": 1}])
+    ask(node, ApiKey.DELETE_TOPICS, 6, topics=[{"name": "t"}])
+    ask(node, ApiKey.DELETE_GROUPS, 2, groups_names=["g"])
+    assert "new" not in node.broker.image.topics
+    assert "t" in node.broker.image.topics
+    assert "g" in node.broker.groups.coordinator.groups
+
+
+@pytest.mark.parametrize(("operation", "name"), [(Operation.DESCRIBE, None), (Operation.DELETE, "t")])
+def test_the_name_behind_an_id_is_for_those_who_may_describe_it(
+    node: RealBroker, operation: Operation, name: str | None
+) -> None:
+    authorized_by(node, Denies((operation, TOPIC, "t"), (Operation.DELETE, CLUSTER, CLUSTER_NAME)))
+    deleted = ask(node, ApiKey.DELETE_TOPICS, 6, topics=[{"name": None, "topic_id": "t"}]).responses[0]
+    assert (deleted.error_code, deleted.name) == (TOPIC_DENIED, name)
+
+
+def test_a_denied_topic_and_one_that_is_not_there_look_the_same(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.DESCRIBE, TOPIC, "t"), (Operation.DESCRIBE, TOPIC, "missing")))
+    topics = ask(node, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[{"name": "t"}, {"name": "missing"}]).topics
+    assert [(topic.error_code, topic.topic_id, topic.partitions) for topic in topics] == [
+        (TOPIC_DENIED, ZERO_UUID, [])
+    ] * 2
+
+
+def test_an_old_client_is_shown_no_directories_and_no_error(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.DESCRIBE, CLUSTER, CLUSTER_NAME)))
+    answer = ask(node, ApiKey.DESCRIBE_LOG_DIRS, 2, topics=None)
+    assert (answer.error_code, answer.results) == (0, [])
+
+
+def test_internal_topics_of_a_streams_group_need_the_right_to_create_them(node: RealBroker) -> None:
+    authorized_by(
+        node,
+        Denies((Operation.CREATE, CLUSTER, CLUSTER_NAME), (Operation.CREATE, TOPIC, "k2-store-changelog")),
+    )
+    store = {"name": "k2-store-changelog", "partitions": 0, "replication_factor": 1}
+    subtopology = {"subtopology_id": "0", "source_topics": ["t"], "state_changelog_topics": [store]}
+    beat = {"process_id": "p", "rebalance_timeout_ms": 1000, "topology": {"subtopologies": [subtopology]}}
+    tasks: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    answer = ask(node, ApiKey.STREAMS_GROUP_HEARTBEAT, 0, group_id="k2", member_id="m", **beat, **tasks)
+    assert answer.error_code == 0
+    assert "; Unauthorized to CREATE on topics k2-store-changelog." in "".join(
+        one.status_detail for one in answer.status
+    )
+    assert "k2-store-changelog" not in node.broker.image.topics
