@@ -2,6 +2,9 @@
 
 Rule: what is on disk decides. The metadata is told the directory of each log, a partition whose directory is offline
 has no leader, and one without a leader whose log is there is led again.
+
+A node that is its own only controller finds nobody else in sync when it starts. Kafka's controller comes to the same by
+waiting: a broker that sends no heartbeat within `broker.session.timeout.ms` is fenced and taken out of every ISR.
 """
 
 from __future__ import annotations
@@ -23,7 +26,10 @@ Locate = Callable[[TopicImage, PartitionImage], bytes]
 
 class Elections(NamedTuple):
     """Which partitions get a new leader epoch: those without a leader, and after a crash all, because a log may have
-    lost its tail and clients must be able to tell (KIP-101, KIP-320)."""
+    lost its tail and clients must be able to tell (KIP-101, KIP-320).
+
+    leaderless: the node starts. What others led goes to it as well, and it alone is in sync.
+    """
 
     leaderless: bool = False
     all_partitions: bool = False
@@ -40,20 +46,19 @@ def partition_changes(controller: Controller, locate: Locate, elections: Electio
             place = locate(topic, partition)
             leads = partition.leader == node_id
             directory = version > 0 and not is_reserved(place) and partition.directory_of(node_id) != place
-            if place == LOST:
-                elected = False
-                if not leads:
-                    continue
-            else:
-                elected = _elects(partition, node_id, leads, elections)
-                if not elected and not directory:
-                    continue
+            lost = place == LOST
+            elected = not lost and _elects(partition, node_id, leads, elections)
+            alone = elections.leaderless and not lost and (elected or leads) and partition.isr != (node_id,)
+            if not (elected or alone or directory or (lost and leads)):
+                continue
             change = PartitionChangeRecord(partition.partition, topic.id)
             if directory:
                 change.directories = directories_with(partition, node_id, place)
+            if alone:
+                _stand_alone(change, node_id, version)
             if elected:
-                _lead(change, partition, node_id, version)
-            elif place == LOST:
+                change.leader = node_id
+            elif lost:
                 _resign(change, partition, node_id, controller)
             yield ApiMessageAndVersion(change, version)
 
@@ -64,12 +69,10 @@ def _elects(partition: PartitionImage, node_id: int, leads: bool, elections: Ele
     return elections.leaderless and (not partition.isr or node_id in partition.isr)
 
 
-def _lead(change: PartitionChangeRecord, partition: PartitionImage, node_id: int, version: int) -> None:
-    change.leader = node_id
-    if node_id not in partition.isr:
-        change.isr = [node_id]
-        change.eligible_leader_replicas = [] if version >= 2 else None
-        change.last_known_elr = [] if version >= 2 else None
+def _stand_alone(change: PartitionChangeRecord, node_id: int, version: int) -> None:
+    change.isr = [node_id]
+    change.eligible_leader_replicas = [] if version >= 2 else None
+    change.last_known_elr = [] if version >= 2 else None
 
 
 def _resign(change: PartitionChangeRecord, partition: PartitionImage, node_id: int, controller: Controller) -> None:

@@ -11,9 +11,11 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from pykafka_broker.records.builder import BatchBuilder
+from tests.broker.api.real_broker import UnsyncedFileSystem
 from tests.broker.driven import DrivenBroker, settings
 
 NOW = 1_700_000_000_000
@@ -30,6 +32,7 @@ class LightBroker(DrivenBroker):
             BrokerConfig({"log.dirs": str(directory), "node.id": "1", **settings(**config)}),
             new_uuid=lambda: next(ids).to_bytes(16, "big"),
             new_session_id=lambda: next(sessions),
+            fs=UnsyncedFileSystem(),
         )
         self._topic_ids = itertools.count(1000)
         self.start(NOW)
@@ -64,6 +67,11 @@ class LightBroker(DrivenBroker):
         records += [ConfigRecord(ResourceType.TOPIC, topic, key, value) for key, value in settings(**overrides).items()]
         self.commit_metadata([ApiMessageAndVersion(record, 0) for record in records])
         return topic_id
+
+    def change(self, topic: str, number: int = 0, **fields: Any) -> None:
+        """Another leader, ISR or whatever a PartitionChangeRecord names."""
+        record = PartitionChangeRecord(number, self.image.topics[topic].id, **fields)
+        self.commit_metadata([ApiMessageAndVersion(record, 0)])
 
     def context(self, api_key: ApiKey, version: int, client_id: str = "test") -> RequestContext:
         connection = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))

@@ -8,7 +8,7 @@ import pytest
 
 from pykafka_broker.log.fresh_folders import MakeFoldersJob
 from pykafka_broker.log.jobs import Job, run_inline
-from tests.broker.test_replica_keeper import Node
+from tests.broker.test_directories import Node
 
 
 @pytest.fixture

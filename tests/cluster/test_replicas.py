@@ -124,3 +124,23 @@ def test_a_replica_is_offline_with_its_broker_or_its_directory() -> None:
     assert cluster.image.is_offline(partition, 1)
     del cluster.image.brokers[1]
     assert cluster.image.is_offline(partition, 1)
+
+
+def test_a_start_finds_nobody_else_in_sync() -> None:
+    cluster = Cluster(2)
+    cluster.create("t", 2, 2)
+    topic = cluster.image.topics["t"]
+    cluster.apply([ApiMessageAndVersion(PartitionChangeRecord(1, topic.id, leader=2), 2)])
+    assert changes(cluster) == [], "as long as it runs it believes what the metadata says"
+    cluster.apply(changes(cluster, leaderless=True))
+    led, taken_over = topic.partitions.values()
+    assert (led.leader, led.isr, led.replicas, led.leader_epoch) == (1, (1,), (1, 2), 0)
+    assert (taken_over.leader, taken_over.isr, taken_over.leader_epoch) == (1, (1,), 2)
+    assert changes(cluster, leaderless=True) == []
+
+
+def test_what_is_out_of_reach_at_a_start_keeps_who_is_in_sync() -> None:
+    cluster = Cluster(2)
+    cluster.create("t", 1, 2)
+    cluster.apply(changes(cluster, LOST, leaderless=True))
+    assert cluster.image.topics["t"].partitions[0].isr == (1, 2)

@@ -38,7 +38,7 @@ from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelReco
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
 from tests.broker.api.real_broker import RealBroker
-from tests.broker.support import batch
+from tests.broker.support import LightBroker, batch
 
 METADATA = "__cluster_metadata-0"
 
@@ -422,3 +422,19 @@ def test_the_metadata_log_may_have_a_directory_of_its_own(tmp_path: Path) -> Non
     node.restart()
     assert set(node.homes()) == {"a", "b"}
     assert (tmp_path / "m" / METADATA).exists()
+
+
+def test_a_start_shrinks_the_isr_to_this_node(tmp_path: Path) -> None:
+    """A data directory of a cluster of several: the others are not there, and this node is its own controller."""
+    broker = LightBroker(tmp_path)
+    broker.add("t", replicas=(1, 2), isr=(1, 2))
+    broker.add("u", replicas=(2, 1), isr=(2, 1), leader=2)
+    broker.partition("t", 0).append(batch(b"v"), broker.now)
+    assert broker.partition("t", 0).high_watermark == 0
+    broker.stop(broker.now)
+    again = LightBroker(tmp_path)
+    for name, epoch in (("t", 0), ("u", 1)):
+        partition = again.partition(name, 0)
+        assert (partition.isr, partition.leader_epoch) == ((1,), epoch)
+        end = partition.append(batch(b"w"), again.now).last_offset + 1
+        assert partition.high_watermark == end
