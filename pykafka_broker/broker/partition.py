@@ -97,15 +97,19 @@ class Partition:
         return self.state.isr
 
     def update(self, state: PartitionImage, now: int) -> None:
-        """Take over what the metadata says now."""
-        begins = state.leader == self._node_id and not (self.is_leader and state.leader_epoch == self.leader_epoch)
+        """Take over what the metadata says now. What is older than that is passed over: a change may be heard of after
+        a later one has been seen in the image.
+        """
+        if state.partition_epoch < self.state.partition_epoch:
+            return
+        leads = state.leader == self._node_id
+        begins = leads and not (self.is_leader and state.leader_epoch == self.leader_epoch)
         self.state = state
-        if state.leader != self._node_id:
-            self.is_leader = False
+        self.is_leader = leads
+        self.log.sole_replica = leads and state.isr == (self._node_id,)
+        if not leads:
             self._fail(NotLeader(state.leader, state.leader_epoch))
             return
-        self.is_leader = True
-        self.log.sole_replica = state.isr == (self._node_id,)
         if begins:
             self.log.leader_epoch = state.leader_epoch
             self._followers = {}
@@ -175,6 +179,10 @@ class Partition:
         """The same for what this replica alone has for good, whatever the others have (acks=1)."""
         self._wait(_Waiting(offset, True, waiter))
 
+    def forget(self, waiter: Waiter) -> None:
+        """It has waited long enough: it hears nothing any more."""
+        self._waiting = [one for one in self._waiting if one.waiter is not waiter]
+
     def _wait(self, waiting: _Waiting) -> None:
         if self._is_there(waiting):
             waiting.waiter(None)
@@ -192,7 +200,7 @@ class Partition:
         It never goes back.
         """
         log = self.log
-        if self.is_leader and not log.sole_replica:
+        if self.is_leader:
             ends = [self._followers[each].log_end_offset for each in self.isr if each in self._followers]
             reached = min([log.durable_end, *ends])
             if reached > log.high_watermark:

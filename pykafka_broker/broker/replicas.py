@@ -92,6 +92,7 @@ class Replicas:
         if self._node_id not in state.replicas:
             raise NotLeader(state.leader, state.leader_epoch)
         log = self._log_of(described, state)
+        state = described.partitions[number]  # it may have been told the log's directory meanwhile
         partition = Partition(log, state, self._node_id, self._touch, self._clock.now)
         self._hosted[topic, number] = partition
         return partition

@@ -98,9 +98,14 @@ class Production:
             _close_on_failure(responses)
             return None
         response = ProduceResponse(responses=responses)
-        if any(answer.current_leader.leader_id >= 0 for topic in responses for answer in topic.partition_responses):
+        return self._wait(response) if self._unfinished else self._with_nodes(response)
+
+    def _with_nodes(self, response: ProduceResponse) -> ProduceResponse:
+        """Where a partition has another leader, the answer says where that is."""
+        answers = (answer for topic in response.responses for answer in topic.partition_responses)
+        if any(answer.current_leader.leader_id >= 0 for answer in answers):
             response.node_endpoints = [NodeEndpoint(*node) for node in self._services.nodes(self._context)]
-        return self._wait(response) if self._unfinished else response
+        return response
 
     def _keep_records(self) -> None:
         """The buffer behind them is used again before this goes on."""
@@ -228,27 +233,34 @@ class Production:
 
     def _wait(self, response: ProduceResponse) -> Parked:
         """acks=1 waits until this replica has the records for good, acks=all until they are committed or the client's
-        time is over.
+        time is over. That is the time which other replicas have: a sync here belongs to the writing, as with Kafka,
+        and takes as long as it takes.
         """
-        wants_all = self._request.acks == ALL
-        parked = Parked(self._context.now + self._request.timeout_ms if wants_all else None)
-        waiting = list(self._unfinished)
+        wants_all, unfinished = self._request.acks == ALL, self._unfinished
+        timed = wants_all and any(not one.partition.log.sole_replica for one in unfinished)
+        parked = Parked(self._services.clock.now + self._request.timeout_ms if timed else None)
 
-        def finished(one: Unfinished, error: ApiError | None) -> None:
-            one.finish(error, wants_all=wants_all)
-            waiting.remove(one)
-            if not waiting:
-                parked.complete(response)
+        def finished(number: int, error: ApiError | None) -> None:
+            unfinished[number].finish(error, wants_all=wants_all)
+            del waiters[number]
+            if not waiters:
+                parked.complete(self._with_nodes(response))
+
+        def give_up() -> None:
+            for number, waiter in waiters.items():
+                unfinished[number].partition.forget(waiter)
 
         def expire(now: int) -> ProduceResponse:
-            for one in waiting:
-                one.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-            return response
+            give_up()
+            for number in waiters:
+                unfinished[number].answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            return self._with_nodes(response)
 
-        parked.expire = expire
-        for one in self._unfinished:
+        waiters = {number: partial(finished, number) for number in range(len(unfinished))}
+        parked.expire, parked.cancelled = expire, give_up
+        for one, waiter in zip(unfinished, list(waiters.values()), strict=True):
             when = one.partition.when_committed if wants_all else one.partition.when_durable
-            when(one.end_offset, partial(finished, one))
+            when(one.end_offset, waiter)
         return parked
 
 
@@ -265,6 +277,8 @@ class Unfinished(NamedTuple):
             self.answer.error_code = error.code
             self.answer.error_message = error.message
             self.answer.base_offset = -1
+            if isinstance(error, NotLeader):
+                self.answer.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
         elif wants_all:
             try:
                 self.partition.check_insync(self.partition.log.config.min_insync_replicas)
