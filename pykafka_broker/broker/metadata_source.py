@@ -196,7 +196,8 @@ class LocalMetadata:
     # -- time
 
     def next_deadline(self) -> int | None:
-        return 0 if self._later and not self._delivering else self.snapshots.next_deadline()
+        left = (self._undelivered or self._later) and not self._delivering  # by a defect
+        return 0 if left else self.snapshots.next_deadline()
 
     def on_deadline(self, now: int) -> None:
         self._deliver_all()

@@ -52,7 +52,7 @@ class ShardHost(Protocol):
 class Shard:
     """One partition of a coordinator's topic that this node leads in `epoch`."""
 
-    __slots__ = ("epoch", "loading", "number", "partition", "problem", "ready")
+    __slots__ = ("epoch", "for_good", "loading", "number", "partition", "problem", "ready", "told")
 
     def __init__(self, number: int, epoch: int) -> None:
         self.number = number
@@ -61,6 +61,8 @@ class Shard:
         self.loading: Iterator[int] | None = None
         self.ready = False
         self.problem: ApiError | None = None
+        self.for_good = False  # time does not mend the problem
+        self.told = ""  # of the problem, to the log
 
 
 class CoordinatorShards:
@@ -246,31 +248,42 @@ class CoordinatorShards:
                 budget -= size
                 if budget <= 0:
                     return 0
+            self._is_loaded(shard)
         except ApiError as error:
             self._fail(shard, as_its_coordinator_tells(error))
         except Exception as error:
             # Records that make no sense, or a defect of ours: the others must not suffer for either.
             logger.debug("while %s-%d was read", self.topic, shard.number, exc_info=True)
             self._fail(shard, ApiError(ErrorCode.NOT_COORDINATOR, f"{type(error).__name__}: {error}"), for_good=True)
-        else:
-            self._is_loaded(shard)
         return budget
 
+    def _is_there(self, shard: Shard) -> bool:
+        """Its leadership may end while it is read: the disk fails, and that is in the metadata at once."""
+        return self._shards.get(shard.number) is shard
+
     def _is_loaded(self, shard: Shard) -> None:
+        if not self._is_there(shard):
+            return
         if shard in self._loading:
             self._loading.remove(shard)
-        shard.loading = None
+        shard.loading, shard.told = None, ""
         shard.ready = True
         self._host.loaded(shard.number, shard.epoch)
 
     def _fail(self, shard: Shard, error: ApiError, *, for_good: bool = False) -> None:
-        logger.error("%s-%d can't be read, so its coordinator is out of service: %s", self.topic, shard.number, error)
+        if not self._is_there(shard):
+            return
+        if shard.told != str(error):
+            shard.told = str(error)
+            logger.error(
+                "%s-%d can't be read, so its coordinator is out of service: %s", self.topic, shard.number, error
+            )
         if shard in self._loading:
             self._loading.remove(shard)
-        if shard.loading is not None:
-            shard.loading = None
+        if shard.loading is not None or shard.ready:
+            shard.loading, shard.ready = None, False
             self._host.unload(shard.number)
-        shard.problem = error
+        shard.problem, shard.for_good = error, for_good
         if not for_good:
             self._retry_at = self._node.clock.now + _RETRY_MS
 
@@ -284,6 +297,6 @@ class CoordinatorShards:
         if self._retry_at is not None and self._retry_at <= now:
             self._retry_at = None
             for shard in list(self._shards.values()):
-                if shard.problem is not None:
+                if shard.problem is not None and not shard.for_good and self._is_there(shard):
                     self._begin(shard)
         self.read_on(SLICE_BYTES)

@@ -87,7 +87,8 @@ class ShareHost:
 
     def after(self, keys: Iterable[ShareKey]) -> After:
         """What an answer rests on that tells of these share partitions."""
-        return self.shards.after(*(key.coordinator_key() for key in keys))
+        made = self._node.metadata.after()  # their topic may have been made a moment ago
+        return (*made, *self.shards.after(*(key.coordinator_key() for key in keys)))
 
     def apply(self, effects: Effects) -> Any:
         """Append and replay; returns the reply. ApiError if the log refuses."""
@@ -170,7 +171,10 @@ class ShareHost:
         for topic in delta.deleted:
             self.partitions.drop_topic(topic.id)
             for effects in self.coordinator.forget_topic(topic.id):
-                self.apply(effects)
+                try:
+                    self.apply(effects)
+                except ApiError as error:  # it stays until the log is pruned
+                    log.warning("the state of %s is not forgotten: %s", effects.key, error)
 
     # -- time
 

@@ -295,10 +295,6 @@ class TransactionHost:
         for key_value in effects.records:
             coordinator.replay(key_value.key, key_value.value)
 
-    def _speaks(self, number: int, coordinator: TransactionCoordinator) -> bool:
-        """Whether this is still the coordinator of that shard."""
-        return self._coordinators.get(number) is coordinator
-
     def _write_markers(self, number: int, coordinator: TransactionCoordinator, now: int) -> None:
         """End the transactions whose outcome is known."""
         for markers in coordinator.markers_due():
@@ -306,13 +302,13 @@ class TransactionHost:
             if name not in self._given_up and name not in self._ending:
                 self._ending.add(name)
                 then = partial(self._write_and_end, number, coordinator, markers, now)
-                self._when_committed(self.shards.after_shards([number]), name, now, then)
+                self._when_committed(number, coordinator, self.shards.after_shards([number]), name, now, then)
 
     def _write_and_end(self, number: int, coordinator: TransactionCoordinator, markers: Markers, now: int) -> None:
         name = markers.transactional_id
-        if self._speaks(number, coordinator) and self._write_all(markers, now):
+        if self._write_all(markers, now):
             then = partial(self._record_end, number, coordinator, name, now)
-            self._when_committed(self._marking.get(name, NOTHING), name, now, then)
+            self._when_committed(number, coordinator, self._marking.get(name, NOTHING), name, now, then)
         else:
             self._ending.discard(name)
 
@@ -320,18 +316,26 @@ class TransactionHost:
         self._ending.discard(name)
         self._written.pop(name, None)
         self._marking.pop(name, None)
-        if not self._speaks(number, coordinator):
-            return
         try:
             self._commit(number, coordinator, coordinator.markers_written(name, now))
         except ApiError as error:
             log.warning("the end of transaction %s can't be recorded: %s", name, error)
             self._await(now + MARKER_RETRY_MS)
 
-    def _when_committed(self, after: After, name: str, now: int, then: Callable[[], None]) -> None:
+    def _when_committed(
+        self,
+        number: int,
+        coordinator: TransactionCoordinator,
+        after: After,
+        name: str,
+        now: int,
+        then: Callable[[], None],
+    ) -> None:
         """Go on when all of this is committed, at once if it is; else try again later."""
 
         def committed(error: ApiError | None) -> None:
+            if self._coordinators.get(number) is not coordinator:
+                return  # unloaded; whoever has loaded the shard since does it all again
             if error is None:
                 then()
                 return

@@ -130,14 +130,18 @@ class DrivenBroker:
 
     def elect_again(self, topic: str, times: int = 1) -> None:
         """The leaders of its partitions begin new epochs."""
-        described = self.image.topics[topic]
         for _ in range(times):
-            self.commit_metadata(
-                [
-                    ApiMessageAndVersion(PartitionChangeRecord(number, described.id, leader=self.node_id), 0)
-                    for number in described.partitions
-                ]
-            )
+            self.elect(topic, self.node_id)
+
+    def elect(self, topic: str, leader: int) -> None:
+        """All its partitions have that leader, in a new epoch."""
+        described = self.image.topics[topic]
+        self.commit_metadata(
+            [
+                ApiMessageAndVersion(PartitionChangeRecord(number, described.id, leader=leader), 0)
+                for number in described.partitions
+            ]
+        )
 
     def topic_name(self, topic_id: bytes) -> str:
         return self.services.topic_name(topic_id)
