@@ -39,12 +39,13 @@ class Isolation(IntEnum):
 class PartitionReader:
     """Reads partitions for one fetch request."""
 
-    __slots__ = ("_committed", "_leader", "_magic", "_topic_name", "_uses_ids")
+    __slots__ = ("_committed", "_leader", "_magic", "_tells_leader", "_topic_name", "_uses_ids")
 
     def __init__(self, services: Services, isolation: Isolation, version: int) -> None:
         self._leader = services.replicas.leader
         self._topic_name = services.topic_name
         self._committed = isolation is Isolation.READ_COMMITTED
+        self._tells_leader = version >= 12
         self._uses_ids = version >= 13
         self._magic = 2 if version >= _DOWN_CONVERTED_BELOW else int(version >= _MAGIC_1_FROM)
 
@@ -70,7 +71,7 @@ class PartitionReader:
             failure = _failure(wanted, error.code)
             if error.code in _NOT_HERE:
                 failure.aborted_transactions = []
-            if isinstance(error, NotLeader):
+            if isinstance(error, NotLeader) and self._tells_leader:
                 failure.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
             return failure
         except OSError:

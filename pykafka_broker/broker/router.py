@@ -203,10 +203,14 @@ class Router:
         return encode_response(endpoint, context, reply)
 
     def _held(self, endpoint: Endpoint, context: RequestContext, request: Any, reply: Reply) -> Parked:
-        """The answer comes when the records that it rests on are committed, or says that they will not be."""
+        """The answer comes when the records that it rests on are committed, or says that they will not be. Nothing more
+        is done for a connection that has gone meanwhile, and a further wait ends with it.
+        """
         parked = Parked(None)
 
         def go_on(held: Reply, error: ApiError | None) -> None:
+            if parked.done:
+                return
             if error is not None:
                 parked.complete(_told(endpoint, context, request, ApiError(endpoint.when_lost)))
                 return
@@ -220,6 +224,7 @@ class Router:
                 _guard(then, endpoint, context, request)
                 then.on_reply = parked.complete
                 self._services.purgatory.park(then)
+                parked.cancelled = partial(self._services.purgatory.cancel, then)
             else:
                 parked.complete(then.reply if isinstance(then, Parked) else then)
 

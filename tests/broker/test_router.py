@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from pykafka_broker.broker import router as router_module
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.purgatory import Parked, Purgatory
+from pykafka_broker.broker.reply import Reply, Waiter
 from pykafka_broker.broker.router import PendingReply, Router, served_versions
 from pykafka_broker.broker.routes import ROUTES
 from pykafka_broker.clock import Clock
@@ -203,3 +205,88 @@ def test_every_route_names_a_module_that_handles_it() -> None:
         spec = SPECS[api_key]
         assert spec.min_version <= lowest <= highest <= spec.max_version
         assert endpoint.handler.__module__.rpartition(".")[2] == ROUTES[api_key].module
+
+
+class Committing:
+    """A place whose records are committed when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiters: list[Waiter] = []
+
+    def is_committed(self, offset: int) -> bool:
+        return False
+
+    def when_committed(self, offset: int, waiter: Waiter) -> None:
+        self.waiters.append(waiter)
+
+    def commit(self, error: ApiError | None = None) -> None:
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter(error)
+
+
+def held(answering: Any, then: Callable[[], Any], place: Committing) -> tuple[Router, PendingReply]:
+    router, _ = answering(ApiKey.LIST_OFFSETS, Reply(((place, 5),), then))
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic("t", [ListOffsetsPartition(0)])])
+    pending = router.dispatch(CONNECTION, frame(2, 2, request.encode(2)))
+    assert isinstance(pending, PendingReply)
+    return router, pending
+
+
+def test_an_answer_comes_when_all_it_rests_on_is_committed(answering: Any) -> None:
+    first, second = Committing(), Committing()
+    response = ListOffsetsResponse(throttle_time_ms=3)
+    _, pending = held(answering, lambda: Reply(((second, 1),), lambda: response), first)
+    first.commit()
+    assert not pending.parked.done
+    second.commit()
+    assert pending.parked.reply is response
+    assert joined(pending.pieces(response))[8:] == response.encode(2)
+
+
+def test_an_answer_whose_records_are_lost_says_so(answering: Any) -> None:
+    place = Committing()
+    _, pending = held(answering, ListOffsetsResponse, place)
+    place.commit(ApiError(ErrorCode.KAFKA_STORAGE_ERROR))
+    assert pending.parked.reply.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_what_goes_wrong_after_a_wait_is_answered_too(answering: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> None:
+        raise ValueError("a defect")
+
+    place = Committing()
+    _, pending = held(answering, broken, place)
+    place.commit()
+    assert pending.parked.reply.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "a defect while serving LIST_OFFSETS" in caplog.text
+
+
+def test_nothing_more_is_done_for_a_connection_that_has_gone(answering: Any) -> None:
+    place, asked = Committing(), []
+    router, pending = held(answering, lambda: asked.append("then"), place)
+    router._services.purgatory.cancel(pending.parked)
+    place.commit()
+    assert asked == []
+
+
+def test_a_wait_after_a_wait_ends_with_the_connection(answering: Any) -> None:
+    place, polled, ended = Committing(), [], []
+    further = Parked(2000, keys=["k"], poll=lambda now: polled.append(now), cancelled=lambda: ended.append("ended"))
+    router, pending = held(answering, lambda: further, place)
+    purgatory = router._services.purgatory
+    place.commit()
+    purgatory.touch("k")
+    purgatory.settle(1)
+    purgatory.cancel(pending.parked)
+    purgatory.touch("k")
+    purgatory.settle(2)
+    assert (polled, ended, len(purgatory), purgatory.next_deadline()) == ([1], ["ended"], 0, None)
+
+
+def test_a_wait_after_a_wait_has_its_own_deadline(answering: Any) -> None:
+    place, response = Committing(), ListOffsetsResponse()
+    router, pending = held(answering, lambda: Parked(2000, expire=lambda now: response), place)
+    place.commit()
+    router._services.purgatory.on_deadline(2000)
+    assert pending.parked.reply is response

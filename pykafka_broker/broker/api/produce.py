@@ -38,6 +38,7 @@ from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
 
 TOPIC_IDS_FROM = 13
+LEADER_FROM = 10  # the answer has room for the current leader
 INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themselves when they write internal topics
 ALL = -1  # acks
 _ACKS = (ALL, 0, 1)
@@ -101,7 +102,7 @@ class Production:
         return self._wait(response) if self._unfinished else self._with_nodes(response)
 
     def _with_nodes(self, response: ProduceResponse) -> ProduceResponse:
-        """Where a partition has another leader, the answer says where that is."""
+        """Where a partition has another leader, the answer says where that is (KIP-951)."""
         answers = (answer for topic in response.responses for answer in topic.partition_responses)
         if any(answer.current_leader.leader_id >= 0 for answer in answers):
             response.node_endpoints = [NodeEndpoint(*node) for node in self._services.nodes(self._context)]
@@ -214,8 +215,7 @@ class Production:
     def _failure(self, topic: str, number: int, error: ApiError) -> PartitionProduceResponse:
         """A real broker tells the log's start where the log was asked, and a text only where single records are bad."""
         answer = PartitionProduceResponse(index=number, error_code=error.code, base_offset=-1)
-        if isinstance(error, NotLeader):
-            answer.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
+        self._name_leader(answer, error)
         if isinstance(error, RefusedByLog) or (
             error.code in _REFUSALS_OF_A_LOG and not isinstance(error, RefusedByCoordinator)
         ):
@@ -228,6 +228,10 @@ class Production:
                 for index, message in error.records
             ]
         return answer
+
+    def _name_leader(self, answer: PartitionProduceResponse, error: ApiError | None) -> None:
+        if isinstance(error, NotLeader) and self._context.api_version >= LEADER_FROM:
+            answer.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
 
     # -- waiting
 
@@ -242,6 +246,7 @@ class Production:
 
         def finished(number: int, error: ApiError | None) -> None:
             unfinished[number].finish(error, wants_all=wants_all)
+            self._name_leader(unfinished[number].answer, error)
             del waiters[number]
             if not waiters:
                 parked.complete(self._with_nodes(response))
@@ -277,8 +282,6 @@ class Unfinished(NamedTuple):
             self.answer.error_code = error.code
             self.answer.error_message = error.message
             self.answer.base_offset = -1
-            if isinstance(error, NotLeader):
-                self.answer.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
         elif wants_all:
             try:
                 self.partition.check_insync(self.partition.log.config.min_insync_replicas)
