@@ -6,16 +6,13 @@ out. The records of one decision are one batch, and a load replays batch after b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
-from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.builder import build_batch
-from pykafka_broker.records.header import NO_PRODUCER_ID, BatchHeader, iter_batches
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.header import BatchHeader, iter_batches
 
 _READ_BYTES = 1 << 20
 
@@ -48,18 +45,6 @@ def partition_for(key: str, partitions: int) -> int:
     if hash_code >= 1 << 31:
         hash_code = (1 << 32) - hash_code
     return 0 if hash_code == 1 << 31 else hash_code % partitions
-
-
-def batch_of(
-    records: Iterable[KeyValue], timestamp: int, producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1
-) -> bytearray:
-    """A decision's records as one batch, transactional if a producer is named."""
-    return build_batch(
-        [Record(offset, timestamp, record.key, record.value) for offset, record in enumerate(records)],
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=producer_id != NO_PRODUCER_ID,
-    )
 
 
 def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -133,8 +133,7 @@ class GroupHost:
     def _append(self, effects: Effects, producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1) -> None:
         number, now = self.shards.number_of(effects.key), self._node.clock.now
         appended = self.shards.append(number, effects.records, producer_id=producer_id, producer_epoch=producer_epoch)
-        for offset, record in enumerate(effects.records, appended.base_offset):
-            self.coordinator.replay(record.key, record.value, now, offset, producer_id)
+        self.coordinator.replay_decided(effects, now, appended.base_offset, producer_id)
 
     def listed(self) -> GroupCoordinator:
         """The coordinator, once all of its logs have been read. Raises COORDINATOR_LOAD_IN_PROGRESS."""

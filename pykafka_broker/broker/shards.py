@@ -15,7 +15,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from pykafka_broker.broker.coordinator_log import as_its_coordinator_tells, batch_of, partition_for
+from pykafka_broker.broker.coordinator_log import as_its_coordinator_tells, partition_for
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.reply import NOTHING, After
@@ -24,6 +24,7 @@ from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import AppendInfo, Origin
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.builder import build_keyed_batch
 from pykafka_broker.records.header import NO_PRODUCER_ID
 
 logger = logging.getLogger(__name__)
@@ -143,13 +144,13 @@ class CoordinatorShards:
         coordinator tells it.
         """
         wall = self._node.clock.wall
-        batch = batch_of(records, wall, producer_id, producer_epoch)
+        batch, header = build_keyed_batch(records, wall, producer_id=producer_id, producer_epoch=producer_epoch)
         partition = self.partition(number)
         try:
             wanted = partition.log.config.min_insync_replicas
             if wanted > 1:
                 partition.check_insync(wanted)
-            return partition.append(batch, wall, origin=Origin.COORDINATOR)
+            return partition.append(batch, wall, header=header, origin=Origin.COORDINATOR)
         except ApiError as error:
             raise as_its_coordinator_tells(error) from error
 

@@ -23,12 +23,14 @@ class Effects:
     """The outcome of one call.
 
     records: to append, in this order, as one batch.
+    messages: what the records say, a pair of key and value message for each, to be replayed without reading the bytes
+        again; None where the host has to read them. Only for messages that nobody changes afterwards.
     reply: the answer to the caller, released once the records are committed; None while it waits under its token.
     completions: answers to requests that waited under these tokens, released with the same records.
     key: the group id or transactional id that all of this is about; its hash names the log that the records go to.
     """
 
-    __slots__ = ("completions", "key", "records", "reply")
+    __slots__ = ("completions", "key", "messages", "records", "reply")
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class Effects:
         self.records = [] if records is None else records
         self.completions = [] if completions is None else completions
         self.key = key
+        self.messages: list[tuple[Any, Any]] | None = None
 
     def complete(self, token: Token, reply: Any) -> None:
         """Answer a request that waited."""

@@ -215,9 +215,11 @@ def check_crc(buffer: Buffer, header: BatchHeader, offset: int = 0) -> None:
         raise CorruptBatch(f"crc of the batch at byte {offset} is {found:#010x}, its header says {header.crc:#010x}")
 
 
-def write_crc(batch: bytearray | memoryview) -> None:
-    """Write the CRC of the one batch that fills the buffer."""
-    _UINT32.pack_into(batch, CRC_OFFSET, crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]))
+def write_crc(batch: bytearray | memoryview) -> int:
+    """Write the CRC of the one batch that fills the buffer, and return it."""
+    crc = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
+    _UINT32.pack_into(batch, CRC_OFFSET, crc)
+    return crc
 
 
 # Outside the CRC: what a broker assigns to every batch.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.groups import stored
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
 
@@ -88,9 +89,11 @@ class Machine:
 
     def run(self, effects: Effects, producer_id: int = -1) -> Any:
         """Append, replay, answer; returns the reply."""
-        for key_value in effects.records:
-            self.coordinator.replay(*key_value, self.now, len(self.log), producer_id)
-            self.log.append((key_value, producer_id))
+        if effects.messages is not None:
+            read = [stored.read_record(*key_value) for key_value in effects.records]
+            assert effects.messages == read, "what is replayed live is what a restart would read"
+        self.coordinator.replay_decided(effects, self.now, len(self.log), producer_id)
+        self.log += [(key_value, producer_id) for key_value in effects.records]
         for token, reply in effects.completions:
             assert token not in self.answers, "a request is answered once"
             self.answers[token] = reply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.records.builder import BatchBuilder, build_batch
+from pykafka_broker.records.builder import BatchBuilder, build_batch, build_keyed_batch
 from pykafka_broker.records.compression import GZIP
 from pykafka_broker.records.header import HEADER_SIZE, check_crc, read_header
 from pykafka_broker.records.record import Record, iter_records
@@ -55,3 +55,21 @@ def test_records_of_any_size() -> None:
     for size in (0, 1, 2047, 2048, 70_000):
         record = Record(0, 0, bytes(size), bytes(size), [("k" * size, bytes(size))])
         assert list(iter_records(build_batch([record]))) == [record]
+
+
+@pytest.mark.parametrize("producer", [(-1, -1), (7, 3)])
+@pytest.mark.parametrize("size", [0, 1, 127, 3000, 40_000])
+@pytest.mark.parametrize("count", [1, 2, 2100])
+def test_a_batch_of_keys_and_values_is_what_the_builder_makes_of_them(
+    producer: tuple[int, int], size: int, count: int
+) -> None:
+    pairs = [(b"k" * (size // 2 + number % 3), None if number % 2 else b"v" * size) for number in range(count)]
+    producer_id, producer_epoch = producer
+    batch, header = build_keyed_batch(pairs, 1_700_000, producer_id=producer_id, producer_epoch=producer_epoch)
+    assert batch == build_batch(
+        [Record(number, 1_700_000, key, value) for number, (key, value) in enumerate(pairs)],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=producer_id >= 0,
+    )
+    assert repr(header) == repr(read_header(batch))

@@ -178,6 +178,15 @@ class GroupCoordinator:
         """Take over one record, live or at load. `producer_id` is set for a record of a transaction."""
         self._replay.replay(key, value, now, log_offset, producer_id)
 
+    def replay_decided(self, effects: Effects, now: int, base_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
+        """Take over what has just been appended from `base_offset` on."""
+        if effects.messages is None:
+            for offset, (key, value) in enumerate(effects.records, base_offset):
+                self._replay.replay(key, value, now, offset, producer_id)
+        else:
+            for offset, (key_message, value_message) in enumerate(effects.messages, base_offset):
+                self._replay.take_over(key_message, value_message, now, offset, producer_id)
+
     def replay_end_txn(self, producer_id: int, committed: bool, owns: Callable[[str], bool] | None = None) -> None:
         """A transaction marker stands in a log; `owns` says which groups are that log's."""
         groups = None if owns is None else frozenset(group_id for group_id in self.offsets.groups if owns(group_id))

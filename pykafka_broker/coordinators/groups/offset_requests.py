@@ -47,13 +47,17 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
 from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
 
 TOPIC_IDS_FROM = 10
 # From here a missing group and a stale epoch have errors of their own; older clients don't know them.
 CONSUMER_PROTOCOL_FROM = 9
 NO_OFFSET = -1
+_NO_RETENTION = -1  # of its own: that of the broker counts
 MS_PER_MINUTE = 60_000
+# As constants of the module: a member of an enum is looked up each time.
+_NONE, _UNKNOWN, _UNKNOWN_TOPIC_ID = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
 
 
 class OffsetRequests:
@@ -69,43 +73,49 @@ class OffsetRequests:
     def commit(self, request: OffsetCommitRequest, caller: Caller, now: int) -> Effects:
         """Every version; generation -1 is for clients outside the group protocol."""
         effects = Effects(key=request.group_id)
-        images = [self._find(topic, caller.version) for topic in request.topics]
-        there = [
+        decided: list[tuple[OffsetCommitKey, OffsetCommitValue]] = []
+        verdict: ErrorCode | None = None  # the group is asked when the first partition is there
+        topics = []
+        for topic in request.topics:
+            image = self._find(topic, caller.version)
+            partitions = []
+            for one in topic.partitions:
+                if image is None:
+                    code = _UNKNOWN_TOPIC_ID if caller.version >= TOPIC_IDS_FROM else _UNKNOWN
+                elif one.partition_index not in image.partitions:
+                    code = _UNKNOWN
+                else:
+                    if verdict is None:
+                        verdict = self._may_commit(request, caller, now)
+                    code = self._refusal(verdict, one.committed_metadata)
+                    if code is _NONE:
+                        value = _committed(request, image.id, one, now)
+                        key, raw_key = stored.offset_key(request.group_id, image.name, one.partition_index)
+                        effects.records.append(KeyValue(raw_key, stored.offset_value(value)))
+                        decided.append((key, value))
+                partitions.append(OffsetCommitResponsePartition(one.partition_index, code))
+            topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
+        if request.retention_time_ms == _NO_RETENTION:  # else the bytes don't hold all that the message does
+            effects.messages = decided
+        effects.reply = OffsetCommitResponse(topics=topics)
+        return effects
+
+    def _there(self, request: OffsetCommitRequest, version: int) -> list[tuple[bytes, int]]:
+        """The partitions of a request that the cluster has."""
+        return [
             (image.id, one.partition_index)
-            for topic, image in zip(request.topics, images, strict=True)
-            if image is not None
+            for topic in request.topics
+            if (image := self._find(topic, version)) is not None
             for one in topic.partitions
             if one.partition_index in image.partitions
         ]
-        verdict = self._may_commit(request, there, caller, now) if there else ErrorCode.NONE
-        topics = []
-        for topic, image in zip(request.topics, images, strict=True):
-            partitions = []
-            for one in topic.partitions:
-                if image is None and caller.version >= TOPIC_IDS_FROM:
-                    code = ErrorCode.UNKNOWN_TOPIC_ID
-                elif image is None or one.partition_index not in image.partitions:
-                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                else:
-                    code = self._refusal(verdict, one.committed_metadata)
-                    if code is ErrorCode.NONE:
-                        value = _committed(request, image.id, one, now)
-                        effects.records.append(
-                            stored.offset_commit(request.group_id, image.name, one.partition_index, value)
-                        )
-                partitions.append(OffsetCommitResponsePartition(one.partition_index, code))
-            topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
-        effects.reply = OffsetCommitResponse(topics=topics)
-        return effects
 
     def _find(self, topic: OffsetCommitRequestTopic, version: int) -> Partitions | None:
         if version >= TOPIC_IDS_FROM:
             return self._table.topics.topics_by_id.get(topic.topic_id)
         return self._table.topics.topics.get(topic.name)
 
-    def _may_commit(
-        self, request: OffsetCommitRequest, partitions: list[tuple[bytes, int]], caller: Caller, now: int
-    ) -> ErrorCode:
+    def _may_commit(self, request: OffsetCommitRequest, caller: Caller, now: int) -> ErrorCode:
         group = self._table.groups.get(request.group_id)
         epoch, version = request.generation_id_or_member_epoch, caller.version
         if group is None:
@@ -113,20 +123,24 @@ class OffsetRequests:
                 return ErrorCode.NONE  # the record makes a simple group of it
             return ErrorCode.GROUP_ID_NOT_FOUND if version >= CONSUMER_PROTOCOL_FROM else ErrorCode.ILLEGAL_GENERATION
         error = _verdict(
-            group, partitions, request.member_id, request.group_instance_id, epoch, version, transactional=False
+            group,
+            lambda: self._there(request, version),
+            request.member_id,
+            request.group_instance_id,
+            epoch,
+            version,
+            transactional=False,
         )
         if error is ErrorCode.STALE_MEMBER_EPOCH and version < CONSUMER_PROTOCOL_FROM:
             return ErrorCode.UNSUPPORTED_VERSION
-        if error is ErrorCode.NONE and isinstance(group, ClassicGroup) and group.state in (STABLE, PREPARING_REBALANCE):
+        if error is _NONE and isinstance(group, ClassicGroup) and group.state in (STABLE, PREPARING_REBALANCE):
             self._keep_alive(group, request.member_id, now)
         return error
 
     def _refusal(self, verdict: ErrorCode, metadata: str | None) -> ErrorCode:
-        if verdict is not ErrorCode.NONE:
-            return verdict
-        if metadata is not None and len(metadata) > self._table.config.offset_metadata_max_bytes:
+        if verdict is _NONE and metadata and len(metadata) > self._table.config.offset_metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        return ErrorCode.NONE
+        return verdict
 
     # TxnOffsetCommit
 
@@ -170,7 +184,7 @@ class OffsetRequests:
             return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
         error = _verdict(
             group,
-            partitions,
+            lambda: partitions,
             request.member_id,
             request.group_instance_id,
             request.generation_id,
@@ -306,7 +320,7 @@ class OffsetRequests:
 
 def _verdict(
     group: Group,
-    partitions: list[tuple[bytes, int]],
+    partitions: Callable[[], list[tuple[bytes, int]]],
     member_id: str,
     instance_id: str | None,
     epoch: int,
@@ -320,8 +334,8 @@ def _verdict(
     except ApiError as refused:
         return refused.code
     if check is None:
-        return ErrorCode.NONE
-    return next((error for one in partitions if (error := check(*one)) is not ErrorCode.NONE), ErrorCode.NONE)
+        return _NONE
+    return next((error for one in partitions() if (error := check(*one)) is not _NONE), _NONE)
 
 
 def _committed(

@@ -6,6 +6,8 @@ release.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.coordinators.groups import consumer_stored, stored
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
@@ -23,6 +25,8 @@ from pykafka_broker.protocol.runtime import Buffer
 from pykafka_broker.protocol.stored.group_metadata_key import GroupMetadataKey
 from pykafka_broker.protocol.stored.legacy_offset_commit_key import LegacyOffsetCommitKey
 from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
+
+_OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 
 
 class GroupReplay:
@@ -44,10 +48,14 @@ class GroupReplay:
     ) -> None:
         """Take over one record, live or at load. `producer_id` is set for a record of a transaction."""
         messages = stored.read_record(key, value)
-        if messages is None:
-            return
-        key_message, value_message = messages
-        if isinstance(key_message, OffsetCommitKey | LegacyOffsetCommitKey):
+        if messages is not None:
+            self.take_over(*messages, now, log_offset, producer_id)
+
+    def take_over(
+        self, key_message: Any, value_message: Any, now: int, log_offset: int, producer_id: int = NO_PRODUCER_ID
+    ) -> None:
+        """The same for a record that has been read."""
+        if isinstance(key_message, _OFFSET_KEYS):
             if value_message is not None and key_message.group not in self._table.groups:
                 # Committing is enough to be a group, a simple one.
                 self._table.groups[key_message.group] = ClassicGroup(key_message.group, now)

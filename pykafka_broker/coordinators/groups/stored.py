@@ -7,7 +7,7 @@ record stays where it is.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -66,13 +66,22 @@ def _classes(record_type: int) -> tuple[type[Message], type[Message]] | None:
     return None if spec is None else (spec.key_class(), spec.value_class())
 
 
+@lru_cache(maxsize=4096)
+def offset_key(group: str, topic: str, partition: int) -> tuple[OffsetCommitKey, bytes]:
+    """The key of a committed offset, which is the same in each of its commits, and its bytes. Not to be changed."""
+    key = OffsetCommitKey(group, topic, partition)
+    return key, key_bytes(key)
+
+
 def offset_commit(group: str, topic: str, partition: int, value: OffsetCommitValue | None) -> KeyValue:
     """A committed offset, or its tombstone."""
-    key = OffsetCommitKey(group, topic, partition)
-    if value is None:
-        return record(key, None)
-    return record(
-        key, value, OFFSET_COMMIT_VERSION if value.expire_timestamp == -1 else OFFSET_COMMIT_VERSION_WITH_EXPIRY
+    return KeyValue(offset_key(group, topic, partition)[1], None if value is None else offset_value(value))
+
+
+def offset_value(value: OffsetCommitValue) -> bytes:
+    """A committed offset as bytes; what has an expiry time of its own has neither leader epoch nor topic id there."""
+    return value_bytes(
+        value, OFFSET_COMMIT_VERSION if value.expire_timestamp == -1 else OFFSET_COMMIT_VERSION_WITH_EXPIRY
     )
 
 
