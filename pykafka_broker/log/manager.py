@@ -383,8 +383,12 @@ class LogManager:
     # -- time
 
     def next_deadline(self) -> int | None:
-        deadlines = [each.next_deadline() for each in self._timed]
-        return min([due for due in deadlines if due is not None], default=None)
+        earliest: int | None = None
+        for each in self._timed:
+            due = each.next_deadline()
+            if due is not None and (earliest is None or due < earliest):
+                earliest = due
+        return earliest
 
     def on_deadline(self, now: int) -> None:
         self._tick(now)

@@ -10,10 +10,13 @@ storage, which does not arise here.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition_reader import Isolation
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.timestamps import segment_starts
@@ -40,64 +43,80 @@ _NAMED_SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _LEADER_EPOCHS_FROM = 4
+_NEVER = 1 << 15
 _ISOLATION_LEVELS = frozenset(Isolation)
 _NONE = -1
+_NO_OFFSETS: list[int] = []  # shared by all answers; nobody changes it
+_DESCRIBE_TOPIC = (Operation.DESCRIBE, Resource.TOPIC)
+_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 @handles(ApiKey.LIST_OFFSETS)
 def list_offsets(services: Services, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(name=topic.name, partitions=_partitions(services, context, request, topic))
-            for topic in request.topics
-        ]
-    )
+    topics = []
+    for topic in request.topics:
+        if services.allows(context, *_DESCRIBE_TOPIC, topic.name):
+            answers = _partitions(services, topic, request.isolation_level, context.api_version)
+        else:
+            answers = [_failure(one.partition_index, _DENIED) for one in topic.partitions]
+        topics.append(ListOffsetsTopicResponse(topic.name, answers))
+    return ListOffsetsResponse(topics=topics)
 
 
 def _partitions(
-    services: Services, context: RequestContext, request: ListOffsetsRequest, topic: ListOffsetsTopic
+    services: Services, topic: ListOffsetsTopic, isolation: int, version: int
 ) -> list[ListOffsetsPartitionResponse]:
     """One answer a partition; one that is asked for twice is refused, once."""
-    asked = [wanted.partition_index for wanted in topic.partitions]
-    answers = {}
-    for wanted in topic.partitions:
-        index = wanted.partition_index
+    asked = {wanted.partition_index: wanted for wanted in topic.partitions}
+    repeated = _repeated(topic) if len(asked) < len(topic.partitions) else ()
+    known, committed = isolation in _ISOLATION_LEVELS, isolation == Isolation.READ_COMMITTED
+    leader, name = services.replicas.leader, topic.name
+    answers = []
+    for index, wanted in asked.items():
         try:
-            if len(asked) > 1 and asked.count(index) > 1:
+            if repeated and index in repeated:
                 raise ApiError(ErrorCode.INVALID_REQUEST)
-            if wanted.timestamp < 0 and context.api_version < _NAMED_SINCE.get(wanted.timestamp, 1 << 15):
+            if wanted.timestamp < EARLIEST and version < _NAMED_SINCE.get(wanted.timestamp, _NEVER):
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-            answers[index] = _answer(services, topic.name, wanted, request.isolation_level, context.api_version)
+            if not known:
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
+            log = leader(name, index, wanted.current_leader_epoch).log
+            end = log.last_stable_offset if committed else log.high_watermark
+            answers.append(_answer(log, wanted, end, version))
         except ApiError as error:
-            answers[index] = ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+            answers.append(_failure(index, error.code))
         except OSError:
-            answers[index] = ListOffsetsPartitionResponse(
-                partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR
-            )
-    return list(answers.values())
+            answers.append(_failure(index, ErrorCode.KAFKA_STORAGE_ERROR))
+    return answers
 
 
-def _answer(
-    services: Services, topic: str, wanted: ListOffsetsPartition, isolation: int, version: int
-) -> ListOffsetsPartitionResponse:
-    if isolation not in _ISOLATION_LEVELS:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
-    log = services.replicas.leader(topic, wanted.partition_index, wanted.current_leader_epoch).log
-    end = log.last_stable_offset if isolation == Isolation.READ_COMMITTED else log.high_watermark
-    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+def _repeated(topic: ListOffsetsTopic) -> set[int]:
+    """The partitions that a request names more than once."""
+    times = Counter(wanted.partition_index for wanted in topic.partitions)
+    return {index for index, count in times.items() if count > 1}
+
+
+def _failure(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(index, code)
+
+
+def _answer(log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int) -> ListOffsetsPartitionResponse:
+    index, timestamp = wanted.partition_index, wanted.timestamp
     if version == 0:
-        answer.old_style_offsets = _old_style_offsets(log, wanted, end)
-        return answer
-    answer.offset, answer.timestamp, leader_epoch = _lookup(log, wanted.timestamp, end)
-    if version >= _LEADER_EPOCHS_FROM:
-        answer.leader_epoch = leader_epoch
-    return answer
+        return ListOffsetsPartitionResponse(index, 0, _old_style_offsets(log, wanted, end))
+    if timestamp == LATEST:
+        offset, found_timestamp, leader_epoch = end, _NONE, log.leader_epoch
+    else:
+        offset, found_timestamp, leader_epoch = _lookup(log, timestamp, end)
+    if version < _LEADER_EPOCHS_FROM:
+        leader_epoch = _NONE
+    return ListOffsetsPartitionResponse(index, 0, _NO_OFFSETS, found_timestamp, offset, leader_epoch)
 
 
 def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int, int]:
-    """Offset, timestamp and leader epoch of the record that `timestamp` names; -1 each where there is none."""
-    if timestamp == LATEST:
-        return end, _NONE, log.leader_epoch
+    """Offset, timestamp and leader epoch of the record that `timestamp` names, which is not the end; -1 each where
+    there is none.
+    """
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
         return start, _NONE, log.leader_epoch if start == log.log_end_offset else log.epoch_at(start)
