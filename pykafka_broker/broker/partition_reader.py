@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.fetch_session import FetchedPartition
 from pykafka_broker.broker.partition import NO_EPOCH, NotLeader, Partition
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.log.partition_log import PartitionLog
@@ -26,6 +28,8 @@ from pykafka_broker.protocol.messages.fetch_response import (
 _DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record batches v2
 _MAGIC_1_FROM = 2
 _NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_READ_TOPIC = (Operation.READ, Resource.TOPIC)
+_NO_ERROR = 0
 _EMPTY = b""
 
 
@@ -39,15 +43,18 @@ class Isolation(IntEnum):
 class PartitionReader:
     """Reads partitions for one fetch request."""
 
-    __slots__ = ("_committed", "_leader", "_magic", "_tells_leader", "_topic_name", "_uses_ids")
+    __slots__ = ("_allowed", "_committed", "_context", "_leader", "_magic", "_services", "_tells_leader", "_uses_ids")
 
-    def __init__(self, services: Services, isolation: Isolation, version: int) -> None:
+    def __init__(self, services: Services, context: RequestContext, *, committed: bool) -> None:
+        version = context.api_version
+        self._services = services
+        self._context = context
         self._leader = services.replicas.leader
-        self._topic_name = services.topic_name
-        self._committed = isolation is Isolation.READ_COMMITTED
+        self._committed = committed
         self._tells_leader = version >= 12
         self._uses_ids = version >= 13
         self._magic = 2 if version >= _DOWN_CONVERTED_BELOW else int(version >= _MAGIC_1_FROM)
+        self._allowed: set[str] = set()  # topics that the authorizer has been asked about
 
     def watched(self, partitions: list[FetchedPartition]) -> list[object]:
         """Those that this node leads."""
@@ -60,7 +67,10 @@ class PartitionReader:
         return found
 
     def _find(self, wanted: FetchedPartition) -> Partition:
-        topic = self._topic_name(wanted.topic) if self._uses_ids else wanted.topic
+        topic = self._services.topic_name(wanted.topic) if self._uses_ids else wanted.topic
+        if topic not in self._allowed:
+            self._services.authorise(self._context, *_READ_TOPIC, topic)
+            self._allowed.add(topic)
         return self._leader(topic, wanted.partition, max(wanted.current_leader_epoch, NO_EPOCH))  # any below is none
 
     def read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
@@ -79,17 +89,19 @@ class PartitionReader:
 
     def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         log = self._find(wanted).log
-        upper = log.last_stable_offset if self._committed else log.high_watermark
+        high_watermark, stable = log.high_watermark, log.last_stable_offset
         data = PartitionData(
-            partition_index=wanted.partition,
-            high_watermark=log.high_watermark,
-            last_stable_offset=log.last_stable_offset,
-            log_start_offset=log.log_start_offset,
+            wanted.partition,
+            _NO_ERROR,
+            high_watermark,
+            stable,
+            log.log_start_offset,
             aborted_transactions=None,
             records=_EMPTY,
         )
         if wanted.last_fetched_epoch >= 0 and self._diverges(log, wanted, data):
             return data
+        upper = stable if self._committed else high_watermark
         read = log.read(wanted.fetch_offset, max_bytes, upper, min_one=at_least_one)
         if self._committed:
             data.aborted_transactions = []

@@ -37,9 +37,8 @@ def read(log: PartitionLog, offset: int, max_bytes: int, upper_offset: int, min_
     """As `PartitionLog.read`, for an offset that is in the log."""
     segments = log.segments
     number = segments.number_of(offset)
-    while number < len(segments):
-        segment = segments[number]
-        segment_end = segments.upper_offset(number, log.log_end_offset)
+    while (found := segments.with_end(number, log.log_end_offset)) is not None:
+        segment, segment_end = found
         inside = upper_offset < segment_end
         end = segment.position_of(upper_offset) if inside else segment.size
         records, next_offset = segment.read(offset, max_bytes, end, min_one=min_one)

@@ -60,6 +60,13 @@ class Segments:
         """Where the range of that segment ends."""
         return self._bases[number + 1] if number + 1 < len(self._bases) else log_end_offset
 
+    def with_end(self, number: int, log_end_offset: int) -> tuple[LogSegment, int] | None:
+        """That segment and where its range ends; None after the last one."""
+        segments, following = self._all, number + 1
+        if following < len(segments):
+            return segments[number], self._bases[following]
+        return (segments[number], log_end_offset) if number < len(segments) else None
+
     def add(self, segment: LogSegment) -> None:
         self._sealed_bytes += self.active.size
         self._all.append(segment)

@@ -28,6 +28,9 @@ TOPIC_IDS_FROM = 13
 _NO_LIMIT = 0x7FFFFFFF
 _INLINE_BYTES = 32 << 10  # up to here a copy is cheaper than a system call of its own to send a slice of a file
 _ISOLATION_LEVELS = frozenset(Isolation)
+_COMMITTED = Isolation.READ_COMMITTED
+# What one partition has for an answer: what was asked, what is told, and the bytes of its records.
+Found = tuple[FetchedPartition, PartitionData, int]
 
 
 @handles(ApiKey.FETCH)
@@ -70,7 +73,7 @@ class FetchAttempt:
         self._max_bytes = min(request.max_bytes if version >= 3 else _NO_LIMIT, services.config.fetch_max_bytes)
         self._min_bytes = request.min_bytes
         self._patient = request.max_wait_ms > 0
-        self._reader = PartitionReader(services, Isolation(request.isolation_level), version)
+        self._reader = PartitionReader(services, context, committed=request.isolation_level == _COMMITTED)
         self._incremental = request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH)
         self._session: FetchSession | None = None
         self._partitions = self._resolve(services, request, context.now)
@@ -105,20 +108,20 @@ class FetchAttempt:
 
     def poll(self, now: int) -> FetchResponse | None:
         """The answer, or None while it is worth waiting."""
-        results, size, failed = self._read()
-        if self._patient and self._partitions and size < self._min_bytes and not failed:
+        found, size, failed = self._read()
+        if size < self._min_bytes and self._patient and self._partitions and not failed:
             return None
-        return self._respond(results)
+        return self._respond(found)
 
     def answer(self, now: int) -> FetchResponse:
         """The answer as things stand."""
         return self._respond(self._read()[0])
 
-    def _read(self) -> tuple[list[tuple[FetchedPartition, PartitionData]], int, bool]:
+    def _read(self) -> tuple[list[Found], int, bool]:
         left = self._max_bytes
         size = 0
         failed = False
-        results = []
+        found: list[Found] = []
         read = self._reader.read
         for wanted in self._partitions:
             data = read(wanted, min(left, wanted.max_bytes), not size)
@@ -126,45 +129,41 @@ class FetchAttempt:
             size += got
             left = max(0, left - got)
             failed = failed or data.error_code != 0 or data.diverging_epoch.epoch >= 0
-            results.append((wanted, data))
-        return results, size, failed
+            found.append((wanted, data, got))
+        return found, size, failed
 
-    def _respond(self, results: list[tuple[FetchedPartition, PartitionData]]) -> FetchResponse:
+    def _respond(self, found: list[Found]) -> FetchResponse:
+        session = self._session
+        if session is not None:
+            found = [one for one in found if self._tells(*one)]
         topics: dict[object, FetchableTopicResponse] = {}
-        served = []
-        for wanted, data in results:
-            if not self._tells(wanted, data):
-                continue
-            if len(data.records):
-                served.append((wanted.topic, wanted.partition))
+        for wanted, data, size in found:
+            if 0 < size <= _INLINE_BYTES:
                 _inline(data)
-            topic = topics.get(wanted.topic)
+            key = wanted.topic
+            topic = topics.get(key)
             if topic is None:
-                topic = FetchableTopicResponse()
-                if self._uses_ids:
-                    topic.topic_id = wanted.topic
-                else:
-                    topic.topic = wanted.topic
-                topics[wanted.topic] = topic
+                topic = FetchableTopicResponse("", key) if self._uses_ids else FetchableTopicResponse(key)
+                topics[key] = topic
             topic.partitions.append(data)
         response = FetchResponse(responses=list(topics.values()))
-        if self._session is not None:
-            response.session_id = self._session.id
-            self._session.rotate(served)
+        if session is not None:
+            response.session_id = session.id
+            session.rotate([(wanted.topic, wanted.partition) for wanted, _, size in found if size])
         return response
 
-    def _tells(self, wanted: FetchedPartition, data: PartitionData) -> bool:
+    def _tells(self, wanted: FetchedPartition, data: PartitionData, size: int) -> bool:
         """Whether an incremental answer has to name this partition; a full one names all."""
         if data.error_code != ErrorCode.NONE:
             wanted.changed(-1, -1)
             return True
         changed = wanted.changed(data.high_watermark, data.log_start_offset)
-        return changed or not self._incremental or len(data.records) > 0 or data.diverging_epoch.epoch >= 0
+        return changed or not self._incremental or size > 0 or data.diverging_epoch.epoch >= 0
 
 
 def _inline(data: PartitionData) -> None:
     """Replace a short slice of a file by its bytes, so that most answers are sent as one piece."""
-    if len(data.records) <= _INLINE_BYTES and isinstance(data.records, FileSlice):
+    if isinstance(data.records, FileSlice):
         try:
             data.records = data.records.read()
         except OSError:
