@@ -39,10 +39,10 @@ class ReplyCache:
             self._generation = image.generation
         return self._replies.get(key)
 
-    def put(self, image: MetadataImage, key: Hashable, body: bytes) -> EncodedReply:
+    def put(self, image: MetadataImage, key: Hashable, reply: EncodedReply) -> EncodedReply:
         """Keep an answer that was made from `image` as it is now."""
         if self._generation != image.generation or len(self._replies) >= self._limit:
             self._replies.clear()
             self._generation = image.generation
-        reply = self._replies[key] = EncodedReply(body)
+        self._replies[key] = reply
         return reply

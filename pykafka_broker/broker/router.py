@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial, wraps
 from struct import Struct
 from struct import error as StructError
 from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.failure import whole_request_failure
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Reply, when_all
@@ -50,6 +51,8 @@ _CLIENT_ID_LENGTH = Struct(">h")
 _SIZE_AND_CORRELATION = Struct(">ii")
 _HANDLERS: dict[int, Handler] = {}
 _REFUSED = Route("")
+_WAITS = (Reply, Parked)
+_REMEMBERED_BYTES = 4096  # of a request; few are longer, and what is kept must not be many bytes
 
 
 def handles(api_key: ApiKey) -> Callable[[Handler], Handler]:
@@ -66,6 +69,7 @@ class Endpoint:
     """One API as this broker serves it: its versions, codec and handler."""
 
     __slots__ = (
+        "any_version",
         "api_key",
         "before_authentication",
         "flexible_from",
@@ -74,6 +78,7 @@ class Endpoint:
         "max_version",
         "min_version",
         "read",
+        "remembered",
         "response_flexible_from",
         "response_type",
         "when_lost",
@@ -98,6 +103,18 @@ class Endpoint:
         self.header_v0 = api_key is ApiKey.CONTROLLED_SHUTDOWN
         self.when_lost = _REFUSED.when_lost if route is None else route.when_lost
         self.before_authentication = route is not None and route.before_authentication
+        self.remembered = route is not None and route.remembered
+        self.any_version = api_key is ApiKey.API_VERSIONS  # a version that we don't know is answered all the same
+
+    def decode(self, frame: memoryview, body: int, version: int) -> Any:
+        """The request that begins there. Raises FrameError."""
+        try:
+            request, end = self.read(frame, body, version)
+        except DecodeError as error:
+            raise FrameError(f"{self.api_key.name} v{version} does not decode: {error}") from None
+        if end > len(frame):
+            raise FrameError(f"{self.api_key.name} v{version} is cut short")
+        return request
 
 
 def _submitting(decide: Handler) -> Handler:
@@ -156,7 +173,7 @@ class Router:
             raise FrameError(f"a request of {len(frame)} bytes has no header") from None
         endpoint = self._endpoints.get(api_key) or self._load(api_key)
         readable = endpoint.min_version <= version <= endpoint.max_version
-        if not readable and endpoint.api_key is not ApiKey.API_VERSIONS:
+        if not readable and not endpoint.any_version:
             raise FrameError(
                 f"{endpoint.api_key.name} version {version} is not served: "
                 f"{endpoint.min_version} to {endpoint.max_version}"
@@ -164,18 +181,30 @@ class Router:
         if not connection.authenticated and not endpoint.before_authentication:
             raise FrameError(f"{endpoint.api_key.name} before the client has authenticated")
         client_id, body = _read_header_tail(frame, endpoint, version)
-        context = RequestContext(api_key, version, correlation_id, client_id, connection, self._services.clock.now)
+        services = self._services
+        context = RequestContext(api_key, version, correlation_id, client_id, connection, services.clock.now)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s %r", endpoint.api_key.name, context)
-        if not readable:
-            return self._call(endpoint, context, None)
+        key: Hashable = None
+        if endpoint.remembered and len(frame) - body <= _REMEMBERED_BYTES:
+            key = (api_key, version, connection.audience, bytes(frame[body:]))
+            known = services.replies.get(services.image, key)
+            if known is not None:
+                return encode_response(endpoint, context, known)
+        request = endpoint.decode(frame, body, version) if readable else None
         try:
-            request, end = endpoint.read(frame, body, version)
-        except DecodeError as error:
-            raise FrameError(f"{endpoint.api_key.name} v{version} does not decode: {error}") from None
-        if end > len(frame):
-            raise FrameError(f"{endpoint.api_key.name} v{version} is cut short")
-        return self._call(endpoint, context, request)
+            reply = endpoint.handler(services, context, request)
+        except FrameError:
+            raise
+        except Exception as error:
+            reply = _failure(endpoint, context, request, error)
+        if reply is None:
+            return None
+        if isinstance(reply, _WAITS):
+            return self._wait(endpoint, context, request, reply)
+        if key is not None and isinstance(reply, EncodedReply):
+            services.replies.put(services.image, key, reply)
+        return encode_response(endpoint, context, reply)
 
     def _load(self, api_key: int) -> Endpoint:
         if api_key not in SPECS:
@@ -183,24 +212,15 @@ class Router:
         endpoint = self._endpoints[api_key] = Endpoint(ApiKey(api_key))
         return endpoint
 
-    def _call(self, endpoint: Endpoint, context: RequestContext, request: Any) -> Pieces | PendingReply | None:
-        try:
-            reply = endpoint.handler(self._services, context, request)
-        except FrameError:
-            raise
-        except Exception as error:
-            reply = _failure(endpoint, context, request, error)
-        if reply is None:
-            return None
-        if isinstance(reply, Reply):
-            reply = self._held(endpoint, context, request, reply)
-        if isinstance(reply, Parked):
-            if not reply.done:
-                _guard(reply, endpoint, context, request)
-                self._services.purgatory.park(reply)
-                return PendingReply(reply, endpoint, context)
-            reply = reply.reply
-        return encode_response(endpoint, context, reply)
+    def _wait(
+        self, endpoint: Endpoint, context: RequestContext, request: Any, reply: Reply | Parked
+    ) -> Pieces | PendingReply:
+        parked = self._held(endpoint, context, request, reply) if isinstance(reply, Reply) else reply
+        if parked.done:
+            return encode_response(endpoint, context, parked.reply)
+        _guard(parked, endpoint, context, request)
+        self._services.purgatory.park(parked)
+        return PendingReply(parked, endpoint, context)
 
     def _held(self, endpoint: Endpoint, context: RequestContext, request: Any, reply: Reply) -> Parked:
         """The answer comes when the records that it rests on are committed, or says that they will not be. Nothing more

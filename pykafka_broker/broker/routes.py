@@ -21,6 +21,8 @@ class Route(NamedTuple):
         and is carried out where the controller is (`MetadataSource.submit`).
     when_lost: what is answered where the records that the answer rests on will not be committed.
     before_authentication: served on connections that have not authenticated yet.
+    remembered: who asks with the same bytes is given the same answer until the metadata changes, without asking the
+        handler, where that has returned an `EncodedReply`.
     """
 
     module: str
@@ -29,6 +31,7 @@ class Route(NamedTuple):
     forwarded: bool = False
     when_lost: ErrorCode = ErrorCode.NOT_COORDINATOR
     before_authentication: bool = False
+    remembered: bool = False
 
 
 _STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
@@ -39,7 +42,7 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.LIST_OFFSETS: Route("list_offsets"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Route("offset_for_leader_epoch"),
     ApiKey.DELETE_RECORDS: Route("delete_records"),
-    ApiKey.METADATA: Route("metadata", when_lost=_STORAGE),
+    ApiKey.METADATA: Route("metadata", when_lost=_STORAGE, remembered=True),
     ApiKey.SASL_HANDSHAKE: Route("sasl", before_authentication=True),
     ApiKey.API_VERSIONS: Route("api_versions", before_authentication=True),
     ApiKey.CREATE_TOPICS: Route("create_topics", when_lost=_STORAGE, forwarded=True),

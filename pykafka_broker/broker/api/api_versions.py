@@ -49,7 +49,8 @@ def api_versions(
         context.connection.software_version = software_version
     cache = services.replies
     key = (ApiKey.API_VERSIONS, version)
-    return cache.get(services.image, key) or cache.put(services.image, key, _answer(services, version).encode(version))
+    known = cache.get(services.image, key)
+    return known or cache.put(services.image, key, EncodedReply(_answer(services, version).encode(version)))
 
 
 def _answer(services: Services, version: int) -> ApiVersionsResponse:

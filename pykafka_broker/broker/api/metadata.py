@@ -2,21 +2,21 @@
 
 Behaviour: null topics means all (in v0 an empty list does), an empty list none. A topic that is missing is created if
 the request and `auto.create.topics.enable` allow it, and is in this very answer with its leaders. Where a topic is
-asked for by id (v12, KIP-516) names in the same request count for nothing, as in Kafka.
+asked for by id (v12, KIP-516) names in the same request count for nothing, as in Kafka. Topics that the client may not
+describe are left out of all, and refused where they are named. The router remembers the answer to the same request.
 Versions: 1 controller and rack, 2 cluster id, 4 the choice not to create (KIP-204), 5 offline replicas, 7 leader
 epochs, 8 authorized operations (those of the cluster until v10), 10 topic ids in the answer, 13 an error of the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from pykafka_broker.broker.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from pykafka_broker.broker.api.authorized_operations import NOT_ASKED
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -32,6 +32,7 @@ from pykafka_broker.protocol.runtime import ZERO_UUID
 
 _NULL_IS_ALL_FROM = 1
 _IDS_FROM = 12
+Names = tuple[tuple[str | None, bytes], ...]  # with ids
 
 
 @handles(ApiKey.METADATA)
@@ -46,17 +47,11 @@ def metadata(
         elif any(_is_invalid(topic, version) for topic in asked):
             return _invalid(request)
     names = None if asked is None else tuple(dict.fromkeys((topic.name, topic.topic_id) for topic in asked))
-    made = False
+    made, answer = False, _Answer(services, context, request.include_topic_authorized_operations)
     if names is not None and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
-        made = _create_missing(services, names)
-    host, port = services.advertised(context)
-    options = (request.include_topic_authorized_operations, request.include_cluster_authorized_operations)
-    key = (ApiKey.METADATA, version, names, options, host, port, context.connection.listener)
-    cache = services.replies
-    reply = cache.get(services.image, key)
-    if reply is None:
-        response = _answer(services, context, names, *options)
-        reply = cache.put(services.image, key, response.encode(version))
+        made = answer.create_missing(names)
+    response = answer.response(names, request.include_cluster_authorized_operations)
+    reply = EncodedReply(response.encode(version))
     return resting(reply, services.metadata.after()) if made else reply
 
 
@@ -74,71 +69,94 @@ def _invalid(request: MetadataRequest) -> MetadataResponse:
     return MetadataResponse(topics=topics)
 
 
-def _create_missing(services: Services, names: Iterable[tuple[str | None, bytes]]) -> bool:
-    """Whether any were missing. A request that has an id is about ids: names in it are neither made nor answered."""
-    topics = services.image.topics
-    asked = list(names)
-    if any(topic_id != ZERO_UUID for _, topic_id in asked):
-        return False
-    missing = [name for name, _ in asked if name is not None and name not in topics and name != CLUSTER_METADATA]
-    if missing:
-        services.create_missing_topics(missing)
-    return bool(missing)
+class _Answer:
+    """What one client is told, by what it may see."""
 
+    def __init__(self, services: Services, context: RequestContext, topic_operations: bool) -> None:
+        self._services = services
+        self._context = context
+        self._rights = services.rights(context)
+        self._topic_operations = topic_operations
+        self._uncreatable: set[str] = set()
 
-def _answer(
-    services: Services,
-    context: RequestContext,
-    names: tuple[tuple[str | None, bytes], ...] | None,
-    topic_operations: bool,
-    cluster_operations: bool,
-) -> MetadataResponse:
-    image = services.image
-    allowed = TOPIC_OPERATIONS if topic_operations else NOT_ASKED
-    if names is None:
-        topics = [_topic(image, topic, allowed) for topic in image.topics.values()]
-    elif any(topic_id != ZERO_UUID for _, topic_id in names):
-        topics = [_topic_by_id(image, topic_id, allowed) for _, topic_id in names if topic_id != ZERO_UUID]
-    else:
-        topics = [_topic_by_name(image, name or "", allowed) for name, _ in names]
-    return MetadataResponse(
-        brokers=[MetadataResponseBroker(*node) for node in services.nodes(context)],
-        cluster_id=services.cluster_id,
-        controller_id=services.node_id,
-        topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if cluster_operations else NOT_ASKED,
-    )
+    def create_missing(self, names: Names) -> bool:
+        """Whether any were missing and could be asked for. A request that has an id is about ids: names in it are
+        neither made nor answered.
+        """
+        topics = self._services.image.topics
+        if any(topic_id != ZERO_UUID for _, topic_id in names):
+            return False
+        missing = [name for name, _ in names if name is not None and name not in topics and name != CLUSTER_METADATA]
+        missing = [name for name in missing if self._may_see(name)]
+        if missing and not self._rights.allow(Operation.CREATE, Resource.CLUSTER):
+            self._uncreatable = {
+                name for name in missing if not self._rights.allow(Operation.CREATE, Resource.TOPIC, name)
+            }
+        missing = [name for name in missing if name not in self._uncreatable]
+        if missing:
+            self._services.create_missing_topics(missing)
+        return bool(missing)
 
+    def response(self, names: Names | None, cluster_operations: bool) -> MetadataResponse:
+        services = self._services
+        if names is None:
+            topics = [self._topic(topic) for topic in services.image.topics.values() if self._may_see(topic.name)]
+        elif any(topic_id != ZERO_UUID for _, topic_id in names):
+            topics = [self._by_id(topic_id) for _, topic_id in names if topic_id != ZERO_UUID]
+        else:
+            topics = [self._by_name(name or "") for name, _ in names]
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(*node) for node in services.nodes(self._context)],
+            cluster_id=services.cluster_id,
+            controller_id=services.node_id,
+            topics=topics,
+            cluster_authorized_operations=self._of_cluster() if cluster_operations else NOT_ASKED,
+        )
 
-def _topic_by_id(image: MetadataImage, topic_id: bytes, allowed: int) -> MetadataResponseTopic:
-    topic = image.topics_by_id.get(topic_id)
-    if topic is None:
-        return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-    return _topic(image, topic, allowed)
+    def _may_see(self, name: str) -> bool:
+        return self._rights.allow(Operation.DESCRIBE, Resource.TOPIC, name)
 
+    def _of_cluster(self) -> int:
+        if not self._rights.allow(Operation.DESCRIBE, Resource.CLUSTER):
+            return 0
+        return self._rights.operations(Resource.CLUSTER)
 
-def _topic_by_name(image: MetadataImage, name: str, allowed: int) -> MetadataResponseTopic:
-    topic = image.topics.get(name)
-    if topic is not None:
-        return _topic(image, topic, allowed)
-    illegal = name_problem(name) is not None
-    return MetadataResponseTopic(
-        ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        name,
-        is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=allowed,
-    )
+    def _of_topic(self, name: str) -> int:
+        return self._rights.operations(Resource.TOPIC, name) if self._topic_operations else NOT_ASKED
 
+    def _by_id(self, topic_id: bytes) -> MetadataResponseTopic:
+        topic = self._services.image.topics_by_id.get(topic_id)
+        if topic is None:
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+        if not self._may_see(topic.name):
+            return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id)
+        return self._topic(topic)
 
-def _topic(image: MetadataImage, topic: TopicImage, allowed: int) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        0,
-        topic.name,
-        topic.id,
-        topic.name in INTERNAL_TOPICS,
-        [_partition(image, partition) for partition in topic.partitions.values()],
-        allowed,
-    )
+    def _by_name(self, name: str) -> MetadataResponseTopic:
+        topic = self._services.image.topics.get(name)
+        internal = name in INTERNAL_TOPICS
+        if name in self._uncreatable or not self._may_see(name):
+            return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, is_internal=internal)
+        if topic is not None:
+            return self._topic(topic)
+        illegal = name_problem(name) is not None
+        return MetadataResponseTopic(
+            ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            name,
+            is_internal=internal,
+            topic_authorized_operations=self._of_topic(name),
+        )
+
+    def _topic(self, topic: TopicImage) -> MetadataResponseTopic:
+        image = self._services.image
+        return MetadataResponseTopic(
+            0,
+            topic.name,
+            topic.id,
+            topic.name in INTERNAL_TOPICS,
+            [_partition(image, partition) for partition in topic.partitions.values()],
+            self._of_topic(topic.name),
+        )
 
 
 def _partition(image: MetadataImage, partition: PartitionImage) -> MetadataResponsePartition:
