@@ -20,6 +20,7 @@ from pykafka_broker.broker.broker import Broker
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.job_runner import JobRunner
 from pykafka_broker.server.listeners import listeners_of
+from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.signals import StopSignals
 from pykafka_broker.server.system_clock import SystemClock
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 
 def run_process(config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
     """What `pykafka_broker.server.run` does."""
-    loop = asyncio.new_event_loop()
+    loop = new_event_loop()
     useless = False
     try:
         if not signals.asked:

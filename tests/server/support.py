@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+
+from pykafka_broker.server.readiness import new_event_loop
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    """On the loop that a broker has."""
+
+    async def timed() -> None:
+        await asyncio.wait_for(scenario(), 30)
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(timed())
 
 
 async def until(condition: Callable[[], object], seconds: float = 10) -> None:

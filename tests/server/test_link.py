@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,7 +24,7 @@ from pykafka_broker.server.link_settings import LinkSettings
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.turns import Turns
 from pykafka_broker.testing import KafkaBroker
-from tests.server.support import until
+from tests.server.support import run, until
 
 SOON_MS = 100  # for what must not come
 LATER_MS = 10_000  # for what must come
@@ -118,10 +118,6 @@ async def linked(
         await asyncio.sleep(0)
         turns.close()
         await peer.stop()
-
-
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
 def test_several_are_in_flight_and_each_gets_its_own_answer() -> None:

@@ -23,7 +23,7 @@ from pykafka_broker.server.server import Server
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.transport import PlainTransport
 from pykafka_broker.server.turns import Turns
-from tests.server.support import until
+from tests.server.support import run, until
 
 
 class FakeBroker:
@@ -166,11 +166,7 @@ async def serving(tmp_path: Any, **config: str) -> AsyncIterator[tuple[Server, C
 def readiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what the platform has to tell that sockets are ready."""
     if request.param != "epoll":
-        monkeypatch.delattr("select.epoll")
-
-
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(), 30))
+        monkeypatch.setattr("tests.server.support.new_event_loop", asyncio.new_event_loop)
 
 
 @pytest.mark.usefixtures("readiness")

@@ -17,7 +17,7 @@ from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.transport import READ, WRITE, PlainTransport
 from pykafka_broker.server.turns import Turns
-from tests.server.support import until
+from tests.server.support import run, until
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -160,4 +160,4 @@ def test_a_transport_may_want_to_write_before_it_reads_and_to_read_before_it_wri
         assert channel.lost_for == ["the peer has closed the connection"]
         turns.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    run(scenario)

@@ -1,0 +1,122 @@
+"""Sockets of the turns beside the loop's own, on each kind of loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from pykafka_broker.server.readiness import new_event_loop
+from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.transport import READ, WRITE
+from pykafka_broker.server.turns import Turns
+
+
+class Noted:
+    """Reads what there is, and notes it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.told: list[tuple[int, bytes]] = []
+
+    def on_ready(self, events: int) -> None:
+        self.told.append((events, self.sock.recv(100) if events & READ else b""))
+
+
+@pytest.fixture(params=[new_event_loop, asyncio.new_event_loop], ids=["epoll", "the loop's readers"])
+def loop(request: pytest.FixtureRequest) -> Iterator[asyncio.AbstractEventLoop]:
+    loop = request.param()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def pairs() -> Iterator[list[tuple[socket.socket, socket.socket]]]:
+    made = [socket.socketpair() for _ in range(3)]
+    yield made
+    for pair in made:
+        for sock in pair:
+            sock.close()
+
+
+def test_the_loop_and_the_turns_are_both_told(
+    loop: asyncio.AbstractEventLoop, pairs: list[tuple[socket.socket, socket.socket]]
+) -> None:
+    async def scenario() -> None:
+        turns = Turns(loop, SystemClock())
+        sources = [Noted(ours) for ours, _ in pairs[:2]]
+        for source in sources:
+            turns.watch(source, source.sock.fileno(), READ)
+        own: list[bytes] = []
+        loop.add_reader(pairs[2][0], lambda: own.append(pairs[2][0].recv(100)))
+        for _, theirs in pairs:
+            theirs.send(b"x")
+        threading.Thread(target=loop.call_soon_threadsafe, args=(own.append, b"thread")).start()
+        await asyncio.sleep(0.05)
+        assert [source.told for source in sources] == [[(READ, b"x")]] * 2
+        assert sorted(own) == [b"thread", b"x"]
+        loop.remove_reader(pairs[2][0])
+        for source in sources:
+            turns.forget(source.sock.fileno())
+        turns.close()
+
+    loop.run_until_complete(scenario())
+
+
+def test_what_is_watched_for_can_change_and_end(
+    loop: asyncio.AbstractEventLoop, pairs: list[tuple[socket.socket, socket.socket]]
+) -> None:
+    async def scenario() -> None:
+        turns = Turns(loop, SystemClock())
+        ours, theirs = pairs[0]
+        source = Noted(ours)
+        turns.watch(source, ours.fileno(), 0)
+        theirs.send(b"x")
+        await asyncio.sleep(0.01)
+        assert source.told == []
+        turns.change(ours.fileno(), WRITE)
+        await asyncio.sleep(0.01)
+        assert set(source.told) == {(WRITE, b"")}
+        turns.change(ours.fileno(), READ)
+        await asyncio.sleep(0.01)
+        assert source.told[-1] == (READ, b"x")
+        count = len(source.told)
+        turns.forget(ours.fileno())
+        theirs.send(b"y")
+        await asyncio.sleep(0.01)
+        assert len(source.told) == count
+        turns.close()
+
+    loop.run_until_complete(scenario())
+
+
+def test_a_turn_settles_once_for_all_and_steps_come_in_the_next_one(
+    loop: asyncio.AbstractEventLoop, pairs: list[tuple[socket.socket, socket.socket]]
+) -> None:
+    async def scenario() -> None:
+        turns = Turns(loop, SystemClock())
+        happened: list[str] = []
+        turns.settle = lambda: happened.append("settle")
+
+        class Asking(Noted):
+            def on_ready(self, events: int) -> None:
+                super().on_ready(events)
+                happened.append("served")
+                turns.soon(lambda: happened.append("soon"))
+
+        for ours, theirs in pairs:
+            turns.watch(Asking(ours), ours.fileno(), READ)
+            theirs.send(b"x")
+        await asyncio.sleep(0.05)
+        if hasattr(loop, "readiness"):
+            assert happened == ["served"] * 3 + ["settle"] + ["soon"] * 3 + ["settle"]
+        assert happened.count("soon") == happened.count("served") == 3
+        assert "settle" in happened[happened.index("served") : happened.index("soon")]
+        for ours, _ in pairs:
+            turns.forget(ours.fileno())
+        turns.close()
+
+    loop.run_until_complete(scenario())
