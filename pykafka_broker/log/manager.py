@@ -22,6 +22,7 @@ from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID, RECOVERY_POINTS
 from pykafka_broker.log.closing import close_directory
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.deletion import Deletions
+from pykafka_broker.log.directory_ids import UNASSIGNED
 from pykafka_broker.log.directory_map import DirectoryMap
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import PASSING, FileSystem
@@ -29,11 +30,7 @@ from pykafka_broker.log.flush import Flushers, Waiter
 from pykafka_broker.log.fresh_folders import FreshFolders, name_log
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
-from pykafka_broker.log.log_directory import (
-    METADATA_TOPIC,
-    LogDirectory,
-    TopicPartition,
-)
+from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, TopicPartition
 from pykafka_broker.log.metadata_topic import metadata_topic_config
 from pykafka_broker.log.moving import Moves
 from pykafka_broker.log.opening import open_directories
@@ -150,7 +147,8 @@ class LogManager:
     # -- logs
 
     def get(self, topic: str, partition: int) -> PartitionLog:
-        """The log of a partition, loaded now if it was not asked for before."""
+        """The log of a partition, loaded now if it was not asked for before. Raises UNKNOWN_TOPIC_OR_PARTITION if there
+        is none here, KAFKA_STORAGE_ERROR if it can't be had for now."""
         key = topic, partition
         log = self.loaded.get(key)
         return log if log is not None else self._load(key)
@@ -199,7 +197,7 @@ class LogManager:
         return self._where.get(partition)
 
     def size_of(self, partition: TopicPartition) -> int:
-        """Bytes in the segments of a partition that is here; it is not loaded for that."""
+        """Bytes in the segments of a partition that is here; it is not loaded for that. Raises KAFKA_STORAGE_ERROR."""
         log, directory = self.loaded.get(partition), self._where[partition]
         if log is not None:
             return log.size_bytes
@@ -213,10 +211,18 @@ class LogManager:
         return self._where.keys()
 
     def create(
-        self, topic: str, partition: int, topic_id: bytes, now: int, *, directory_id: bytes = ZERO_ID, new: bool = True
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        now: int,
+        *,
+        directory_id: bytes = UNASSIGNED,
+        new: bool = True,
     ) -> PartitionLog:
         """A new log, in the directory of that id, else in the one that holds the fewest; or the one that exists. Not
-        `new`: it may have been made before a restart."""
+        `new`: it may have been made before a restart. Raises KAFKA_STORAGE_ERROR if it can't be made for now, or may
+        be where nobody can look; it may be asked for again."""
         key = topic, partition
         if key in self._where:
             log = self.get(topic, partition)
@@ -239,10 +245,17 @@ class LogManager:
         return log
 
     def make(
-        self, topic: str, partition: int, topic_id: bytes, now: int, *, directory_id: bytes = ZERO_ID, new: bool = True
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        now: int,
+        *,
+        directory_id: bytes = UNASSIGNED,
+        new: bool = True,
     ) -> None:
         """As `create`, but the log is loaded when it is first asked for, and its folder made beside the loop or then.
-        A folder that can't be made for the moment is told of by whoever asks for the log."""
+        Raises as `create`, save for the folder: whether that could be made is heard by whoever asks for the log."""
         key = topic, partition
         if key in self._where or self._config_of(topic).preallocate:
             self.create(topic, partition, topic_id, now, directory_id=directory_id, new=new)

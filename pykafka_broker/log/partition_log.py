@@ -168,7 +168,7 @@ class PartitionLog:
 
         `verified` False: the transaction coordinator was not asked whether this partition is part of the producer's
         transaction, so the batch is only taken if one is open here (KIP-890). `transaction_version` concerns markers
-        only.
+        only. Raises what the producer is to be told, an `ApiError`; nothing has happened then.
         """
         if header is None:
             header = read_header(batch)
@@ -262,7 +262,7 @@ class PartitionLog:
 
     def roll(self, now: int, next_offset: int = 0) -> LogSegment:
         """Start a new segment at the log's end, or at `next_offset` if that lies beyond; an empty one is used as it
-        is. `now` is what the wall clock shows.
+        is. `now` is what the wall clock shows. Raises OSError; nothing has happened then.
         """
         active = self.segments.active
         base_offset = max(self.log_end_offset, next_offset)
@@ -316,7 +316,8 @@ class PartitionLog:
         """Whole batches of one segment, from the one that holds `offset` on, all of whose offsets are below
         `upper_offset`; None if there are none to give.
 
-        With `min_one` the first batch comes whole even if it is larger than `max_bytes` (KIP-74).
+        With `min_one` the first batch comes whole even if it is larger than `max_bytes` (KIP-74). Raises
+        OFFSET_OUT_OF_RANGE, or KAFKA_STORAGE_ERROR where the disk fails or the log is damaged.
         """
         if offset >= self.log_end_offset or offset < self.log_start_offset:
             if offset == self.log_end_offset:
@@ -378,18 +379,23 @@ class PartitionLog:
             raise self.unreadable(damage) from damage
 
     def delete_records_before(self, offset: int) -> None:
-        """Move the log's start (DeleteRecords, KIP-107); files go when `retain` comes by."""
+        """Move the log's start (DeleteRecords, KIP-107); files go when `retain` comes by. Raises OFFSET_OUT_OF_RANGE,
+        or KAFKA_STORAGE_ERROR if the start of the leader epochs can't be written."""
         if offset > self.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is above the high watermark {self.high_watermark}")
-        trimming.raise_log_start(self, offset)
+        try:
+            trimming.raise_log_start(self, offset)
+        except OSError as error:
+            raise self.storage_error(error) from error
 
     def retain(self, now: int) -> None:
         """Delete the segments that retention by time, size or log start offset lets go. `now` is what the wall clock
-        shows."""
+        shows. Raises OSError, with which the caller goes to `storage_error`; what is gone by then is gone."""
         trimming.retain(self, now)
 
     def truncate_to(self, offset: int) -> None:
-        """Forget what lies at or above `offset`."""
+        """Forget what lies at or above `offset`. Raises OSError, with which the caller goes to `storage_error`; the log
+        must not be used again then, only loaded anew."""
         trimming.truncate_to(self, offset)
 
     def seal(self) -> None:

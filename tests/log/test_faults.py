@@ -12,8 +12,9 @@ import pytest
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import check_crc, iter_batches
-from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, marker, topic_config
+from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, marker, new_log, topic_config
 
 
 class MoodyFileSystem(FailingFileSystem):
@@ -92,3 +93,18 @@ def test_nothing_acknowledged_is_lost_and_nothing_refused_appears(tmp_path: Path
     log = again.get("t", 0)
     assert log.aborted_transactions(0, log.log_end_offset) == aborted
     assert log.producers.entries[1].last_sequence == sequence - 1
+
+
+def test_a_log_start_that_finds_no_room_is_refused_as_storage_is(tmp_path: Path) -> None:
+    """Whoever asks for it, a request or a deadline, hears an answer and no error of the disk."""
+    fs = FailingFileSystem()
+    log = new_log(tmp_path, fs)
+    for _ in range(3):
+        log.append(batch(), NOW)
+    fs.failures = {"rename leader-epoch": errno.ENOSPC, "write leader-epoch": errno.ENOSPC}
+    with pytest.raises(ApiError) as caught:
+        log.delete_records_before(2)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    fs.failures = {}
+    log.delete_records_before(3)
+    assert log.log_start_offset == 3
