@@ -1,8 +1,9 @@
 """Which directory holds which partition, and which one takes a new one.
 
-Rule: a log is made only where there can be none already. As long as a directory could not be looked into, a partition
-that may be in it is not made anew elsewhere: it is out of service until the directory is back. A partition that is in
-two directories belongs to the one that the metadata names (KIP-858); what is in the other one is put aside and kept.
+Rule: a log is made only where there can be none already. A directory that could not be looked into may hold any
+partition. So a partition that may be in it is not made anew elsewhere, and is out of service until the directory is
+back. A partition that is in two directories belongs to the one that the metadata names (KIP-858). What is in the other
+one is put aside and kept.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Moving a partition to another log directory (AlterReplicaLogDirs, KIP-113).
 
-Rule: the copy grows beside the loop in a folder that ends in `-future`, while the partition is served from where it is.
-When only a little is missing, the metadata is told where the log is going (KIP-858). Once that is synced the rest is
-copied and synced at once, a marker says that the copy is whole, and two renames exchange the folders. A crash before
-the marker leaves the old place, one after it the one or the other. Whichever of the two directories is away afterwards,
-the log is not begun anew: the metadata names the new one, and in that one there is the copy, whole or not.
+Rule: the copy grows beside the loop in a folder that ends in `-future`. The partition is served from where it is. When
+only a little is missing, the metadata is told where the log is going (KIP-858). Once that is synced, the rest is copied
+and synced at once. A marker in the folder says that the copy is whole, and two renames exchange the folders.
+
+A crash before the marker leaves the log in its old place. A crash after the marker leaves it in the one place or the
+other. If one of the two directories is away after the crash, the log is not begun anew. That is certain, because the
+metadata names the new directory by then, and in that one there is the copy, whole or not.
 """
 
 from __future__ import annotations
