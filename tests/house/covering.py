@@ -210,6 +210,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         log/leader_epochs
         """,
     ),
+    "log/test_directory_map.py": (
+        "opens directories in every state",
+        """
+        log/log_directory log/opening
+        """,
+    ),
     "log/test_full_disk.py": (
         "has a real disk that runs full",
         """
@@ -232,12 +238,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "writes and reads a log",
         """
         log/producer_loading log/reading log/rolling log/segment log/timestamps log/trimming
-        """,
-    ),
-    "log/test_placement.py": (
-        "opens directories in every state",
-        """
-        log/log_directory log/opening
         """,
     ),
     "log/test_producer_state.py": (
