@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 )
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -30,7 +33,8 @@ from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
-from tests.broker.api.real_broker import RealBroker
+from tests.broker.api.real_broker import RealBroker, UnsyncedFileSystem
+from tests.broker.support import batch
 
 
 @pytest.fixture
@@ -295,3 +299,51 @@ def test_a_log_that_found_no_room_is_made_when_there_is_some(
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert node.broker.partition_log("t", 1).topic_id == topic_id
     assert folders(node) == {"__cluster_metadata-0", "t-1"}
+
+
+def test_a_subscriber_that_raises_keeps_no_other_from_hearing(
+    node: RealBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[list[str]] = []
+
+    def broken(delta: MetadataDelta) -> None:
+        raise ValueError("a defect of a subscriber")
+
+    node.broker.subscribe(lambda delta: heard.append([topic.name for topic in delta.deleted]))
+    node.broker.subscribe(broken)
+    node.broker.subscribe(lambda delta: heard.append([topic.name for topic in delta.deleted]))
+    create(node, "t")
+    create(node, "u")
+    heard.clear()
+    assert [one.error_code for one in node.call(DeleteTopicsRequest(topic_names=["t", "u"]), 5).responses] == [0, 0]
+    assert heard == [["t", "u"]] * 2
+    assert "a defect of a subscriber" in caplog.text
+
+
+def test_a_folder_that_stays_keeps_nobody_from_hearing_of_the_deletion(
+    node: RealBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two topics in one request, and the disk refuses the new name of the first one's folder."""
+    for name in "tu":
+        create(node, name)
+        node.broker.partition_log(name, 0).append(batch(b"old", timestamp=node.now), node.now)
+    heard: list[str] = []
+    node.broker.subscribe(lambda delta: heard.extend(topic.name for topic in delta.deleted))
+    rename = UnsyncedFileSystem.rename
+
+    def refusing(fs: UnsyncedFileSystem, source: str, target: str) -> None:
+        if source.endswith("/t-0"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), source)
+        rename(fs, source, target)
+
+    with monkeypatch.context() as full:
+        full.setattr(UnsyncedFileSystem, "rename", refusing)
+        answers = node.call(DeleteTopicsRequest(topic_names=["t", "u"]), 5).responses
+        assert [one.error_code for one in answers] == [0, 0]
+        assert sorted(heard) == ["t", "u"]
+        topic_id = create(node, "t").topic_id
+    fetched = node.call(
+        FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic_id=topic_id, partitions=[FetchPartition(0)])]), 13
+    )
+    (data,) = fetched.responses[0].partitions
+    assert (data.error_code, data.high_watermark, bytes(data.records)) == (0, 0, b"")

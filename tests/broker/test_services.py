@@ -1,0 +1,162 @@
+"""What handlers reach: names, rights, addresses, and coordinators that come at their first use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from pykafka_broker.broker.coordinator_log import partition_for
+from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
+from tests.broker.support import LightBroker
+
+COORDINATORS = {"groups": CONSUMER_OFFSETS, "transactions": TRANSACTION_STATE, "shares": SHARE_GROUP_STATE}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> LightBroker:
+    return LightBroker(tmp_path, offsets_topic_num_partitions="3", transaction_state_log_num_partitions="2")
+
+
+@pytest.fixture
+def services(broker: LightBroker) -> Services:
+    return broker.services
+
+
+def code_of(action: Any, *arguments: Any) -> ErrorCode:
+    with pytest.raises(ApiError) as caught:
+        action(*arguments)
+    return caught.value.code
+
+
+class Denying:
+    """Says no, and keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    def allows(self, *asked: Any) -> bool:
+        self.asked.append(asked)
+        return False
+
+
+# -- coordinators
+
+
+@pytest.mark.parametrize("name", COORDINATORS)
+def test_a_coordinator_comes_at_its_first_use_and_stays(broker: LightBroker, services: Services, name: str) -> None:
+    assert name not in services.__dict__
+    host = getattr(services, name)
+    assert getattr(services, name) is host
+    assert host in broker.whole._timed, "its deadlines are driven"
+
+
+def test_a_start_brings_up_those_that_have_a_topic(tmp_path: Path) -> None:
+    broker = LightBroker(tmp_path)
+    assert not set(COORDINATORS) & set(broker.services.__dict__)
+    broker.create_missing_topics([CONSUMER_OFFSETS])
+    broker.stop(broker.now)
+    again = LightBroker(tmp_path)
+    assert set(COORDINATORS) & set(again.services.__dict__) == {"groups"}
+
+
+def test_the_partition_of_a_group_is_known_before_its_topic_is_there(broker: LightBroker, services: Services) -> None:
+    before = services.offsets_partition("g")
+    assert before == (CONSUMER_OFFSETS, partition_for("g", 3))
+    broker.create_missing_topics([CONSUMER_OFFSETS])
+    assert services.offsets_partition("g") == before
+
+
+# -- resolve and authorise
+
+
+def test_a_topic_by_name_or_by_id(broker: LightBroker, services: Services) -> None:
+    context, topic_id = broker.context(ApiKey.FETCH, 13), broker.add("t")
+    assert services.topic(context, Operation.READ, "t") == "t"
+    assert services.topic(context, Operation.READ, "", topic_id) == "t"
+    assert services.topic(context, Operation.READ, "nowhere") == "nowhere", "that is asked of the partition"
+    assert code_of(services.topic, context, Operation.READ, "", b"?" * 16) is ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_partition_that_this_node_leads(broker: LightBroker, services: Services) -> None:
+    context = broker.context(ApiKey.FETCH, 13)
+    broker.add("t")
+    assert services.partition(context, Operation.READ, "t", 0).topic == "t"
+    unknown, newer = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert code_of(services.partition, context, Operation.READ, "t", 1) is unknown
+    assert code_of(services.partition, context, Operation.READ, "t", 0, 7) is newer
+
+
+@pytest.mark.parametrize(
+    ("resource", "code"),
+    [
+        (Resource.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (Resource.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (Resource.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (Resource.DELEGATION_TOKEN, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
+        (Resource.USER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ],
+)
+def test_what_is_denied_is_told_by_its_resource(
+    broker: LightBroker, services: Services, resource: Resource, code: ErrorCode
+) -> None:
+    context = broker.context(ApiKey.FETCH, 13)
+    assert services.allows(context, Operation.READ, resource, "x")
+    denying = services.authorizer = Denying()  # type: ignore[assignment]
+    assert not services.allows(context, Operation.READ, resource, "x")
+    assert code_of(services.authorise, context, Operation.READ, resource, "x") is code
+    asked = ("User:ANONYMOUS", "127.0.0.1", Operation.READ, resource, "x")
+    assert denying.asked == [asked, asked]
+
+
+def test_what_is_denied_is_not_resolved(broker: LightBroker, services: Services) -> None:
+    context = broker.context(ApiKey.FETCH, 13)
+    services.authorizer = Denying()  # type: ignore[assignment]
+    assert code_of(services.partition, context, Operation.READ, "nowhere", 0) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+# -- addresses
+
+
+class Listener(NamedTuple):
+    name: str
+    host: str
+    port: int
+    advertised: tuple[str, int] | None
+
+
+def test_a_client_is_told_the_address_that_it_dialled_unless_one_is_advertised(
+    broker: LightBroker, services: Services
+) -> None:
+    context = broker.context(ApiKey.METADATA, 12)
+    assert services.advertised(context) == ("127.0.0.1", 9092)
+    services.listeners = {"PLAINTEXT": Listener("PLAINTEXT", "0.0.0.0", 9092, None)}
+    assert services.advertised(context) == ("127.0.0.1", 9092)
+    services.listeners = {"PLAINTEXT": Listener("PLAINTEXT", "0.0.0.0", 9092, ("broker.example", 19092))}
+    assert services.advertised(context) == ("broker.example", 19092)
+
+
+@pytest.mark.parametrize(
+    ("fenced", "listener", "seen"), [(False, "PLAINTEXT", [1, 2]), (True, "PLAINTEXT", [1]), (False, "OTHER", [1])]
+)
+def test_other_nodes_are_told_by_the_listener_of_the_client(
+    broker: LightBroker, services: Services, fenced: bool, listener: str, seen: list[int]
+) -> None:
+    endpoint = BrokerEndpoint(listener, "other.example", 9093, 0)
+    record = RegisterBrokerRecord(2, broker_epoch=9, end_points=[endpoint], fenced=fenced, rack=None)
+    broker.commit_metadata([ApiMessageAndVersion(record, 3)])
+    context = broker.context(ApiKey.METADATA, 12)
+    nodes = services.nodes(context)
+    assert [node[0] for node in nodes] == seen
+    assert nodes[1:] in ([], [(2, "other.example", 9093, None)])
+    told_of_all = [node[0] for node in services.nodes(context, fenced=True)]
+    assert told_of_all == ([1, 2] if listener == "PLAINTEXT" else [1])
