@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -111,7 +111,7 @@ def test_what_is_denied_is_told_by_its_resource(
 ) -> None:
     context = broker.context(ApiKey.FETCH, 13)
     assert services.allows(context, Operation.READ, resource, "x")
-    denying = services.authorizer = Denying()  # type: ignore[assignment]
+    denying = services.authorizer = Denying()
     assert not services.allows(context, Operation.READ, resource, "x")
     assert code_of(services.authorise, context, Operation.READ, resource, "x") is code
     asked = ("User:ANONYMOUS", "127.0.0.1", Operation.READ, resource, "x")
@@ -120,18 +120,18 @@ def test_what_is_denied_is_told_by_its_resource(
 
 def test_what_is_denied_is_not_resolved(broker: LightBroker, services: Services) -> None:
     context = broker.context(ApiKey.FETCH, 13)
-    services.authorizer = Denying()  # type: ignore[assignment]
+    services.authorizer = Denying()
     assert code_of(services.partition, context, Operation.READ, "nowhere", 0) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 # -- addresses
 
 
-class Listener(NamedTuple):
-    name: str
-    host: str
-    port: int
-    advertised: tuple[str, int] | None
+class Listener:
+    name, host, port = "PLAINTEXT", "0.0.0.0", 9092
+
+    def __init__(self, advertised: tuple[str, int] | None) -> None:
+        self.advertised = advertised
 
 
 def test_a_client_is_told_the_address_that_it_dialled_unless_one_is_advertised(
@@ -139,9 +139,9 @@ def test_a_client_is_told_the_address_that_it_dialled_unless_one_is_advertised(
 ) -> None:
     context = broker.context(ApiKey.METADATA, 12)
     assert services.advertised(context) == ("127.0.0.1", 9092)
-    services.listeners = {"PLAINTEXT": Listener("PLAINTEXT", "0.0.0.0", 9092, None)}
+    services.listeners = {"PLAINTEXT": Listener(None)}
     assert services.advertised(context) == ("127.0.0.1", 9092)
-    services.listeners = {"PLAINTEXT": Listener("PLAINTEXT", "0.0.0.0", 9092, ("broker.example", 19092))}
+    services.listeners = {"PLAINTEXT": Listener(("broker.example", 19092))}
     assert services.advertised(context) == ("broker.example", 19092)
 
 

@@ -101,7 +101,8 @@ def test_a_log_that_refuses_keeps_no_state_from_being_forgotten(
 ) -> None:
     other = ShareKey("h", key.topic_id, 0)
     host.initialize(other, 1, 7)
-    append, refused = CoordinatorShards.append, []
+    append = CoordinatorShards.append
+    refused: list[Any] = []
 
     def refusing_first(shards: CoordinatorShards, *arguments: Any, **options: Any) -> Any:
         if not refused:
