@@ -20,7 +20,7 @@ def test_the_bytes_are_written_as_they_are() -> None:
 def test_an_answer_is_kept_until_the_image_changes() -> None:
     cache, image = ReplyCache(), MetadataImage()
     assert cache.get(image, "asked") is None
-    reply = cache.put(image, "asked", b"answer")
+    reply = cache.put(image, "asked", EncodedReply(b"answer"))
     assert cache.get(image, "asked") is reply
     assert cache.get(image, "something else") is None
     changed(image, "t")
@@ -29,14 +29,14 @@ def test_an_answer_is_kept_until_the_image_changes() -> None:
 
 def test_an_answer_made_after_a_change_drops_those_before_it() -> None:
     cache, image = ReplyCache(), MetadataImage()
-    cache.put(image, "old", b"answer")
+    cache.put(image, "old", EncodedReply(b"answer"))
     changed(image, "t")
-    new = cache.put(image, "new", b"answer")
+    new = cache.put(image, "new", EncodedReply(b"answer"))
     assert (cache.get(image, "old"), cache.get(image, "new")) == (None, new)
 
 
 def test_there_are_never_more_than_so_many() -> None:
     cache, image = ReplyCache(limit=2), MetadataImage()
     for asked in range(3):
-        cache.put(image, asked, b"answer")
+        cache.put(image, asked, EncodedReply(b"answer"))
     assert [cache.get(image, asked) is not None for asked in range(3)] == [False, False, True]

@@ -47,6 +47,8 @@ class Denying:
         self.asked.append(asked)
         return False
 
+    allows_some = allows
+
 
 # -- coordinators
 
@@ -103,7 +105,7 @@ def test_a_partition_that_this_node_leads(broker: LightBroker, services: Service
         (Resource.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
         (Resource.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (Resource.DELEGATION_TOKEN, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
-        (Resource.USER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (Resource.USER, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
     ],
 )
 def test_what_is_denied_is_told_by_its_resource(

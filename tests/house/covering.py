@@ -11,7 +11,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "asks for each of them through the router",
         """
         broker/api/authorized_operations broker/api/create_partitions broker/api/create_topics
-        broker/api/delegation_tokens broker/api/delete_topics broker/api/describe_log_dirs broker/api/encoded_reply
+        broker/api/delegation_tokens broker/api/delete_topics broker/api/describe_log_dirs
         broker/api/metadata broker/api/quorum_members broker/api/update_features broker/api/user_scram_credentials
         broker/context cluster/bootstrap
         """,
@@ -58,7 +58,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_power_cuts.py": (
         "cuts the power in the middle of transactions",
         """
-        broker/transaction_host broker/transaction_markers broker/transaction_shards
+        broker/transaction_markers
         """,
     ),
     "broker/test_router.py": (
@@ -300,12 +300,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/share_group_describe broker/api/share_group_heartbeat broker/api/share_group_offsets
         broker/api/share_group_state broker/api/share_requests broker/share_partitions broker/share_reader
         coordinators/share/listing
-        """,
-    ),
-    "scenarios/share/test_restart.py": (
-        "loads the state again",
-        """
-        broker/share_host
         """,
     ),
     "scenarios/transactions/test_answers.py": (

@@ -1,0 +1,59 @@
+"""What one broker stands on: settings that may change, and whoever hears of the metadata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
+from tests.broker.support import LightBroker
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> LightBroker:
+    return LightBroker(tmp_path, log_retention_ms="1000")
+
+
+def configure(broker: LightBroker, kind: int, name: str, key: str, value: str | None) -> None:
+    broker.commit_metadata([ApiMessageAndVersion(ConfigRecord(kind, name, key, value), 0)])
+
+
+def test_dynamic_settings_lie_over_the_static_ones_everywhere(broker: LightBroker) -> None:
+    node = broker.whole.node
+    static = node.config
+    configure(broker, ResourceType.BROKER, "1", "log.retention.ms", "7")
+    assert node.config is node.logs.config is node.metadata.controller.config
+    assert (node.config.topic_defaults.retention_ms, static.topic_defaults.retention_ms) == (7, 1000)
+    assert node.static_config.topic_defaults.retention_ms == 1000
+    configure(broker, ResourceType.BROKER, "1", "log.retention.ms", None)
+    assert node.config.topic_defaults.retention_ms == 1000
+
+
+def test_a_topics_settings_lie_over_those_of_the_broker(broker: LightBroker) -> None:
+    node = broker.whole.node
+    broker.add("t", retention_ms="5")
+    broker.add("u")
+    assert [node.topic_config(name).retention_ms for name in "tu"] == [5, 1000]
+
+
+def test_settings_that_nobody_here_can_read_are_left_out(broker: LightBroker) -> None:
+    broker.add("t", retention_ms="5", message_format_version="2.8")
+    assert broker.whole.node.topic_overrides("t") == {"retention.ms": "5"}
+
+
+def test_subscribers_hear_in_the_order_in_which_they_came(broker: LightBroker) -> None:
+    heard: list[str] = []
+    broker.subscribe(lambda delta: heard.append("first"))
+    broker.subscribe(lambda delta: heard.append("second"))
+    broker.add("t")
+    assert heard[:2] == ["first", "second"]
+    assert heard == ["first", "second"] * (len(heard) // 2)
+
+
+def test_a_subscriber_finds_logs_and_settings_as_they_are_now(broker: LightBroker) -> None:
+    found: list[tuple[bool, int]] = []
+    broker.subscribe(lambda delta: found.append((broker.logs.exists("t", 0), broker.topic_config("t").retention_ms)))
+    broker.add("t", retention_ms="5")
+    assert found[0] == (True, 5)
