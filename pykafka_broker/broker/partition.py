@@ -10,6 +10,7 @@ sync, it has it after that (`PartitionLog.durable_end`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import AppendInfo, Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import BatchHeader
+
+logger = logging.getLogger(__name__)
 
 NO_EPOCH = -1
 
@@ -36,6 +39,14 @@ class _Waiting(NamedTuple):
     offset: int
     durable: bool  # enough if this replica has it
     waiter: Waiter
+
+
+def _tell(those: list[_Waiting], error: ApiError | None) -> None:
+    for one in those:
+        try:
+            one.waiter(error)
+        except Exception:  # a defect of one of them: the others, and whoever moved the partition, go on all the same
+            logger.exception("a defect while going on after a wait")
 
 
 class FollowerProgress:
@@ -208,8 +219,7 @@ class Partition:
         if self._waiting:
             ready = [one for one in self._waiting if self._is_there(one)]
             self._waiting = [one for one in self._waiting if not self._is_there(one)]
-            for one in ready:
-                one.waiter(None)
+            _tell(ready, None)
         self._touch(self)
 
     def lost(self, offset: int, error: ApiError) -> None:
@@ -219,8 +229,7 @@ class Partition:
     def _fail(self, error: ApiError, beyond: int = -1) -> None:
         failed = [one for one in self._waiting if one.offset > beyond]
         self._waiting = [one for one in self._waiting if one.offset <= beyond]
-        for one in failed:
-            one.waiter(error)
+        _tell(failed, error)
 
     # -- followers
 

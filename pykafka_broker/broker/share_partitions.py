@@ -114,10 +114,6 @@ class SharePartitions:
         for key in [key for key in self._partitions if key.topic_id == topic_id]:
             self.drop(key)
 
-    def clear(self) -> None:
-        for key in list(self._partitions):
-            self.drop(key)
-
     def partition_of(self, key: ShareKey) -> Partition:
         """The partition that is read. Raises UNKNOWN_TOPIC_ID and what `Replicas.leader` raises."""
         topic = self._node.image.topics_by_id.get(key.topic_id)
@@ -194,12 +190,13 @@ class SharePartitions:
         group_id, member_id = session.member
         for key, partition in list(self._partitions.items()):
             if key.group_id == group_id:
-                self._free(key, lambda limits, store, one=partition: one.release(member_id, limits, store), now)
+                release = partition.release
+                self._free(key, partition, lambda limits, store, to=release: to(member_id, limits, store), now)
 
-    def _free(self, key: ShareKey, free: Callable[..., bool], now: int) -> None:
+    def _free(self, key: ShareKey, partition: SharePartition, free: Callable[..., bool], now: int) -> None:
         """What nobody waits for an answer to: if it can't be stored the locks still end some time."""
         try:
-            if free(self.limits(key.group_id), self._store(key, self._partitions[key], now)):
+            if free(self.limits(key.group_id), self._store(key, partition, now)):
                 self._node.purgatory.touch(key)
         except ApiError as error:
             log.warning("share group %s: nothing is released: %s", key.group_id, error)
@@ -240,5 +237,6 @@ class SharePartitions:
         self._due = None
         for key, partition in list(self._partitions.items()):
             if partition.due is not None and partition.due <= now:
-                self._free(key, lambda limits, store, one=partition: one.on_deadline(limits, now, store), now)
+                due = partition.on_deadline
+                self._free(key, partition, lambda limits, store, to=due: to(limits, now, store), now)
             self._await(partition.due)

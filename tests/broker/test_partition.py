@@ -10,9 +10,11 @@ import pytest
 
 from pykafka_broker.broker.partition import FollowerProgress, NotLeader, Partition
 from pykafka_broker.broker.reply import Waiter
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
 
 THIRD_NODE = 3
@@ -161,6 +163,23 @@ def test_a_waiter_may_append_and_wait_again(pair: Partition) -> None:
     assert (second.told, later.told) == ([None], [])
     pair.fetched_by(ANOTHER_NODE, 2, NOW)
     assert (second.told, later.told) == ([None], [None])
+
+
+def test_a_waiter_that_raises_keeps_no_other_waiting(
+    broker: LightBroker, pair: Partition, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(error: ApiError | None) -> None:
+        raise ValueError("a defect of one who waits")
+
+    broker.add("u", replicas=(1, 2), isr=(1, 2))
+    ends = [append(pair), append(broker.partition("u", 0))]
+    pair.when_committed(ends[0], broken)
+    heard = [wait(pair.when_committed, ends[0]), wait(broker.partition("u", 0).when_committed, ends[1])]
+    records = [RemoveTopicRecord(broker.image.topics[name].id) for name in "tu"]
+    broker.commit_metadata([ApiMessageAndVersion(record, 0) for record in records])
+    assert [one.told for one in heard] == [[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]] * 2
+    assert not [key for key in broker.logs.partitions() if key[0] in "tu"]
+    assert "a defect of one who waits" in caplog.text
 
 
 def test_a_waiter_that_is_forgotten_hears_nothing(broker: LightBroker, pair: Partition) -> None:

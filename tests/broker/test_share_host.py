@@ -12,6 +12,7 @@ from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.broker.share_host import ShareHost, is_enabled
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
+from pykafka_broker.coordinators.share.share_partition import SharePartition
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -142,3 +143,24 @@ def test_sessions_end_with_their_connection_at_the_next_deadline(broker: LightBr
     with pytest.raises(ApiError) as caught:
         host.sessions.require(member)
     assert caught.value.code is ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_states_may_go_while_what_a_member_has_is_released(
+    broker: LightBroker, host: ShareHost, key: ShareKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fails while the first release is stored: the leadership of the states goes with it."""
+    broker.add("u")
+    other = ShareKey("g", broker.image.topics["u"].id, 0)
+    host.initialize(other, 1, 0)
+    released = []
+
+    def failing(partition: SharePartition, *arguments: object) -> bool:
+        released.append(partition)
+        broker.elect(SHARE_GROUP_STATE, ANOTHER_NODE)
+        raise ApiError(ErrorCode.NOT_COORDINATOR)
+
+    both = [host.partitions.get(each) for each in (key, other)]
+    monkeypatch.setattr(SharePartition, "release", failing)
+    host.partitions.release(host.sessions.open(("g", "m"), 1), broker.now)
+    assert released == both
+    assert host.partitions._partitions == {}
