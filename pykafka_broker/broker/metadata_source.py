@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import NOTHING, After, Waiter, resting
+from pykafka_broker.broker.reply import NOTHING, After, R, Reply, Waiter, resting
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import bootstrap
 from pykafka_broker.cluster.controller import Controller, Decision, ProducerIds
@@ -32,7 +32,8 @@ from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
 
 Deliver = Callable[[MetadataDelta], None]
-Decide = Callable[[Controller, RequestContext, Any], Decision[Any]]
+Q = TypeVar("Q")  # a request
+Decide = Callable[[Controller, RequestContext, Q], Decision[R]]
 
 
 class MetadataSource(Protocol):
@@ -44,7 +45,7 @@ class MetadataSource(Protocol):
     def applied_offset(self) -> int:
         """The offset of the newest record in the image."""
 
-    def submit(self, context: RequestContext, request: Any, decide: Decide) -> Any:
+    def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R | Reply:
         """What only a controller decides: the answer, or a wait for it. Raises what is wrong with the whole request."""
 
     def after(self) -> After:
@@ -132,7 +133,7 @@ class LocalMetadata:
     def applied_offset(self) -> int:
         return self.log.last_offset
 
-    def submit(self, context: RequestContext, request: Any, decide: Decide) -> Any:
+    def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R | Reply:
         decision = decide(self.controller, context, request)
         self.commit(decision.records)
         return resting(decision.reply, self.after())

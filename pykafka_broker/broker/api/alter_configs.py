@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Protocol, TypeVar
 
 from pykafka_broker.broker.api import broker_loggers
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import then
+from pykafka_broker.broker.reply import Reply, then
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import Operation, Rights
@@ -34,18 +34,30 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import alter_configs_response as replaced
 from pykafka_broker.protocol.messages import incremental_alter_configs_response as changed
-from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
+from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterConfigsResource as IncrementalResource,
+)
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
 Outcome = tuple[int, str | None, int, str]  # error code, message, resource type, resource name
-Alter = Callable[[Any], list[ApiMessageAndVersion]]
+
+
+class ConfigResource(Protocol):
+    """What is to be altered, in either form of the request."""
+
+    resource_type: int
+    resource_name: str
+
+
+A = TypeVar("A", bound=ConfigResource)
 
 
 @handles(ApiKey.ALTER_CONFIGS)
 def alter_all_configs(
     controller: Controller, context: RequestContext, request: AlterConfigsRequest
 ) -> Decision[replaced.AlterConfigsResponse]:
-    def alter(resource: Any) -> list[ApiMessageAndVersion]:
+    def alter(resource: AlterConfigsResource) -> list[ApiMessageAndVersion]:
         configs = [(config.name, config.value) for config in resource.configs]
         return alter_configs(controller, resource.resource_type, resource.resource_name, configs)
 
@@ -58,10 +70,10 @@ def alter_all_configs(
 @handles(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 def incrementally_alter_configs(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> Any:
+) -> changed.IncrementalAlterConfigsResponse | Reply:
     """Loggers are this node's own; everything else is the controller's."""
 
-    def alter(resource: Any) -> list[ApiMessageAndVersion]:
+    def alter(resource: IncrementalResource) -> list[ApiMessageAndVersion]:
         _alter_loggers(services.node_id, resource.resource_name, _ops(resource), request.validate_only)
         return []
 
@@ -78,13 +90,14 @@ def incrementally_alter_configs(
     if not others:
         return respond([])
     submitted = IncrementalAlterConfigsRequest(others, request.validate_only)
-    return then(services.metadata.submit(context, submitted, _decide), respond)
+    outcomes: list[Outcome] | Reply = services.metadata.submit(context, submitted, _decide)
+    return then(outcomes, respond)
 
 
 def _decide(
     controller: Controller, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Decision[list[Outcome]]:
-    def alter(resource: Any) -> list[ApiMessageAndVersion]:
+    def alter(resource: IncrementalResource) -> list[ApiMessageAndVersion]:
         return incremental_alter_configs(controller, resource.resource_type, resource.resource_name, _ops(resource))
 
     rights = Rights(controller.authorizer, context.connection)
@@ -92,11 +105,13 @@ def _decide(
     return Decision([] if request.validate_only else records, outcomes)
 
 
-def _ops(resource: Any) -> list[ConfigOp]:
+def _ops(resource: IncrementalResource) -> list[ConfigOp]:
     return [ConfigOp(config.name, config.config_operation, config.value) for config in resource.configs]
 
 
-def _each(resources: Sequence[Any], rights: Rights, alter: Alter) -> tuple[list[ApiMessageAndVersion], list[Outcome]]:
+def _each(
+    resources: Sequence[A], rights: Rights, alter: Callable[[A], list[ApiMessageAndVersion]]
+) -> tuple[list[ApiMessageAndVersion], list[Outcome]]:
     """What is to be recorded, and what became of each resource."""
     repeats = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[ApiMessageAndVersion] = []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import resting
+from pykafka_broker.broker.reply import R, Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
@@ -35,6 +35,13 @@ from pykafka_broker.protocol.messages.read_share_group_state_request import Read
 from pykafka_broker.protocol.messages.read_share_group_state_summary_request import ReadShareGroupStateSummaryRequest
 from pykafka_broker.protocol.messages.write_share_group_state_request import WriteShareGroupStateRequest
 
+StateRequest = (
+    InitializeShareGroupStateRequest
+    | ReadShareGroupStateRequest
+    | WriteShareGroupStateRequest
+    | DeleteShareGroupStateRequest
+    | ReadShareGroupStateSummaryRequest
+)
 # Kafka says the same of these to everybody.
 _WORDS = {
     ErrorCode.FENCED_STATE_EPOCH: "The share coordinator rejected the request because the share-group state epoch did "
@@ -47,7 +54,7 @@ _WORDS = {
 def _answer(
     services: Services,
     context: RequestContext,
-    request: Any,
+    request: StateRequest,
     module: Any,
     result: str,
     ask: Callable[[ShareKey, Any], Any],
@@ -75,7 +82,7 @@ def _answer(
     ]
 
 
-def _resting(services: Services, request: Any, response: Any) -> Any:
+def _resting(services: Services, request: StateRequest, response: R) -> R | Reply:
     """An answer that tells of all share partitions of the request."""
     topics: Iterable[Any] = request.topics
     keys = [
@@ -85,7 +92,9 @@ def _resting(services: Services, request: Any, response: Any) -> Any:
 
 
 @handles(ApiKey.INITIALIZE_SHARE_GROUP_STATE)
-def initialize(services: Services, context: RequestContext, request: InitializeShareGroupStateRequest) -> Any:
+def initialize(
+    services: Services, context: RequestContext, request: InitializeShareGroupStateRequest
+) -> initialize_share_group_state_response.InitializeShareGroupStateResponse | Reply:
     module = initialize_share_group_state_response
 
     def ask(key: ShareKey, asked: Any) -> Any:
@@ -97,7 +106,9 @@ def initialize(services: Services, context: RequestContext, request: InitializeS
 
 
 @handles(ApiKey.READ_SHARE_GROUP_STATE)
-def read(services: Services, context: RequestContext, request: ReadShareGroupStateRequest) -> Any:
+def read(
+    services: Services, context: RequestContext, request: ReadShareGroupStateRequest
+) -> read_share_group_state_response.ReadShareGroupStateResponse | Reply:
     module, host = read_share_group_state_response, services.shares
 
     def ask(key: ShareKey, asked: Any) -> Any:
@@ -112,7 +123,9 @@ def read(services: Services, context: RequestContext, request: ReadShareGroupSta
 
 
 @handles(ApiKey.WRITE_SHARE_GROUP_STATE)
-def write(services: Services, context: RequestContext, request: WriteShareGroupStateRequest) -> Any:
+def write(
+    services: Services, context: RequestContext, request: WriteShareGroupStateRequest
+) -> write_share_group_state_response.WriteShareGroupStateResponse | Reply:
     module, host, now = write_share_group_state_response, services.shares, context.now
 
     def ask(key: ShareKey, asked: Any) -> Any:
@@ -138,7 +151,9 @@ def write(services: Services, context: RequestContext, request: WriteShareGroupS
 
 
 @handles(ApiKey.DELETE_SHARE_GROUP_STATE)
-def delete(services: Services, context: RequestContext, request: DeleteShareGroupStateRequest) -> Any:
+def delete(
+    services: Services, context: RequestContext, request: DeleteShareGroupStateRequest
+) -> delete_share_group_state_response.DeleteShareGroupStateResponse | Reply:
     module = delete_share_group_state_response
 
     def ask(key: ShareKey, asked: Any) -> Any:
@@ -152,7 +167,9 @@ def delete(services: Services, context: RequestContext, request: DeleteShareGrou
 
 
 @handles(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)
-def read_summary(services: Services, context: RequestContext, request: ReadShareGroupStateSummaryRequest) -> Any:
+def read_summary(
+    services: Services, context: RequestContext, request: ReadShareGroupStateSummaryRequest
+) -> read_share_group_state_summary_response.ReadShareGroupStateSummaryResponse | Reply:
     module = read_share_group_state_summary_response
 
     def ask(key: ShareKey, asked: Any) -> Any:
