@@ -9,20 +9,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.coordinator_log import read_batches
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import After, resting, when_all
+from pykafka_broker.broker.reply import After, Reply, resting, when_all
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
 from pykafka_broker.errors import ApiError
@@ -112,14 +112,20 @@ class GroupHost:
         """Who asks, as groups keep it."""
         return Caller(context.api_version, context.client_id or "", f"/{context.connection.client_host}")
 
-    def answer(self, group_id: str, effects: Effects, parked: Parked | None = None) -> Any:
+    @overload
+    def answer(self, group_id: str, effects: Effects[R]) -> R | Reply: ...
+
+    @overload
+    def answer(self, group_id: str, effects: Effects[R | None], parked: Parked) -> R | Reply | Parked: ...
+
+    def answer(self, group_id: str, effects: Effects[Any], parked: Parked | None = None) -> Any:
         """What to answer to a request on this group: the reply, once it is committed, or `parked` if the request has to
         wait for one.
         """
         self.apply(effects)
         return parked if effects.reply is None else resting(effects.reply, self.shards.after(group_id))
 
-    def apply(self, effects: Effects) -> None:
+    def apply(self, effects: Effects[Any]) -> None:
         """Append, replay, and answer those who waited. If the log refuses, they are told so and nothing has changed."""
         if effects.records:
             try:
@@ -130,7 +136,7 @@ class GroupHost:
         if effects.completions:
             when_all(self.shards.after(effects.key), partial(_complete, effects.completions))
 
-    def _append(self, effects: Effects, producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1) -> None:
+    def _append(self, effects: Effects[Any], producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1) -> None:
         number, now = self.shards.number_of(effects.key), self._node.clock.now
         appended = self.shards.append(number, effects.records, producer_id=producer_id, producer_epoch=producer_epoch)
         self.coordinator.replay_decided(effects, now, appended.base_offset, producer_id)
@@ -149,8 +155,7 @@ class GroupHost:
         effects = self.coordinator.txn_commit_offsets(request, self.caller(context), context.now)
         if effects.records:
             self._append(effects, request.producer_id, request.producer_epoch)
-        reply: TxnOffsetCommitResponse = effects.reply
-        return reply
+        return effects.reply
 
     def end_transaction(self, number: int, producer_id: int, committed: bool) -> None:
         """A marker has been written to this partition of `__consumer_offsets`."""
@@ -170,7 +175,7 @@ class GroupHost:
         if deleted:
             self._apply_unasked(self.coordinator.on_topics_deleted(deleted))
 
-    def _apply_unasked(self, several: Iterable[Effects]) -> None:
+    def _apply_unasked(self, several: Iterable[Effects[Any]]) -> None:
         """What no request waits for: if the log refuses it, there is nobody to tell."""
         for effects in several:
             try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.coordinator_log import read_batches
@@ -21,7 +20,7 @@ from pykafka_broker.broker.topic_creation import create_missing_topics
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.share.sessions import Member, ShareSessions
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator
@@ -90,7 +89,7 @@ class ShareHost:
         made = self._node.metadata.after()  # their topic may have been made a moment ago
         return (*made, *self.shards.after(*(key.coordinator_key() for key in keys)))
 
-    def apply(self, effects: Effects) -> Any:
+    def apply(self, effects: Effects[R]) -> R:
         """Append and replay; returns the reply. ApiError if the log refuses."""
         if effects.records:
             now = self._node.clock.now

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.share.acquisition import LogBatch
 from pykafka_broker.coordinators.share.offset_reset import reset_time
 from pykafka_broker.coordinators.share.sessions import ShareSession
@@ -65,7 +65,7 @@ class StateKeeper(Protocol):
 
     def known(self, key: ShareKey) -> ShareCoordinator: ...
 
-    def apply(self, effects: Effects) -> Any: ...
+    def apply(self, effects: Effects[R]) -> R: ...
 
 
 class SharePartitions:

@@ -23,7 +23,7 @@ from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.broker.transaction_markers import OffsetsDecided, write_marker
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
-from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.transactions import (
     Markers,
     ProducerReply,
@@ -182,8 +182,7 @@ class TransactionHost:
         """InitProducerId with a transactional id. ApiError if this node can't say."""
         number, coordinator = self._find(transactional_id)
         effects = coordinator.init_producer_id(transactional_id, timeout_ms, expected, now, **two_phase)
-        reply: ProducerReply = self._run(number, coordinator, effects, now)
-        return reply
+        return self._run(number, coordinator, effects, now)
 
     def add_partitions(
         self,
@@ -199,8 +198,7 @@ class TransactionHost:
         effects = coordinator.add_partitions(
             transactional_id, producer_id, producer_epoch, frozenset(partitions), client_version, now
         )
-        reply: ErrorCode = self._run(number, coordinator, effects, now)
-        return reply
+        return self._run(number, coordinator, effects, now)
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
@@ -217,8 +215,7 @@ class TransactionHost:
         effects = coordinator.end_transaction(
             transactional_id, producer_id, producer_epoch, commit, client_version, now
         )
-        reply: ProducerReply = self._run(number, coordinator, effects, now)
-        return reply
+        return self._run(number, coordinator, effects, now)
 
     def verify_produce(
         self,
@@ -279,14 +276,14 @@ class TransactionHost:
 
     # -- decisions and markers
 
-    def _run(self, number: int, coordinator: TransactionCoordinator, effects: Effects, now: int) -> Any:
+    def _run(self, number: int, coordinator: TransactionCoordinator, effects: Effects[R], now: int) -> R:
         if effects.records:
             self._commit(number, coordinator, effects)
             self._write_markers(number, coordinator, now)
             self._await(coordinator.next_deadline())
         return effects.reply
 
-    def _commit(self, number: int, coordinator: TransactionCoordinator, effects: Effects) -> None:
+    def _commit(self, number: int, coordinator: TransactionCoordinator, effects: Effects[Any]) -> None:
         try:
             self.shards.append(number, effects.records)
         except ApiError:

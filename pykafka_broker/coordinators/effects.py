@@ -7,9 +7,10 @@ nothing has changed and every waiting request gets the error.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 Token = Any  # opaque to the coordinator: whatever the host handed in with a request that may have to wait
+R = TypeVar("R")
 
 
 class KeyValue(NamedTuple):
@@ -19,13 +20,14 @@ class KeyValue(NamedTuple):
     value: bytes | None
 
 
-class Effects:
+class Effects(Generic[R]):
     """The outcome of one call.
 
     records: to append, in this order, as one batch.
     messages: what the records say, a pair of key and value message for each, to be replayed without reading the bytes
         again; None where the host has to read them. Only for messages that nobody changes afterwards.
-    reply: the answer to the caller, released once the records are committed; None while it waits under its token.
+    reply: the answer to the caller, released once the records are committed. A request that may wait under its token
+        has `Effects[Response | None]`, and None while it does; others fill it in before they hand the effects back.
     completions: answers to requests that waited under these tokens, released with the same records.
     key: the group id or transactional id that all of this is about; its hash names the log that the records go to.
     """
@@ -34,12 +36,12 @@ class Effects:
 
     def __init__(
         self,
-        reply: Any = None,
+        reply: R | None = None,
         records: list[KeyValue] | None = None,
         completions: list[tuple[Token, Any]] | None = None,
         key: str = "",
     ) -> None:
-        self.reply = reply
+        self.reply: R = reply  # type: ignore[assignment]  # as the docstring says
         self.records = [] if records is None else records
         self.completions = [] if completions is None else completions
         self.key = key

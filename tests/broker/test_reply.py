@@ -50,6 +50,7 @@ def test_what_is_made_of_a_response_is_made_after_the_wait() -> None:
         return answer.upper()
 
     reply = then(resting("answer", ((Place(), 3),)), shout)
+    assert isinstance(reply, Reply)
     assert made == []
     assert reply.then() == "ANSWER"
     assert made == ["answer"]
@@ -58,6 +59,7 @@ def test_what_is_made_of_a_response_is_made_after_the_wait() -> None:
 def test_a_function_follows_through_several_waits() -> None:
     first, second = ((Place(), 1),), ((Place(), 2),)
     reply = then(Reply(first, lambda: resting("answer", second)), str.upper)
+    assert isinstance(reply, Reply)
     assert reply.after == first
     again = reply.then()
     assert (again.after, again.then()) == (second, "ANSWER")

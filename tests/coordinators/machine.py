@@ -87,7 +87,7 @@ class Machine:
         self.coordinator.on_topics_changed([name], True, next(self.versions))
         return topic_id
 
-    def run(self, effects: Effects, producer_id: int = -1) -> Any:
+    def run(self, effects: Effects[Any], producer_id: int = -1) -> Any:
         """Append, replay, answer; returns the reply."""
         if effects.messages is not None:
             read = [stored.read_record(*key_value) for key_value in effects.records]

@@ -47,5 +47,4 @@ def _delete(services: Services, context: RequestContext, group_id: str, states: 
         host.apply(effects)
     except ApiError as refused:
         return refused.code
-    error: ErrorCode = effects.reply
-    return error
+    return effects.reply

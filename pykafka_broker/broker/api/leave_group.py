@@ -30,7 +30,7 @@ def leave_group(services: Services, context: RequestContext, request: LeaveGroup
     error = host.refusal(request.group_id)
     if error is not ErrorCode.NONE and request.group_id:
         return LeaveGroupResponse(error_code=error)
-    answer: LeaveGroupResponse | Reply = host.answer(request.group_id, host.coordinator.leave(request, now))
+    answer = host.answer(request.group_id, host.coordinator.leave(request, now))
     return then(answer, _of_the_only_one) if context.api_version < MEMBERS_FROM else answer
 
 

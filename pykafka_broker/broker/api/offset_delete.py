@@ -40,9 +40,7 @@ def offset_delete(
         (readable if may else denied).append(topic)
     if denied and not readable:
         return OffsetDeleteResponse(topics=_denials(denied))
-    answer: OffsetDeleteResponse | Reply = host.answer(
-        group_id, host.coordinator.delete_offsets(OffsetDeleteRequest(group_id, readable))
-    )
+    answer = host.answer(group_id, host.coordinator.delete_offsets(OffsetDeleteRequest(group_id, readable)))
     return then(answer, partial(_with, denied)) if denied else answer
 
 

@@ -46,13 +46,13 @@ def _beat(
     membership, caller = host.coordinator.share, host.caller(context)
     effects = membership.heartbeat(request, caller, now)
     host.apply(effects)
-    reply: ShareGroupHeartbeatResponse = effects.reply
+    reply = effects.reply
     if reply.error_code or reply.member_epoch < 0 or not _initialize(services, request.group_id, states):
         return reply
     again = ShareGroupHeartbeatRequest(request.group_id, request.member_id, reply.member_epoch)
     effects = membership.heartbeat(again, caller, now, at_once=True)
     host.apply(effects)
-    newer: ShareGroupHeartbeatResponse = effects.reply
+    newer = effects.reply
     if newer.assignment is None:
         newer.assignment = reply.assignment
     return newer

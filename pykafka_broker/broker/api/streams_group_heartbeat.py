@@ -42,7 +42,7 @@ def streams_group_heartbeat(
             services.topic(context, Operation.DESCRIBE, name)
     effects = host.coordinator.streams_heartbeat(request, host.caller(context), now)
     host.apply(effects)
-    reply: StreamsGroupHeartbeatResponse = effects.reply
+    reply = effects.reply
     after = host.after(request.group_id)
     if effects.missing_topics:
         problem = _create(services, context, effects.missing_topics)

@@ -6,6 +6,8 @@ member to all of these but a JoinGroup without member id, which makes the group.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.coordinators.effects import Effects, Token
 from pykafka_broker.coordinators.groups import stored
 from pykafka_broker.coordinators.groups.classic_group import (
@@ -63,7 +65,9 @@ class ClassicProtocol:
 
     # SyncGroup
 
-    def sync(self, group: ClassicGroup, request: SyncGroupRequest, token: Token, effects: Effects, now: int) -> None:
+    def sync(
+        self, group: ClassicGroup, request: SyncGroupRequest, token: Token, effects: Effects[Any], now: int
+    ) -> None:
         """The leader's request carries everybody's share; the others' wait for it."""
         error = self._sync_error(group, request)
         if error is not ErrorCode.NONE:
@@ -124,7 +128,7 @@ class ClassicProtocol:
 
     # LeaveGroup
 
-    def leave(self, group: ClassicGroup, request: LeaveGroupRequest, effects: Effects, now: int) -> None:
+    def leave(self, group: ClassicGroup, request: LeaveGroupRequest, effects: Effects[Any], now: int) -> None:
         """Remove members one by one, then rebalance once. An administrator names instance ids with no member id."""
         if group.state is DEAD:
             effects.reply = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -140,7 +144,7 @@ class ClassicProtocol:
                 self.rebalance.complete_join_if_all_are_here(group, effects, now)
         effects.reply = LeaveGroupResponse(members=members)
 
-    def _leave_one(self, group: ClassicGroup, identity: MemberIdentity, effects: Effects) -> ErrorCode:
+    def _leave_one(self, group: ClassicGroup, identity: MemberIdentity, effects: Effects[Any]) -> ErrorCode:
         member_id, instance_id = identity.member_id, identity.group_instance_id
         if member_id == UNKNOWN_MEMBER:
             current = None if instance_id is None else group.static_members.get(instance_id)
@@ -176,7 +180,7 @@ class ClassicProtocol:
         else:
             self._table.groups[group_id] = restored(group_id, value, now)
 
-    def send_away(self, group: ClassicGroup, effects: Effects) -> None:
+    def send_away(self, group: ClassicGroup, effects: Effects[Any]) -> None:
         """Tell whoever waits that the coordinator is elsewhere."""
         for member in group.members.values():
             if member.join_token is not None:
@@ -184,7 +188,7 @@ class ClassicProtocol:
             if member.sync_token is not None:
                 effects.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
 
-    def on_loaded(self, group: ClassicGroup, effects: Effects, now: int) -> None:
+    def on_loaded(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
         """The log has been read: members have a full session to come back in."""
         group.live = True
         for member in group.members.values():

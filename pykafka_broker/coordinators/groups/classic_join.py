@@ -7,6 +7,8 @@ static members (KIP-345); from 9 a static leader that returns is told to leave t
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.coordinators.effects import Effects, Token
 from pykafka_broker.coordinators.groups import stored
 from pykafka_broker.coordinators.groups.classic_group import (
@@ -45,7 +47,9 @@ class Join:
 
     __slots__ = ("caller", "effects", "now", "protocols", "rebalance_timeout_ms", "request", "token")
 
-    def __init__(self, caller: Caller, request: JoinGroupRequest, token: Token, now: int, effects: Effects) -> None:
+    def __init__(
+        self, caller: Caller, request: JoinGroupRequest, token: Token, now: int, effects: Effects[Any]
+    ) -> None:
         self.caller = caller
         self.request = request
         self.token = token
@@ -169,7 +173,7 @@ class ClassicJoin:
             # While the leader computes shares for the old member id, only a new round can give this one its own.
             self._rebalance.prepare(group, join.effects, join.now)
 
-    def _fence(self, group: ClassicGroup, old: ClassicMember, effects: Effects) -> None:
+    def _fence(self, group: ClassicGroup, old: ClassicMember, effects: Effects[Any]) -> None:
         """Whoever still waits under the old member id is told that it has been replaced."""
         if old.join_token is not None:
             group.awaiting_join -= 1

@@ -6,6 +6,8 @@ Rule: `prepare` opens the join phase and `complete_join` closes it; both leave a
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups import stored
 from pykafka_broker.coordinators.groups.classic_group import (
@@ -47,7 +49,7 @@ class ClassicRebalance:
 
     # Join phase
 
-    def prepare_or_complete(self, group: ClassicGroup, effects: Effects, now: int) -> None:
+    def prepare_or_complete(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
         """A member came, changed or went: rebalance, or close the join phase that is open if nobody is missing any
         more.
         """
@@ -56,7 +58,7 @@ class ClassicRebalance:
         else:
             self.complete_join_if_all_are_here(group, effects, now)
 
-    def prepare(self, group: ClassicGroup, effects: Effects, now: int) -> None:
+    def prepare(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
         """Open the join phase."""
         if group.state is COMPLETING_REBALANCE:
             # Whoever waits for a share of the old generation has to join again.
@@ -73,7 +75,7 @@ class ClassicRebalance:
         else:
             self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
 
-    def _start_initial_delay(self, group: ClassicGroup, effects: Effects, now: int) -> None:
+    def _start_initial_delay(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
         delay = self._table.config.group_initial_rebalance_delay_ms
         if delay == 0:
             self.complete_join(group, effects, now)
@@ -81,7 +83,7 @@ class ClassicRebalance:
         self._initial_delays[group.group_id] = (delay, max(group.rebalance_timeout_ms - delay, 0))
         self._timers.set(group.join_key, now + delay)
 
-    def _continue_initial_delay(self, group: ClassicGroup, effects: Effects, now: int) -> None:
+    def _continue_initial_delay(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
         delay, remaining = self._initial_delays.pop(group.group_id)
         if not group.new_member_added or remaining == 0:
             self.complete_join(group, effects, now)
@@ -91,12 +93,12 @@ class ClassicRebalance:
         self._initial_delays[group.group_id] = (next_delay, max(remaining - delay, 0))
         self._timers.set(group.join_key, now + next_delay)
 
-    def complete_join_if_all_are_here(self, group: ClassicGroup, effects: Effects, now: int) -> None:
+    def complete_join_if_all_are_here(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
         """Close the join phase, unless it is the first one, whose end is a matter of the initial delay."""
         if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.all_joined:
             self.complete_join(group, effects, now)
 
-    def complete_join(self, group: ClassicGroup, effects: Effects, now: int) -> None:
+    def complete_join(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
         """Close the join phase: whoever has not joined is out (static members stay), the others get the new
         generation.
         """
@@ -125,7 +127,7 @@ class ClassicRebalance:
         self._timers.set(group.sync_key, now + group.rebalance_timeout_ms)
 
     def answer_join(
-        self, group: ClassicGroup, member: ClassicMember, effects: Effects, members: list[JoinGroupResponseMember]
+        self, group: ClassicGroup, member: ClassicMember, effects: Effects[Any], members: list[JoinGroupResponseMember]
     ) -> None:
         """Tell a waiting member the current generation; a static member may have nobody waiting."""
         token = group.wait_for_join(member, None)
@@ -138,7 +140,7 @@ class ClassicRebalance:
         self,
         group: ClassicGroup,
         shares: dict[str, bytes],
-        effects: Effects,
+        effects: Effects[Any],
         now: int,
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
@@ -165,7 +167,7 @@ class ClassicRebalance:
 
     # Departures
 
-    def remove_member(self, group: ClassicGroup, member: ClassicMember, effects: Effects, now: int) -> None:
+    def remove_member(self, group: ClassicGroup, member: ClassicMember, effects: Effects[Any], now: int) -> None:
         """A member has timed out."""
         token = group.wait_for_join(member, None)
         if token is not None:  # it may still be there, so let it ask again
@@ -181,7 +183,7 @@ class ClassicRebalance:
 
     # Deadlines
 
-    def on_timer(self, key: TimerKey, group: ClassicGroup, effects: Effects, now: int) -> None:
+    def on_timer(self, key: TimerKey, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
         """Run what `key` stands for."""
         if key.kind == "classic-session":
             self._session_ended(group, key.member_id, effects, now)
@@ -194,7 +196,7 @@ class ClassicRebalance:
         elif key.kind == "classic-sync":
             self._sync_ended(group, effects, now)
 
-    def _session_ended(self, group: ClassicGroup, member_id: str, effects: Effects, now: int) -> None:
+    def _session_ended(self, group: ClassicGroup, member_id: str, effects: Effects[Any], now: int) -> None:
         if member_id in group.pending_joins:
             group.remove(member_id)
             if group.state is PREPARING_REBALANCE and group.all_joined:
@@ -208,7 +210,7 @@ class ClassicRebalance:
             return  # its session starts anew with the answer
         self.remove_member(group, member, effects, now)
 
-    def _sync_ended(self, group: ClassicGroup, effects: Effects, now: int) -> None:
+    def _sync_ended(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
         """Members that never asked for their share of the generation are out."""
         if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_syncs:
             return

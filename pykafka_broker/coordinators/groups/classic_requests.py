@@ -6,7 +6,7 @@ group of another kind makes way for a new one.
 
 from __future__ import annotations
 
-from pykafka_broker.coordinators.effects import Effects, Token
+from pykafka_broker.coordinators.effects import Effects, R, Token
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.classic_join import Join, refusal
@@ -19,6 +19,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
+from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest
 from pykafka_broker.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
@@ -33,9 +34,11 @@ class ClassicRequests:
         self._classic = classic
         self._members = members
 
-    def join(self, request: JoinGroupRequest, caller: Caller, token: Token, now: int) -> Effects:
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, token: Token, now: int
+    ) -> Effects[JoinGroupResponse | None]:
         """JoinGroup. Without a reply the request waits under `token`."""
-        effects = Effects(key=request.group_id)
+        effects: Effects[JoinGroupResponse | None] = Effects(key=request.group_id)
         join = Join(caller, request, token, now, effects)
         group = self._table.groups.get(request.group_id)
         try:
@@ -66,9 +69,9 @@ class ClassicRequests:
         ):
             raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
 
-    def sync(self, request: SyncGroupRequest, token: Token, now: int) -> Effects:
+    def sync(self, request: SyncGroupRequest, token: Token, now: int) -> Effects[SyncGroupResponse | None]:
         """SyncGroup. Without a reply the request waits under `token`."""
-        effects = Effects(key=request.group_id)
+        effects: Effects[SyncGroupResponse | None] = Effects(key=request.group_id)
         group = self._table.groups.get(request.group_id)
         try:
             if not request.group_id:
@@ -95,9 +98,9 @@ class ClassicRequests:
                 return error.code
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
 
-    def leave(self, request: LeaveGroupRequest, now: int) -> Effects:
+    def leave(self, request: LeaveGroupRequest, now: int) -> Effects[LeaveGroupResponse]:
         """LeaveGroup, in the form of version 3 and newer: a list of members."""
-        effects = Effects(key=request.group_id)
+        effects: Effects[LeaveGroupResponse] = Effects(key=request.group_id)
         group = self._table.groups.get(request.group_id)
         if not request.group_id:
             effects.reply = LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
@@ -114,7 +117,7 @@ class ClassicRequests:
         return effects
 
 
-def _own_reply(effects: Effects, token: Token) -> Effects:
+def _own_reply(effects: Effects[R | None], token: Token) -> Effects[R | None]:
     """If the request that has just come in was answered by what it set off, that is its reply."""
     for index, (waiting, reply) in enumerate(effects.completions):
         if waiting is token:

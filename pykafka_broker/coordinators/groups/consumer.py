@@ -7,7 +7,7 @@ of its member and leaves what is to change as records.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups import consumer_stored
@@ -37,7 +37,7 @@ JOIN = "consumer-join"  # a classic member that was told to join again
 SYNC = "consumer-sync"  # a classic member that has joined and not asked for its share
 
 # Turns a consumer group into a classic one if nothing but classic members is left without those named; True if it did.
-Downgrade = Callable[[ConsumerGroup, list[ConsumerMember], Effects, int], bool]
+Downgrade = Callable[[ConsumerGroup, list[ConsumerMember], Effects[Any], int], bool]
 
 
 class Claim(NamedTuple):
@@ -70,7 +70,12 @@ class ConsumerProtocol:
         check_heartbeat(request, caller.version, self._table.config.group_consumer_assignors)
 
     def heartbeat(
-        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, caller: Caller, effects: Effects, now: int
+        self,
+        group: ConsumerGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        effects: Effects[Any],
+        now: int,
     ) -> None:
         """Join, go on, or learn of changes. Raises what the member is told instead."""
         if self._is_idle(group, request, caller):
@@ -123,7 +128,7 @@ class ConsumerProtocol:
 
     # Who it is
 
-    def find_member(self, group: ConsumerGroup, claim: Claim, effects: Effects) -> ConsumerMember:
+    def find_member(self, group: ConsumerGroup, claim: Claim, effects: Effects[Any]) -> ConsumerMember:
         """The member that speaks, or a new one. Raises if it is not who it says it is, or has been left behind."""
         if claim.joins:
             return self._find_joining(group, claim, effects)
@@ -134,7 +139,7 @@ class ConsumerProtocol:
         group.check_epoch(member, claim.epoch, lambda: _is_subset(claim.says_it_owns, member.assigned))
         return member
 
-    def _find_joining(self, group: ConsumerGroup, claim: Claim, effects: Effects) -> ConsumerMember:
+    def _find_joining(self, group: ConsumerGroup, claim: Claim, effects: Effects[Any]) -> ConsumerMember:
         member_id, instance_id = claim.member_id, claim.instance_id
         existing = None if instance_id is None else group.static_member(instance_id)
         if existing is None:
@@ -151,7 +156,7 @@ class ConsumerProtocol:
         return self._replace(group, existing, member_id, effects)
 
     def _replace(
-        self, group: ConsumerGroup, existing: ConsumerMember, member_id: str, effects: Effects
+        self, group: ConsumerGroup, existing: ConsumerMember, member_id: str, effects: Effects[Any]
     ) -> ConsumerMember:
         """A static member is back under another id: it takes over subscription, target and assignment."""
         member = existing.copy()
@@ -168,7 +173,9 @@ class ConsumerProtocol:
 
     # Leaving
 
-    def leave(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, effects: Effects, now: int) -> None:
+    def leave(
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, effects: Effects[Any], now: int
+    ) -> None:
         """Epoch -1 leaves for good, epoch -2 keeps the place of a static member for a session."""
         epoch = request.member_epoch
         effects.reply = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=epoch)
@@ -187,7 +194,7 @@ class ConsumerProtocol:
         effects.records.append(consumer_stored.current_assignment(group.group_id, away))
         self._clocks.stop_rebalance(group, member.member_id)
 
-    def fence(self, group: ConsumerGroup, leaving: list[ConsumerMember], effects: Effects, now: int) -> None:
+    def fence(self, group: ConsumerGroup, leaving: list[ConsumerMember], effects: Effects[Any], now: int) -> None:
         """Take members out of the group; the others share what they had from the next epoch on."""
         if not leaving or self.downgrade(group, leaving, effects, now):
             return
@@ -217,7 +224,7 @@ class ConsumerProtocol:
             session_ms = self._table.group_settings(group.group_id).consumer_session_timeout_ms
         self._clocks.keep_alive(group, member_id, now + session_ms)
 
-    def on_timer(self, key: TimerKey, group: ConsumerGroup, effects: Effects, now: int) -> None:
+    def on_timer(self, key: TimerKey, group: ConsumerGroup, effects: Effects[Any], now: int) -> None:
         """A deadline of a member has passed: it is out."""
         member = group.members.get(key.member_id)
         if member is not None and self._clocks.is_out(key, member):

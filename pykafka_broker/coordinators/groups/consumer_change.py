@@ -5,6 +5,8 @@ Rule: the order of the records is Kafka's: member, patterns, group epoch, target
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups import consumer_stored
 from pykafka_broker.coordinators.groups.consumer_group import (
@@ -28,7 +30,7 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
     """From what a member was to what a request makes of it."""
 
     def __init__(
-        self, table: GroupTable, group: ConsumerGroup, before: ConsumerMember, effects: Effects, now: int
+        self, table: GroupTable, group: ConsumerGroup, before: ConsumerMember, effects: Effects[Any], now: int
     ) -> None:
         super().__init__(table, group, before, effects, now)
         self.target_epoch = group.assignment_epoch

@@ -7,6 +7,8 @@ to take.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic_group import Protocols
 from pykafka_broker.coordinators.groups.classic_join import MEMBER_ID_REQUIRED_FROM, Join, refusal
@@ -109,7 +111,7 @@ class ClassicMembers:
 
     # SyncGroup
 
-    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, effects: Effects, now: int) -> None:
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, effects: Effects[Any], now: int) -> None:
         """The share that the coordinator has worked out. Raises what the member is told instead."""
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
@@ -167,7 +169,7 @@ class ClassicMembers:
 
     # LeaveGroup
 
-    def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, effects: Effects, now: int) -> None:
+    def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, effects: Effects[Any], now: int) -> None:
         """Members go one by one, and the group moves on once."""
         leaving: dict[str, ConsumerMember] = {}
         replies = []

@@ -6,6 +6,8 @@ allows it, and a group of any other kind is as good as missing.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups import stored
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
@@ -28,9 +30,11 @@ class ConsumerRequests:
         self._consumer = consumer
         self._migration = migration
 
-    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: int) -> Effects:
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: int
+    ) -> Effects[ConsumerGroupHeartbeatResponse]:
         """Join with epoch 0, go on, or leave with epoch -1 or -2."""
-        effects = Effects(key=request.group_id)
+        effects: Effects[ConsumerGroupHeartbeatResponse] = Effects(key=request.group_id)
         try:
             self._consumer.check(request, caller)
             group = self._table.groups.get(request.group_id)
@@ -47,7 +51,7 @@ class ConsumerRequests:
             return Effects(reply, key=request.group_id)
         return effects
 
-    def _group(self, group_id: str, group: Group | None, joins: bool, effects: Effects, now: int) -> ConsumerGroup:
+    def _group(self, group_id: str, group: Group | None, joins: bool, effects: Effects[Any], now: int) -> ConsumerGroup:
         """The group, or what it will be once somebody has joined."""
         if isinstance(group, ConsumerGroup):
             return group

@@ -7,6 +7,7 @@ coordinator holds the groups of all logs of `__consumer_offsets` that this node 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.coordinators.effects import Effects, Token
@@ -36,11 +37,15 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
+from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest
+from pykafka_broker.protocol.messages.leave_group_response import LeaveGroupResponse
 from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest
+from pykafka_broker.protocol.messages.offset_commit_response import OffsetCommitResponse
 from pykafka_broker.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from pykafka_broker.protocol.messages.offset_delete_response import OffsetDeleteResponse
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup
@@ -49,7 +54,9 @@ from pykafka_broker.protocol.messages.share_group_describe_response import Descr
 from pykafka_broker.protocol.messages.streams_group_describe_response import DescribedGroup as DescribedStreamsGroup
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
+from pykafka_broker.protocol.messages.sync_group_response import SyncGroupResponse
 from pykafka_broker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from pykafka_broker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from pykafka_broker.protocol.runtime import Buffer
 
 OFFSET_EXPIRY = TimerKey("offset-expiry", "")  # the round over all groups
@@ -87,11 +94,13 @@ class GroupCoordinator:
 
     # Members
 
-    def join(self, request: JoinGroupRequest, caller: Caller, token: Token, now: int) -> Effects:
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, token: Token, now: int
+    ) -> Effects[JoinGroupResponse | None]:
         """JoinGroup. Without a reply the request waits under `token`."""
         return self._classic_requests.join(request, caller, token, now)
 
-    def sync(self, request: SyncGroupRequest, token: Token, now: int) -> Effects:
+    def sync(self, request: SyncGroupRequest, token: Token, now: int) -> Effects[SyncGroupResponse | None]:
         """SyncGroup. Without a reply the request waits under `token`."""
         return self._classic_requests.sync(request, token, now)
 
@@ -99,11 +108,13 @@ class GroupCoordinator:
         """Heartbeat; it never writes and never waits."""
         return self._classic_requests.heartbeat(request, now)
 
-    def leave(self, request: LeaveGroupRequest, now: int) -> Effects:
+    def leave(self, request: LeaveGroupRequest, now: int) -> Effects[LeaveGroupResponse]:
         """LeaveGroup, in the form of version 3 and newer: a list of members."""
         return self._classic_requests.leave(request, now)
 
-    def consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: int) -> Effects:
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: int
+    ) -> Effects[ConsumerGroupHeartbeatResponse]:
         """ConsumerGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1 or -2."""
         return self._consumer_requests.heartbeat(request, caller, now)
 
@@ -113,11 +124,13 @@ class GroupCoordinator:
 
     # Offsets
 
-    def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, now: int) -> Effects:
+    def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, now: int) -> Effects[OffsetCommitResponse]:
         """OffsetCommit."""
         return self._offset_requests.commit(request, caller, now)
 
-    def txn_commit_offsets(self, request: TxnOffsetCommitRequest, caller: Caller, now: int) -> Effects:
+    def txn_commit_offsets(
+        self, request: TxnOffsetCommitRequest, caller: Caller, now: int
+    ) -> Effects[TxnOffsetCommitResponse]:
         """TxnOffsetCommit; the host appends the records under the producer's id and epoch."""
         return self._offset_requests.txn_commit(request, caller, now)
 
@@ -127,7 +140,7 @@ class GroupCoordinator:
         """OffsetFetch for one group."""
         return self._offset_requests.fetch(request, require_stable, version)
 
-    def delete_offsets(self, request: OffsetDeleteRequest) -> Effects:
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Effects[OffsetDeleteResponse]:
         """OffsetDelete."""
         if not request.group_id:
             return Effects(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
@@ -158,7 +171,7 @@ class GroupCoordinator:
         """One group of a StreamsGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
         return streams_listing.describe(self._streams.existing(group_id))
 
-    def delete_group(self, group_id: str) -> Effects:
+    def delete_group(self, group_id: str) -> Effects[ErrorCode]:
         """One group of a DeleteGroups request; the reply is an ErrorCode."""
         effects = Effects(ErrorCode.NONE, key=group_id)
         try:
@@ -178,7 +191,9 @@ class GroupCoordinator:
         """Take over one record, live or at load. `producer_id` is set for a record of a transaction."""
         self._replay.replay(key, value, now, log_offset, producer_id)
 
-    def replay_decided(self, effects: Effects, now: int, base_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
+    def replay_decided(
+        self, effects: Effects[Any], now: int, base_offset: int, producer_id: int = NO_PRODUCER_ID
+    ) -> None:
         """Take over what has just been appended from `base_offset` on."""
         if effects.messages is None:
             for offset, (key, value) in enumerate(effects.records, base_offset):
@@ -192,13 +207,13 @@ class GroupCoordinator:
         groups = None if owns is None else frozenset(group_id for group_id in self.offsets.groups if owns(group_id))
         self.offsets.replay_end_txn(producer_id, committed, groups)
 
-    def on_loaded(self, group_ids: Iterable[str], now: int) -> list[Effects]:
+    def on_loaded(self, group_ids: Iterable[str], now: int) -> list[Effects[None]]:
         """The log of these groups has been read to its end: their sessions begin."""
         if OFFSET_EXPIRY not in self.table.timers:
             self.table.timers.set(OFFSET_EXPIRY, now + self.table.config.offsets_retention_check_interval_ms)
-        done = []
+        done: list[Effects[None]] = []
         for group_id in group_ids:
-            group, effects = self.groups[group_id], Effects(key=group_id)
+            group, effects = self.groups[group_id], Effects[None](key=group_id)
             if isinstance(group, ClassicGroup):
                 self._classic.on_loaded(group, effects, now)
             elif isinstance(group, ConsumerGroup):
@@ -210,11 +225,11 @@ class GroupCoordinator:
             done.append(effects)
         return [effects for effects in done if effects.records or effects.completions]
 
-    def unload(self, group_ids: Iterable[str]) -> list[Effects]:
+    def unload(self, group_ids: Iterable[str]) -> list[Effects[None]]:
         """Another node leads the log of these groups now: whoever waits is sent there."""
-        done = []
+        done: list[Effects[None]] = []
         for group_id in group_ids:
-            effects = Effects(key=group_id)
+            effects = Effects[None](key=group_id)
             group = self.groups[group_id]
             if isinstance(group, ClassicGroup):
                 self._classic.send_away(group, effects)
@@ -229,9 +244,9 @@ class GroupCoordinator:
         """When `on_deadline` has something to do."""
         return self.table.timers.next_deadline()
 
-    def on_deadline(self, now: int) -> Effects:
+    def on_deadline(self, now: int) -> Effects[None]:
         """Do what is due for one group. To be called again, with the records replayed, while `next_deadline` is due."""
-        effects = Effects()
+        effects: Effects[None] = Effects()
         key = self.table.timers.pop(now)
         if key is None:
             return effects
@@ -258,7 +273,7 @@ class GroupCoordinator:
         for group_id in self.groups:
             self.table.timers.set(TimerKey(EXPIRE, group_id), now)
 
-    def _expire_offsets(self, group_id: str, effects: Effects, now: int) -> None:
+    def _expire_offsets(self, group_id: str, effects: Effects[Any], now: int) -> None:
         group = self.groups.get(group_id)
         if group is None:
             return
@@ -280,10 +295,10 @@ class GroupCoordinator:
             elif isinstance(group, ConsumerGroup) and (group.regexes or group.reads_any(changed)):
                 group.metadata_stale = True
 
-    def on_topics_deleted(self, names: Iterable[str]) -> list[Effects]:
+    def on_topics_deleted(self, names: Iterable[str]) -> list[Effects[None]]:
         """What groups know of topics that are gone goes too: offsets, and where share groups have a state."""
         topics = frozenset(names)
-        done = [
+        done: list[Effects[None]] = [
             Effects(records=self._offset_requests.topic_tombstones(group_id, topics), key=group_id)
             for group_id in self.offsets.groups
         ]

@@ -19,7 +19,7 @@ M = TypeVar("M", bound=EpochMember)
 class EpochChange(Generic[G, M]):
     """From what a member was to what a request makes of it; the kinds of groups say how."""
 
-    def __init__(self, table: GroupTable, group: G, before: M, effects: Effects, now: int) -> None:
+    def __init__(self, table: GroupTable, group: G, before: M, effects: Effects[Any], now: int) -> None:
         self._table = table
         self._group = group
         self._now = now

@@ -7,6 +7,8 @@ have is kept, and the records of one form make way for those of the other in one
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups import consumer_stored, stored
 from pykafka_broker.coordinators.groups.classic_group import STABLE, ClassicGroup, ClassicMember
@@ -56,7 +58,7 @@ class Migration:
 
     # Up
 
-    def upgrade(self, group: ClassicGroup, effects: Effects, now: int) -> ConsumerGroup:
+    def upgrade(self, group: ClassicGroup, effects: Effects[Any], now: int) -> ConsumerGroup:
         """The consumer group that the classic one becomes with these records. Raises GROUP_ID_NOT_FOUND."""
         self._check_upgrade(group)
         try:
@@ -122,7 +124,7 @@ class Migration:
 
     # Down
 
-    def downgrade(self, group: ConsumerGroup, leaving: list[ConsumerMember], effects: Effects, now: int) -> bool:
+    def downgrade(self, group: ConsumerGroup, leaving: list[ConsumerMember], effects: Effects[Any], now: int) -> bool:
         """Turn back if only classic members are left without those that leave."""
         gone = {member.member_id for member in leaving}
         staying = [member for member in group.members.values() if member.member_id not in gone]
@@ -146,7 +148,7 @@ class Migration:
         )
 
     def convert_back(
-        self, group: ConsumerGroup, staying: list[ConsumerMember], effects: Effects, now: int, *, rebalance: bool
+        self, group: ConsumerGroup, staying: list[ConsumerMember], effects: Effects[Any], now: int, *, rebalance: bool
     ) -> ClassicGroup:
         """Put a classic group with these members in the group's place. It counts from now on, since its members and
         deadlines are soft state; its records follow in the same batch."""

@@ -70,9 +70,9 @@ class OffsetRequests:
 
     # OffsetCommit
 
-    def commit(self, request: OffsetCommitRequest, caller: Caller, now: int) -> Effects:
+    def commit(self, request: OffsetCommitRequest, caller: Caller, now: int) -> Effects[OffsetCommitResponse]:
         """Every version; generation -1 is for clients outside the group protocol."""
-        effects = Effects(key=request.group_id)
+        effects: Effects[OffsetCommitResponse] = Effects(key=request.group_id)
         decided: list[tuple[OffsetCommitKey, OffsetCommitValue]] = []
         verdict: ErrorCode | None = None  # the group is asked when the first partition is there
         topics = []
@@ -144,9 +144,9 @@ class OffsetRequests:
 
     # TxnOffsetCommit
 
-    def txn_commit(self, request: TxnOffsetCommitRequest, caller: Caller, now: int) -> Effects:
+    def txn_commit(self, request: TxnOffsetCommitRequest, caller: Caller, now: int) -> Effects[TxnOffsetCommitResponse]:
         """The records go into the log under the producer's id, and count once its commit marker is there (KIP-447)."""
-        effects = Effects(key=request.group_id)
+        effects: Effects[TxnOffsetCommitResponse] = Effects(key=request.group_id)
         known = self._table.topics.topics
         there = [
             (known[topic.name].id, one.partition_index)
@@ -250,9 +250,9 @@ class OffsetRequests:
 
     # OffsetDelete
 
-    def delete(self, request: OffsetDeleteRequest) -> Effects:
+    def delete(self, request: OffsetDeleteRequest) -> Effects[OffsetDeleteResponse]:
         """Offsets of topics that nobody in the group reads (KIP-496)."""
-        effects = Effects(key=request.group_id)
+        effects: Effects[OffsetDeleteResponse] = Effects(key=request.group_id)
         try:
             group = self._table.existing(request.group_id)
             group.check_offset_delete()

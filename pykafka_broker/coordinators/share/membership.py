@@ -6,6 +6,8 @@ Rule: a partition is assigned once it has a state with the share coordinator. Wh
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.assignors import GroupSpec, MemberSpec
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH
@@ -54,10 +56,10 @@ class ShareMembership:
 
     def heartbeat(
         self, request: ShareGroupHeartbeatRequest, caller: Caller, now: int, *, at_once: bool = False
-    ) -> Effects:
+    ) -> Effects[ShareGroupHeartbeatResponse]:
         """Join with epoch 0, go on, or leave with epoch -1. `at_once`: a new target need not wait until the last one
         is old enough, since that one had nothing to assign yet."""
-        effects = Effects(key=request.group_id)
+        effects: Effects[ShareGroupHeartbeatResponse] = Effects(key=request.group_id)
         try:
             check_heartbeat(request)
             if request.member_epoch == LEAVE_EPOCH:
@@ -69,13 +71,13 @@ class ShareMembership:
             return Effects(reply, key=request.group_id)
         return effects
 
-    def _leave(self, request: ShareGroupHeartbeatRequest, effects: Effects) -> None:
+    def _leave(self, request: ShareGroupHeartbeatRequest, effects: Effects[Any]) -> None:
         group = self.group(request.group_id)
         self._remove(group, group.member(request.member_id), effects)
         effects.reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
 
     def _go_on(
-        self, request: ShareGroupHeartbeatRequest, caller: Caller, effects: Effects, now: int, at_once: bool
+        self, request: ShareGroupHeartbeatRequest, caller: Caller, effects: Effects[Any], now: int, at_once: bool
     ) -> None:
         joins = request.member_epoch == JOIN_EPOCH
         group = self._joinable(request.group_id) if joins else self.group(request.group_id, "Share group")
@@ -117,7 +119,13 @@ class ShareMembership:
     # Epochs and targets
 
     def _reconcile(
-        self, group: ShareGroup, before: ShareMember, member: ShareMember, effects: Effects, now: int, at_once: bool
+        self,
+        group: ShareGroup,
+        before: ShareMember,
+        member: ShareMember,
+        effects: Effects[Any],
+        now: int,
+        at_once: bool,
     ) -> None:
         """A new group epoch if what is read has changed, a new target for it, and the member's part of that."""
         members = group.with_member(member)
@@ -153,7 +161,7 @@ class ShareMembership:
         return {(topic_id, p) for target in group.targets.values() for topic_id, parts in target.items() for p in parts}
 
     def _new_targets(
-        self, group: ShareGroup, members: list[ShareMember], epoch: int, effects: Effects, now: int
+        self, group: ShareGroup, members: list[ShareMember], epoch: int, effects: Effects[Any], now: int
     ) -> dict[str, Target]:
         topics = self._table.topics
         specs = {
@@ -192,7 +200,7 @@ class ShareMembership:
                     missing[topic.id] = (name, new)
         return missing
 
-    def initialized(self, group_id: str, topics: Topics) -> Effects:
+    def initialized(self, group_id: str, topics: Topics) -> Effects[None]:
         """These have a state now, whether the group is there already or comes with its first offsets."""
         group = self._table.groups.get(group_id)
         known = dict(group.initialized) if isinstance(group, ShareGroup) else {}
@@ -200,7 +208,7 @@ class ShareMembership:
             known[topic_id] = (name, known.get(topic_id, (name, frozenset[int]()))[1] | parts)
         return Effects(records=[group_records.initialized(group_id, known)], key=group_id)
 
-    def forget_topics(self, group_id: str, gone: set[bytes]) -> Effects:
+    def forget_topics(self, group_id: str, gone: set[bytes]) -> Effects[None]:
         """These have no state any more."""
         group = self.group(group_id)
         left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in gone}
@@ -212,7 +220,7 @@ class ShareMembership:
 
     # Leaving and time
 
-    def _remove(self, group: ShareGroup, member: ShareMember, effects: Effects) -> None:
+    def _remove(self, group: ShareGroup, member: ShareMember, effects: Effects[Any]) -> None:
         """Take a member out; the others share what it had from the next epoch on."""
         effects.records += group_records.member_tombstones(group.group_id, member.member_id)
         left = [one for one in group.members.values() if one is not member]
@@ -224,7 +232,7 @@ class ShareMembership:
         session_ms = self._table.group_settings(group.group_id).share_session_timeout_ms
         self._clocks.keep_alive(group, member_id, now + session_ms)
 
-    def on_timer(self, key: TimerKey, group: ShareGroup, effects: Effects) -> None:
+    def on_timer(self, key: TimerKey, group: ShareGroup, effects: Effects[Any]) -> None:
         """A session has ended."""
         member = group.members.get(key.member_id)
         if member is not None:

@@ -80,7 +80,7 @@ class ShareCoordinator:
 
     # Requests: each decides for one share partition; the reply is None where there is nothing to say
 
-    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now: int) -> Effects:
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now: int) -> Effects[None]:
         """InitializeShareGroupState: start anew, under a newer epoch."""
         self._check_exists(key)
         known = self.states.get(key)
@@ -100,7 +100,7 @@ class ShareCoordinator:
         complete_count: int,
         runs: Iterable[StateRun],
         now: int,
-    ) -> Effects:
+    ) -> Effects[None]:
         """WriteShareGroupState."""
         known = self._initialized(key, "Write")
         if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
@@ -117,7 +117,7 @@ class ShareCoordinator:
             key, self._snapshot(key, known, start, complete_count, laid_over(known.runs, runs, start), now)
         )
 
-    def read(self, key: ShareKey, leader_epoch: int) -> Effects:
+    def read(self, key: ShareKey, leader_epoch: int) -> Effects[ShareState]:
         """ReadShareGroupState; the reply is the state. A newer leader is written down, so that an older one is
         fenced from then on."""
         known = self._initialized(key, "Read")
@@ -135,20 +135,20 @@ class ShareCoordinator:
         """ReadShareGroupStateSummary; None for one that is not initialized, which is no error here."""
         return self.states.get(key)
 
-    def delete(self, key: ShareKey) -> Effects:
+    def delete(self, key: ShareKey) -> Effects[None]:
         """DeleteShareGroupState; what is not there is deleted."""
         self._check_exists(key)
         if key not in self.states:
             return Effects(key=key.coordinator_key())
         return self._effects(key, state_records.tombstone(key))
 
-    def forget_topic(self, topic_id: bytes) -> list[Effects]:
+    def forget_topic(self, topic_id: bytes) -> list[Effects[None]]:
         """A topic is gone: so is what groups have read of it."""
         return [
             self._effects(key, state_records.tombstone(key)) for key in list(self.states) if key.topic_id == topic_id
         ]
 
-    def cold_snapshots(self, older_than: int, now: int) -> list[Effects]:
+    def cold_snapshots(self, older_than: int, now: int) -> list[Effects[None]]:
         """Snapshots of partitions that have been idle since then and have updates behind them: until there is one,
         the log must be kept from the last one on."""
         return [
@@ -172,7 +172,7 @@ class ShareCoordinator:
             runs,
         )
 
-    def _effects(self, key: ShareKey, record: KeyValue) -> Effects:
+    def _effects(self, key: ShareKey, record: KeyValue) -> Effects[None]:
         return Effects(records=[record], key=key.coordinator_key())
 
     def _check_exists(self, key: ShareKey) -> None:

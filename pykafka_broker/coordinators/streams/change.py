@@ -6,6 +6,8 @@ Only how the topology fits the topics, which can be worked out again at any time
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.coordinators.effects import Effects, KeyValue
 from pykafka_broker.coordinators.groups.epoch_change import EpochChange
 from pykafka_broker.coordinators.groups.group import GroupTable
@@ -56,7 +58,7 @@ class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
     """From what a member was to what a heartbeat makes of it."""
 
     def __init__(
-        self, table: GroupTable, group: StreamsGroup, before: StreamsMember, effects: Effects, now: int
+        self, table: GroupTable, group: StreamsGroup, before: StreamsMember, effects: Effects[Any], now: int
     ) -> None:
         super().__init__(table, group, before, effects, now)
         self.statuses: list[Status] = []

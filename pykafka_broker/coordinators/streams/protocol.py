@@ -7,6 +7,7 @@ topics that are missing are the caller's to create: they stand in `missing_topic
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
@@ -36,7 +37,7 @@ from pykafka_broker.protocol.stored.streams_group_member_metadata_value import E
 INITIAL_DELAY = "streams-initial-delay"  # of the group: its first members wait for more to come
 
 
-class StreamsEffects(Effects):
+class StreamsEffects(Effects[StreamsGroupHeartbeatResponse]):
     """What a heartbeat leads to, and the internal topics that its topology still lacks."""
 
     __slots__ = ("missing_topics",)
@@ -172,7 +173,7 @@ class StreamsProtocol:
 
     # Leaving
 
-    def _leave(self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest, effects: Effects) -> None:
+    def _leave(self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest, effects: Effects[Any]) -> None:
         """A member goes for good."""
         if request.shutdown_application:
             _ask_for_shutdown(group, request.member_id)
@@ -181,7 +182,7 @@ class StreamsProtocol:
         )
         self._fence(group, group.member(request.member_id), effects)
 
-    def _fence(self, group: StreamsGroup, member: StreamsMember, effects: Effects) -> None:
+    def _fence(self, group: StreamsGroup, member: StreamsMember, effects: Effects[Any]) -> None:
         """Take a member out of the group; the others share what it had from the next epoch on."""
         group_id = group.group_id
         effects.records += stored.member_tombstones(group_id, member.member_id)
@@ -211,7 +212,7 @@ class StreamsProtocol:
         session_ms = self._table.group_settings(group.group_id).streams_session_timeout_ms
         self._clocks.keep_alive(group, member_id, now + session_ms)
 
-    def on_timer(self, key: TimerKey, group: StreamsGroup, effects: Effects, now: int) -> None:
+    def on_timer(self, key: TimerKey, group: StreamsGroup, effects: Effects[Any], now: int) -> None:
         """A deadline has passed: a member is out, or the first members get their tasks."""
         if key.kind == INITIAL_DELAY:
             self._end_delay(group, effects, now)
@@ -220,7 +221,7 @@ class StreamsProtocol:
         if member is not None and self._clocks.is_out(key, member):
             self._fence(group, member, effects)
 
-    def _end_delay(self, group: StreamsGroup, effects: Effects, now: int) -> None:
+    def _end_delay(self, group: StreamsGroup, effects: Effects[Any], now: int) -> None:
         if group.is_empty or group.epoch <= group.assignment_epoch or group.configured is None:
             return
         members = list(group.members.values())

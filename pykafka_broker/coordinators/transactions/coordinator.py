@@ -9,9 +9,9 @@ record alone says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.effects import Effects, KeyValue, R
 from pykafka_broker.coordinators.transactions import steps, verdicts
 from pykafka_broker.coordinators.transactions.state import TransactionState
 from pykafka_broker.coordinators.transactions.transaction import (
@@ -113,17 +113,17 @@ class TransactionCoordinator:
             if self._earliest_timeout is None or timeout < self._earliest_timeout:
                 self._earliest_timeout = timeout
 
-    def discard(self, effects: Effects) -> None:
+    def discard(self, effects: Effects[Any]) -> None:
         """The records of these effects could not be written: nothing has happened."""
         for key_value in effects.records:
             self._decided.pop(decode_key(key_value.key) or "", None)
 
-    def _decide(self, transactional_id: str, transaction: Transaction, reply: object) -> Effects:
+    def _decide(self, transactional_id: str, transaction: Transaction, reply: R) -> Effects[R]:
         effects = Effects(reply)
         self._add(effects, transactional_id, transaction)
         return effects
 
-    def _add(self, effects: Effects, transactional_id: str, transaction: Transaction | None) -> None:
+    def _add(self, effects: Effects[Any], transactional_id: str, transaction: Transaction | None) -> None:
         if transaction is None:
             key_value = tombstone(transactional_id)
         else:
@@ -142,7 +142,7 @@ class TransactionCoordinator:
         *,
         two_phase: bool = False,
         keep_prepared: bool = False,
-    ) -> Effects:
+    ) -> Effects[ProducerReply]:
         """Take a transactional id over. Reply: `ProducerReply`.
 
         `expected` is the producer id and epoch that a client wants to go on with (KIP-360). An open transaction is
@@ -187,7 +187,7 @@ class TransactionCoordinator:
         timeout_ms: int,
         expected: tuple[int, int] | None,
         now: int,
-    ) -> Effects:
+    ) -> Effects[ProducerReply]:
         expected_epoch = None if expected is None else expected[1]
         if transaction.epoch_exhausted and expected_epoch in (None, transaction.producer_epoch):
             last = NO_PRODUCER_EPOCH if expected is None else transaction.producer_epoch
@@ -220,7 +220,7 @@ class TransactionCoordinator:
         partitions: frozenset[TopicPartition],
         client_version: int,
         now: int,
-    ) -> Effects:
+    ) -> Effects[ErrorCode]:
         """Let partitions take part; the first ones open the transaction. Reply: `ErrorCode`."""
         if not transactional_id:
             return Effects(ErrorCode.INVALID_REQUEST)
@@ -253,7 +253,7 @@ class TransactionCoordinator:
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
-    ) -> Effects:
+    ) -> Effects[ProducerReply]:
         """Commit or abort. Reply: `ProducerReply` with the producer id and epoch of the next transaction (KIP-890)."""
         if not transactional_id:
             return Effects(ProducerReply(ErrorCode.INVALID_REQUEST))
@@ -288,7 +288,7 @@ class TransactionCoordinator:
                 transaction.client_version,
             )
 
-    def markers_written(self, transactional_id: str, now: int) -> Effects:
+    def markers_written(self, transactional_id: str, now: int) -> Effects[None]:
         """Every partition has its marker: the transaction is over. No reply."""
         return self._decide(transactional_id, steps.completed(self.transactions[transactional_id], now), None)
 
@@ -301,9 +301,9 @@ class TransactionCoordinator:
             return min(timeout, self._expiration_check_ms)
         return self._expiration_check_ms if self.transactions else None
 
-    def on_deadline(self, now: int) -> Effects:
+    def on_deadline(self, now: int) -> Effects[None]:
         """Abort what has been open for too long; forget transactional ids that nobody has used for long."""
-        effects = Effects()
+        effects: Effects[None] = Effects()
         if now >= self._abort_check_ms and self._earliest_timeout is not None:
             self._abort_check_ms = now + self.settings.abort_interval_ms
             self._abort_timed_out(effects, now)
@@ -312,7 +312,7 @@ class TransactionCoordinator:
             self._expire(effects, now)
         return effects
 
-    def _abort_timed_out(self, effects: Effects, now: int) -> None:
+    def _abort_timed_out(self, effects: Effects[Any], now: int) -> None:
         self._earliest_timeout = None
         for transactional_id in sorted(self._ongoing):
             transaction = self.transactions[transactional_id]
@@ -322,7 +322,7 @@ class TransactionCoordinator:
             else:
                 self._watch(transaction)
 
-    def _expire(self, effects: Effects, now: int) -> None:
+    def _expire(self, effects: Effects[Any], now: int) -> None:
         oldest = now - self.settings.transactional_id_expiration_ms
         for transactional_id, transaction in self.transactions.items():
             if (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pykafka_broker.coordinators.effects import Effects, KeyValue
@@ -24,7 +26,7 @@ class Driver:
         self.log: list[KeyValue] = []
         self.now = 0
 
-    def run(self, effects: Effects) -> None:
+    def run(self, effects: Effects[Any]) -> None:
         for record in effects.records:
             self.coordinator.replay(record.key, record.value, len(self.log), self.now)
             self.log.append(record)

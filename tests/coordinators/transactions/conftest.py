@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ class Driver:
         for key_value in self.log:
             self.coordinator.replay(*key_value)
 
-    def run(self, effects: Effects) -> object:
+    def run(self, effects: Effects[Any]) -> object:
         for key_value in effects.records:
             self.log.append(key_value)
             self.coordinator.replay(*key_value)
