@@ -184,9 +184,12 @@ def _apply_topic_config(batch: Buffer, header: BatchHeader, config: TopicConfig,
     if header.codec:
         _check_compressed(batch, header)
     append_time = config.message_timestamp_type == "LogAppendTime"
-    keyless = _without_key(batch) if "compact" in config.cleanup_policy else {}
-    _refuse_records(keyless, {} if append_time else _out_of_time(batch, header, config, now))
-    batch, header = _with_topic_codec(batch, header, config)
+    keyless = _without_key(batch) if "compact" in config.cleanup_policy else None
+    out_of_time = None if append_time else _out_of_time(batch, header, config, now)
+    if keyless or out_of_time:
+        raise _records_refused(keyless or {}, out_of_time or {})
+    if config.compression_type != "producer":
+        batch, header = _with_topic_codec(batch, header, config)
     if append_time or header.log_append_time:  # whose time it is says the topic, not the client
         set_max_timestamp(batch, now if append_time else header.max_timestamp, log_append_time=append_time)
         header = read_header(batch)
@@ -198,13 +201,13 @@ def _apply_topic_config(batch: Buffer, header: BatchHeader, config: TopicConfig,
     return Prepared(batch, header, now if append_time else _NO_TIMESTAMP)
 
 
-def _without_key(batch: Buffer) -> dict[int, str]:
+def _without_key(batch: Buffer) -> dict[int, str] | None:
     """Records that a compacted topic can't take, by their index, and what is said of them."""
     from pykafka_broker.records.record import iter_records
     from pykafka_broker.records.validation import has_null_key
 
     if not has_null_key(batch):
-        return {}
+        return None
     return {
         index: "Compacted topic cannot accept message without key in topic partition"
         for index, record in enumerate(iter_records(batch))
@@ -212,14 +215,14 @@ def _without_key(batch: Buffer) -> dict[int, str]:
     }
 
 
-def _out_of_time(batch: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> dict[int, str]:
+def _out_of_time(batch: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> dict[int, str] | None:
     """KIP-937. The greatest timestamp stands in the header; the least does not, so a limit on old ones has to look at
     each.
     """
     latest = now + config.message_timestamp_after_max_ms
     earliest = now - config.message_timestamp_before_max_ms if config.message_timestamp_before_max_ms < now else 0
     if header.max_timestamp <= latest and (earliest <= 0 or header.max_timestamp == _NO_TIMESTAMP):
-        return {}
+        return None
     from pykafka_broker.records.record import iter_records
 
     return {
@@ -229,28 +232,19 @@ def _out_of_time(batch: Buffer, header: BatchHeader, config: TopicConfig, now: i
     }
 
 
-def _refuse_records(keyless: dict[int, str], out_of_time: dict[int, str]) -> None:
+def _records_refused(keyless: dict[int, str], out_of_time: dict[int, str]) -> RecordErrors:
     """One reason for each record, a missing key first; a wrong time names the whole refusal."""
-    wrong = out_of_time | keyless
-    if not wrong:
-        return
-    records = sorted(wrong.items())
+    records = sorted((out_of_time | keyless).items())
     if out_of_time.keys() - keyless.keys():
         message = "One or more records have been rejected due to invalid timestamp"
-        raise RecordErrors(ErrorCode.INVALID_TIMESTAMP, message, records)
+        return RecordErrors(ErrorCode.INVALID_TIMESTAMP, message, records)
     message = "One or more records have been rejected due to invalid records"
-    raise RecordErrors(ErrorCode.INVALID_RECORD, message, records)
-
-
-def _target_codec(config: TopicConfig, current: int) -> int:
-    name = config.compression_type
-    if name == "producer":
-        return current
-    return NONE if name == "uncompressed" else codec_by_name(name)
+    return RecordErrors(ErrorCode.INVALID_RECORD, message, records)
 
 
 def _with_topic_codec(batch: Buffer, header: BatchHeader, config: TopicConfig) -> tuple[Buffer, BatchHeader]:
-    codec = _target_codec(config, header.codec)
+    name = config.compression_type
+    codec = NONE if name == "uncompressed" else codec_by_name(name)
     if codec == header.codec:
         return batch, header
     from pykafka_broker.records.conversion import recompress

@@ -187,7 +187,7 @@ class Router:
             log.debug("%s %r", endpoint.api_key.name, context)
         key: Hashable = None
         if endpoint.remembered and len(frame) - body <= _REMEMBERED_BYTES:
-            key = (api_key, version, connection.audience, bytes(frame[body:]))
+            key = (api_key, version, connection.audience, services.authorizer, bytes(frame[body:]))
             known = services.replies.get(services.image, key)
             if known is not None:
                 return encode_response(endpoint, context, known)

@@ -17,11 +17,13 @@ from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition import NotLeader, Partition
-from pykafka_broker.broker.produce_checks import Explained, RecordErrors, RefusedByLog, check_batch, read_batch
+from pykafka_broker.broker.produce_checks import Buffer, Explained, RecordErrors, RefusedByLog, check_batch, read_batch
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import NOTHING, After, Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -35,7 +37,7 @@ from pykafka_broker.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
+from pykafka_broker.records.header import MAGIC_OFFSET, TRANSACTIONAL_BIT, BatchHeader, read_header
 
 TOPIC_IDS_FROM = 13
 LEADER_FROM = 10  # the answer has room for the current leader
@@ -43,6 +45,8 @@ INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themsel
 ALL = -1  # acks
 _ACKS = (ALL, 0, 1)
 _ATTRIBUTES_LOW_BYTE = 22
+_WRITE_TOPIC = (Operation.WRITE, Resource.TOPIC)
+_WRITE_TRANSACTION = (Operation.WRITE, Resource.TRANSACTIONAL_ID)
 _REFUSALS_OF_A_LOG = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -75,13 +79,14 @@ def produce(
 class Production:
     """One request: its producer joins the transaction first, then partition after partition is written."""
 
-    __slots__ = ("_context", "_copied", "_refusal", "_request", "_services", "_unfinished", "_verdicts")
+    __slots__ = ("_context", "_copied", "_misled", "_refusal", "_request", "_services", "_unfinished", "_verdicts")
 
     def __init__(self, services: Services, context: RequestContext, request: ProduceRequest) -> None:
         self._services = services
         self._context = context
         self._request = request
-        self._refusal = _refused(request)
+        self._refusal = _refused(services, context, request)
+        self._misled = False  # some partition has another leader
         self._verdicts: dict[tuple[str, int], ApiError | None] = {}  # of batches of a transaction; None is a yes
         self._unfinished: list[Unfinished] = []
         self._copied = False
@@ -103,8 +108,7 @@ class Production:
 
     def _with_nodes(self, response: ProduceResponse) -> ProduceResponse:
         """Where a partition has another leader, the answer says where that is (KIP-951)."""
-        answers = (answer for topic in response.responses for answer in topic.partition_responses)
-        if any(answer.current_leader.leader_id >= 0 for answer in answers):
+        if self._misled:
             response.node_endpoints = [NodeEndpoint(*node) for node in self._services.nodes(self._context)]
         return response
 
@@ -155,8 +159,11 @@ class Production:
     # -- writing
 
     def _name_of(self, topic: TopicProduceData) -> str:
+        """Its name, if the client may write to it."""
         by_id = self._context.api_version >= TOPIC_IDS_FROM
-        return self._services.topic_name(topic.topic_id) if by_id else topic.name
+        name = self._services.topic_name(topic.topic_id) if by_id else topic.name
+        self._services.authorise(self._context, *_WRITE_TOPIC, name)
+        return name
 
     def _write(self, topic: TopicProduceData) -> TopicProduceResponse:
         name, problem = topic.name, self._refusal
@@ -175,7 +182,7 @@ class Production:
             except OSError as error:
                 answer = self._failure(name, one.index, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror))
             answers.append(answer)
-        return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+        return TopicProduceResponse(topic.name, topic.topic_id, answers)
 
     def _append(self, topic: str, one: PartitionProduceData) -> PartitionProduceResponse:
         services, acks = self._services, self._request.acks
@@ -191,7 +198,7 @@ class Production:
             elif verdict is not None:
                 raise verdict
             verified = gap is None
-        if services.is_internal(topic) and self._context.client_id != INTERNAL_TOPICS_CLIENT:
+        if topic in INTERNAL_TOPICS and self._context.client_id != INTERNAL_TOPICS_CLIENT:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
         config, wall = partition.log.config, services.clock.wall
         if acks == ALL and config.min_insync_replicas > 1:
@@ -200,15 +207,11 @@ class Production:
         if gap is not None:
             raise gap
         appended = partition.append(batch, wall, header=header, verified=verified)
-        answer = PartitionProduceResponse(
-            index=one.index,
-            base_offset=appended.base_offset,
-            # A duplicate is answered with the time of the batch that it repeats, whatever the topic's timestamp type.
-            log_append_time_ms=appended.max_timestamp if appended.duplicate else log_append_time,
-            log_start_offset=appended.log_start_offset,
-        )
+        # A duplicate is answered with the time of the batch that it repeats, whatever the topic's timestamp type.
+        time = appended.max_timestamp if appended.duplicate else log_append_time
+        answer = PartitionProduceResponse(one.index, 0, appended.base_offset, time, appended.log_start_offset)
         end = appended.last_offset + 1
-        if partition.high_watermark < end and (acks == ALL or partition.log.durable_end < end):
+        if partition.log.high_watermark < end and (acks == ALL or partition.log.durable_end < end):
             self._unfinished.append(Unfinished(partition, end, answer))
         return answer
 
@@ -232,6 +235,7 @@ class Production:
     def _name_leader(self, answer: PartitionProduceResponse, error: ApiError | None) -> None:
         if isinstance(error, NotLeader) and self._context.api_version >= LEADER_FROM:
             answer.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
+            self._misled = self._misled or error.leader >= 0
 
     # -- waiting
 
@@ -299,18 +303,25 @@ def _verdict(error: ApiError, partition: Partition) -> ApiError:
     return RefusedByCoordinator(error.code, error.message)
 
 
-def _refused(request: ProduceRequest) -> ApiError | None:
+def _refused(services: Services, context: RequestContext, request: ProduceRequest) -> ApiError | None:
     """What makes the whole request wrong."""
-    if request.transactional_id is None and any(
-        one.records is not None
-        and len(one.records) > _ATTRIBUTES_LOW_BYTE
-        and one.records[16] == 2
-        and one.records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
-        for topic in request.topic_data
-        for one in topic.partition_data
-    ):
+    if request.transactional_id is not None:
+        if services.allows(context, *_WRITE_TRANSACTION, request.transactional_id):
+            return None
         return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    for topic in request.topic_data:
+        for one in topic.partition_data:
+            if one.records is not None and _is_transactional(one.records):
+                return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return None
+
+
+def _is_transactional(records: Buffer) -> bool:
+    return (
+        len(records) > _ATTRIBUTES_LOW_BYTE
+        and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT != 0
+        and records[MAGIC_OFFSET] == 2
+    )
 
 
 def _close_on_failure(responses: list[TopicProduceResponse]) -> None:
