@@ -27,6 +27,7 @@ from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest
 from pykafka_broker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from pykafka_broker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from pykafka_broker.records.control import read_end_transaction_marker
@@ -147,7 +148,12 @@ class GroupHost:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self.coordinator
 
-    # -- transactions
+    # -- offsets
+
+    def commit_offsets(self, request: OffsetCommitRequest, context: RequestContext) -> Any:
+        """The answer, once it is committed; ApiError if the log refuses."""
+        effects = self.coordinator.commit_offsets(request, self.caller(context), context.now)
+        return self.answer(request.group_id, effects)
 
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Offsets that count once the producer's commit marker is there; ApiError if this node can't take them."""

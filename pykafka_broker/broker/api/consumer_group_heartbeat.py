@@ -12,6 +12,7 @@ from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, offers
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -26,5 +27,8 @@ def consumer_group_heartbeat(
     error = heartbeat_refusal(services, offers(services, "consumer"), request.group_id)
     if error is not ErrorCode.NONE:
         return ConsumerGroupHeartbeatResponse(error_code=error)
+    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    for name in request.subscribed_topic_names or ():
+        services.authorise(context, Operation.DESCRIBE, Resource.TOPIC, name)
     effects = host.coordinator.consumer_heartbeat(request, host.caller(context), now)
     return host.answer(request.group_id, effects)

@@ -10,6 +10,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -18,6 +19,7 @@ from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatRespons
 
 @handles(ApiKey.HEARTBEAT)
 def heartbeat(services: Services, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse | Reply:
+    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
     host = services.groups
     error = host.refusal(request.group_id) if request.group_id else ErrorCode.NONE
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

@@ -13,6 +13,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.groups.classic_join import refusal
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -21,6 +22,7 @@ from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
 
 @handles(ApiKey.JOIN_GROUP)
 def join_group(services: Services, context: RequestContext, request: JoinGroupRequest) -> Any:
+    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
     host, now = services.groups, context.now
     error = host.refusal(request.group_id)
     if error is not ErrorCode.NONE and request.group_id:

@@ -11,37 +11,66 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import then
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
 from pykafka_broker.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from pykafka_broker.protocol.runtime import ZERO_UUID
+
+_READ_GROUP = (Operation.READ, Resource.GROUP)
+_READ_TOPIC = (Operation.READ, Resource.TOPIC)
+_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 @handles(ApiKey.OFFSET_COMMIT)
 def offset_commit(services: Services, context: RequestContext, request: OffsetCommitRequest) -> Any:
-    host, now = services.groups, context.now
+    host, group_id = services.groups, request.group_id
     try:
-        host.require(request.group_id)
-        effects = host.coordinator.commit_offsets(request, host.caller(context), now)
-        return host.answer(request.group_id, effects)
+        services.authorise(context, *_READ_GROUP, group_id)
+        host.require(group_id)
+        asked = request.topics
+        allowed = [topic for topic in asked if _may_read(services, context, topic)]
+        if len(allowed) < len(asked):
+            request.topics = allowed
+            return _beside(asked, allowed, host.commit_offsets(request, context))
+        return host.commit_offsets(request, context)
     except ApiError as error:
-        return _all(request, error)
+        return OffsetCommitResponse(topics=[_failed(topic, error.code) for topic in request.topics])
 
 
-def _all(request: OffsetCommitRequest, error: ApiError) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                [OffsetCommitResponsePartition(one.partition_index, error.code) for one in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+def _may_read(services: Services, context: RequestContext, topic: OffsetCommitRequestTopic) -> bool:
+    """Whether the client may read the topic; an id that there is not is not for the authorizer."""
+    name = topic.name
+    if topic.topic_id != ZERO_UUID:
+        image = services.image.topics_by_id.get(topic.topic_id)
+        if image is None:
+            return True
+        name = image.name
+    return services.allows(context, *_READ_TOPIC, name)
+
+
+def _beside(asked: list[OffsetCommitRequestTopic], allowed: list[OffsetCommitRequestTopic], reply: Any) -> Any:
+    """The answer with the topics in it that were kept from the group, in the order of the request."""
+
+    def merged(response: OffsetCommitResponse) -> OffsetCommitResponse:
+        answered = iter(response.topics)
+        taken = set(map(id, allowed))
+        return OffsetCommitResponse(
+            topics=[next(answered) if id(topic) in taken else _failed(topic, _DENIED) for topic in asked]
+        )
+
+    return then(reply, merged)
+
+
+def _failed(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitResponseTopic:
+    partitions = [OffsetCommitResponsePartition(one.partition_index, code) for one in topic.partitions]
+    return OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions)

@@ -12,6 +12,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_fetch_request import (
@@ -24,8 +25,11 @@ from pykafka_broker.protocol.messages.offset_fetch_response import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
 )
+from pykafka_broker.protocol.runtime import ZERO_UUID
 
 GROUPS_FROM = 8
 WHOLE_ERROR_FROM = 2
@@ -74,10 +78,39 @@ def _of_one_group(services: Services, context: RequestContext, request: OffsetFe
 def _fetch(
     services: Services, context: RequestContext, group: OffsetFetchRequestGroup, request: OffsetFetchRequest
 ) -> OffsetFetchResponseGroup:
+    if not services.allows(context, Operation.DESCRIBE, Resource.GROUP, group.group_id):
+        return OffsetFetchResponseGroup(group.group_id, [], ErrorCode.GROUP_AUTHORIZATION_FAILED)
     error = services.groups.refusal(group.group_id)
     if error is not ErrorCode.NONE:
         return OffsetFetchResponseGroup(group.group_id, [], error)
-    return services.groups.coordinator.fetch_offsets(group, request.require_stable, context.api_version)
+    asked = group.topics
+    if asked is not None:
+        group.topics = [topic for topic in asked if _may_see(services, context, topic)]
+    answer = services.groups.coordinator.fetch_offsets(group, request.require_stable, context.api_version)
+    if asked is None:
+        answer.topics = [topic for topic in answer.topics if _may_see(services, context, topic)]
+    elif group.topics is not None and len(group.topics) < len(asked):
+        answer.topics += [_hidden(topic) for topic in asked if topic not in group.topics]
+    return answer
+
+
+def _may_see(
+    services: Services, context: RequestContext, topic: OffsetFetchRequestTopics | OffsetFetchResponseTopics
+) -> bool:
+    """Whether the client may know of the topic; an id that there is not is not for the authorizer."""
+    name = topic.name
+    if topic.topic_id != ZERO_UUID:
+        image = services.image.topics_by_id.get(topic.topic_id)
+        if image is None:
+            return True
+        name = image.name
+    return services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name)
+
+
+def _hidden(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    partitions = [OffsetFetchResponsePartitions(index, -1, -1, "", denied) for index in topic.partition_indexes]
+    return OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions)
 
 
 def _failed(topic: OffsetFetchRequestTopic, error: int) -> OffsetFetchResponseTopic:

@@ -13,6 +13,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
@@ -23,11 +24,12 @@ PROTOCOL_REQUIRED_FROM = 5
 
 @handles(ApiKey.SYNC_GROUP)
 def sync_group(services: Services, context: RequestContext, request: SyncGroupRequest) -> Any:
-    host, now = services.groups, context.now
     if context.api_version >= PROTOCOL_REQUIRED_FROM and (
         request.protocol_type is None or request.protocol_name is None
     ):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    host, now = services.groups, context.now
     error = host.refusal(request.group_id)
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         # The generation that it asks about is lost: the client has to join again.

@@ -1,0 +1,82 @@
+"""Answers that are remembered by the bytes of their request hold only as long as they are right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.cluster.authorizer import AllowAll, Operation, Resource
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from tests.broker.api.real_broker import RealBroker
+
+VERSION = 9
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> RealBroker:
+    return RealBroker(tmp_path)
+
+
+def ask(node: RealBroker, topic: str = "t", *, create: bool = False) -> int:
+    """The error code of one topic."""
+    answer = node.call(MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=create), VERSION)
+    assert [one.name for one in answer.topics] == [topic]
+    code: int = answer.topics[0].error_code
+    return code
+
+
+def test_a_change_of_the_metadata_is_seen_by_the_next_request(node: RealBroker) -> None:
+    assert [ask(node), ask(node)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 5)
+    assert [ask(node), ask(node)] == [ErrorCode.NONE] * 2
+    node.call(DeleteTopicsRequest(topic_names=["t"]), 5)
+    assert ask(node) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_request_that_creates_creates_again_after_a_deletion(node: RealBroker) -> None:
+    for _ in range(2):
+        ask(node, create=True)
+        assert "t" in node.broker.image.topics
+        assert ask(node, create=True) == ErrorCode.NONE
+        node.call(DeleteTopicsRequest(topic_names=["t"]), 5)
+
+
+def test_each_client_is_told_the_address_that_it_dialled(node: RealBroker) -> None:
+    hosts = []
+    for dialled in ("10.0.0.1", "10.0.0.2", "10.0.0.1"):
+        here = node.connection
+        node.connection = ConnectionContext(
+            here.id, here.listener, (dialled, here.local_port), (here.client_host, here.client_port)
+        )
+        hosts.append(node.call(MetadataRequest([]), VERSION).brokers[0].host)
+    assert hosts == ["10.0.0.1", "10.0.0.2", "10.0.0.1"]
+
+
+class Denies(AllowAll):
+    """One user may not see topics."""
+
+    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+        return resource is not Resource.TOPIC or principal != "User:stranger"
+
+
+def test_what_one_user_was_told_is_not_told_another(node: RealBroker) -> None:
+    node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 5)
+    node.broker.services.authorizer = Denies()
+    assert ask(node) == ErrorCode.NONE
+    node.connection.principal = "User:stranger"
+    assert [ask(node), ask(node)] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+    node.connection.principal = "User:friend"
+    assert ask(node) == ErrorCode.NONE
+
+
+def test_the_same_request_is_decoded_once(node: RealBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 5)
+    ask(node)
+    endpoint = node.broker.router._endpoints[MetadataRequest.API_KEY]
+    monkeypatch.setattr(endpoint, "handler", None)
+    assert ask(node) == ErrorCode.NONE
