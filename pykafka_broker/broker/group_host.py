@@ -151,9 +151,16 @@ class GroupHost:
     # -- offsets
 
     def commit_offsets(self, request: OffsetCommitRequest, context: RequestContext) -> Any:
-        """The answer, once it is committed; ApiError if the log refuses."""
-        effects = self.coordinator.commit_offsets(request, self.caller(context), context.now)
-        return self.answer(request.group_id, effects)
+        """The answer, once it is committed; ApiError if this node can't take them. The short form of `answer`, for what
+        is asked more often than all else: nobody else waits for a commit.
+        """
+        shards, now = self.shards, context.now
+        number = shards.find(request.group_id)
+        effects = self.coordinator.commit_offsets(request, context.api_version, now)
+        if effects.records:
+            appended = shards.append(number, effects.records)
+            self.coordinator.replay_decided(effects, now, appended.base_offset)
+        return resting(effects.reply, shards.after_shards((number,)))
 
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Offsets that count once the producer's commit marker is there; ApiError if this node can't take them."""

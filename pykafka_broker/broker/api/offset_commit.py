@@ -24,7 +24,6 @@ from pykafka_broker.protocol.messages.offset_commit_response import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from pykafka_broker.protocol.runtime import ZERO_UUID
 
 _READ_GROUP = (Operation.READ, Resource.GROUP)
 _READ_TOPIC = (Operation.READ, Resource.TOPIC)
@@ -33,29 +32,29 @@ _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 @handles(ApiKey.OFFSET_COMMIT)
 def offset_commit(services: Services, context: RequestContext, request: OffsetCommitRequest) -> Any:
-    host, group_id = services.groups, request.group_id
+    asked = request.topics
     try:
-        services.authorise(context, *_READ_GROUP, group_id)
-        host.require(group_id)
-        asked = request.topics
-        allowed = [topic for topic in asked if _may_read(services, context, topic)]
-        if len(allowed) < len(asked):
-            request.topics = allowed
-            return _beside(asked, allowed, host.commit_offsets(request, context))
-        return host.commit_offsets(request, context)
+        services.authorise(context, *_READ_GROUP, request.group_id)
+        request.topics = allowed = _readable(services, context, asked)
+        reply = services.groups.commit_offsets(request, context)
     except ApiError as error:
-        return OffsetCommitResponse(topics=[_failed(topic, error.code) for topic in request.topics])
+        return OffsetCommitResponse(topics=[_failed(topic, error.code) for topic in asked])
+    return reply if len(allowed) == len(asked) else _beside(asked, allowed, reply)
 
 
-def _may_read(services: Services, context: RequestContext, topic: OffsetCommitRequestTopic) -> bool:
-    """Whether the client may read the topic; an id that there is not is not for the authorizer."""
-    name = topic.name
-    if topic.topic_id != ZERO_UUID:
-        image = services.image.topics_by_id.get(topic.topic_id)
-        if image is None:
-            return True
-        name = image.name
-    return services.allows(context, *_READ_TOPIC, name)
+def _readable(
+    services: Services, context: RequestContext, topics: list[OffsetCommitRequestTopic]
+) -> list[OffsetCommitRequestTopic]:
+    """The topics that the client may read; an id that there is not is not for the authorizer."""
+    allows, by_id = services.authorizer.allows, services.image.topics_by_id
+    principal, host = context.connection.principal, context.connection.client_host
+    found = []
+    for topic in topics:
+        image = by_id.get(topic.topic_id)
+        name = topic.name if image is None else image.name
+        if not name or allows(principal, host, *_READ_TOPIC, name):
+            found.append(topic)
+    return found
 
 
 def _beside(asked: list[OffsetCommitRequestTopic], allowed: list[OffsetCommitRequestTopic], reply: Any) -> Any:

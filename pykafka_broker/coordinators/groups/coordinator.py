@@ -124,9 +124,9 @@ class GroupCoordinator:
 
     # Offsets
 
-    def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, now: int) -> Effects[OffsetCommitResponse]:
-        """OffsetCommit."""
-        return self._offset_requests.commit(request, caller, now)
+    def commit_offsets(self, request: OffsetCommitRequest, version: int, now: int) -> Effects[OffsetCommitResponse]:
+        """OffsetCommit in that version."""
+        return self._offset_requests.commit(request, version, now)
 
     def txn_commit_offsets(
         self, request: TxnOffsetCommitRequest, caller: Caller, now: int

@@ -70,23 +70,23 @@ class OffsetRequests:
 
     # OffsetCommit
 
-    def commit(self, request: OffsetCommitRequest, caller: Caller, now: int) -> Effects[OffsetCommitResponse]:
+    def commit(self, request: OffsetCommitRequest, version: int, now: int) -> Effects[OffsetCommitResponse]:
         """Every version; generation -1 is for clients outside the group protocol."""
         effects: Effects[OffsetCommitResponse] = Effects(key=request.group_id)
         decided: list[tuple[OffsetCommitKey, OffsetCommitValue]] = []
         verdict: ErrorCode | None = None  # the group is asked when the first partition is there
         topics = []
         for topic in request.topics:
-            image = self._find(topic, caller.version)
+            image = self._find(topic, version)
             partitions = []
             for one in topic.partitions:
                 if image is None:
-                    code = _UNKNOWN_TOPIC_ID if caller.version >= TOPIC_IDS_FROM else _UNKNOWN
+                    code = _UNKNOWN_TOPIC_ID if version >= TOPIC_IDS_FROM else _UNKNOWN
                 elif one.partition_index not in image.partitions:
                     code = _UNKNOWN
                 else:
                     if verdict is None:
-                        verdict = self._may_commit(request, caller, now)
+                        verdict = self._may_commit(request, version, now)
                     code = self._refusal(verdict, one.committed_metadata)
                     if code is _NONE:
                         value = _committed(request, image.id, one, now)
@@ -115,9 +115,9 @@ class OffsetRequests:
             return self._table.topics.topics_by_id.get(topic.topic_id)
         return self._table.topics.topics.get(topic.name)
 
-    def _may_commit(self, request: OffsetCommitRequest, caller: Caller, now: int) -> ErrorCode:
+    def _may_commit(self, request: OffsetCommitRequest, version: int, now: int) -> ErrorCode:
         group = self._table.groups.get(request.group_id)
-        epoch, version = request.generation_id_or_member_epoch, caller.version
+        epoch = request.generation_id_or_member_epoch
         if group is None:
             if epoch < 0:
                 return ErrorCode.NONE  # the record makes a simple group of it

@@ -31,7 +31,7 @@ def commit(machine: Any, offset: int, *, group: str = "g", topic: str = "t", ret
     partition = OffsetCommitRequestPartition(0, offset, -1, -1, f"at {offset}")
     topics = [OffsetCommitRequestTopic(topic, partitions=[partition])]
     request = OffsetCommitRequest(group, -1, "", None, retention_ms, topics)
-    reply = machine.run(machine.coordinator.commit_offsets(request, machine.caller(4), machine.now))
+    reply = machine.run(machine.coordinator.commit_offsets(request, 4, machine.now))
     return ErrorCode(reply.topics[0].partitions[0].error_code)
 
 
@@ -170,7 +170,7 @@ def test_retention_of_a_group_starts_when_it_becomes_empty(new_machine: Callable
         -1,
         [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 4)])],
     )
-    machine.run(machine.coordinator.commit_offsets(request, machine.caller(9), machine.now))
+    machine.run(machine.coordinator.commit_offsets(request, 9, machine.now))
     machine.wait(2 * WEEK_MS)
     assert committed(machine)[0] == 4, "its topic is read"
     machine.run(machine.coordinator.leave(LeaveGroupRequest("g", members=[MemberIdentity(member_id)]), machine.now))

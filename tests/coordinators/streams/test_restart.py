@@ -109,7 +109,7 @@ def commit(machine: Machine, member_id: str, epoch: int, topic: str, partition: 
     request = OffsetCommitRequest(
         "g", epoch, member_id, None, -1, [OffsetCommitRequestTopic(topic, partitions=partitions)]
     )
-    effects = machine.coordinator.commit_offsets(request, CALLER._replace(version=9), machine.now)
+    effects = machine.coordinator.commit_offsets(request, 9, machine.now)
     reply = machine.run(effects)
     return ErrorCode(reply.topics[0].partitions[0].error_code)
 
