@@ -9,6 +9,7 @@ is. A JVM compiles what it does often, so every kind is asked for a while before
 import json
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -110,17 +111,19 @@ def small_requests(run: Running, warm_ms: int, measured_ms: int) -> dict[str, fl
     with RawClient(run.bootstrap) as client:
         client.call(produce(READ, _one_record()), WRITE_VERSION)
     figures: dict[str, float] = {}
-    produced = 0
-    rounds = [(CONNECTIONS[-1], warm_ms), *((connections, measured_ms) for connections in CONNECTIONS)]
-    for connections, for_ms in rounds:
+    answers: Counter[str] = Counter()
+    for name, each in kinds.items():
+        answers[name] += _load(run, each, CONNECTIONS[-1], 0, warm_ms)["answers"]
+    for connections in CONNECTIONS:
         for name, each in kinds.items():
             cpu = run.cpu_s()
-            found = _measured(run, each, connections, for_ms // 5, for_ms)
-            figures[f"small_{name}_{connections}_per_s"] = found["per_s"]  # the last time counts
+            found = _load(run, each, connections, measured_ms // 5, measured_ms)
+            answers[name] += found["answers"]
+            figures[f"small_{name}_{connections}_per_s"] = found["per_s"]
             figures[f"small_{name}_{connections}_cpu_us"] = (run.cpu_s() - cpu) / found["answers"] * 1e6
-            produced += found["answers"] if name == "produce" else 0
-    if end_offsets(run, WRITTEN, 1) != [produced]:
-        raise RuntimeError(f"{produced} records were acknowledged, the log has {end_offsets(run, WRITTEN, 1)}")
+    written, end = answers["produce"], end_offsets(run, WRITTEN, 1)
+    if end != [written]:
+        raise RuntimeError(f"{written} records were acknowledged, the log has {end}")
     return figures
 
 
@@ -136,7 +139,7 @@ def _with_coordinator(run: Running) -> None:
             time.sleep(0.1)
 
 
-def _measured(run: Running, each: Asked, connections: int, warm_ms: int, measured_ms: int) -> Any:
+def _load(run: Running, each: Asked, connections: int, warm_ms: int, measured_ms: int) -> Any:
     command = [str(part) for part in (build_requests(), run.port, connections, warm_ms, measured_ms)]
     frame = framed(request_bytes(each.request, each.version))
     done = subprocess.run(command, input=frame, capture_output=True, timeout=120, check=False)
