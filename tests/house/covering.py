@@ -76,7 +76,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "cli/test_process.py": (
         "starts and ends the process",
         """
-        server/__init__ server/process
+        server/__init__ server/serving
+        """,
+    ),
+    "broker/test_authorization.py": (
+        "asks it for every right",
+        """
+        cluster/authorizer
         """,
     ),
     "cluster/test_controller.py": (
@@ -311,10 +317,16 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         coordinators/transactions/verdicts
         """,
     ),
+    "server/test_link.py": (
+        "connects to a peer of the test's",
+        """
+        server/dial server/link_codec server/link_errors server/link_settings
+        """,
+    ),
     "server/test_server.py": (
         "connects to a server",
         """
-        server/connection
+        server/channel server/connection server/sockets server/turns
         """,
     ),
     "testing/test_pytest_plugin.py": (

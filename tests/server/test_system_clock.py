@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from pykafka_broker import server
 from pykafka_broker.server.system_clock import SystemClock
 
 
@@ -25,14 +22,3 @@ def test_it_stands_still_until_it_ticks_and_goes_on_steadily_whatever_becomes_of
     assert (clock.now, clock.wall) == (1_700_000_000_000, 1_700_000_000_000)
     assert clock.tick() == 1_700_000_000_500
     assert (clock.now, clock.wall) == (1_700_000_000_500, 1_699_998_800_000)
-
-
-def test_nobody_else_in_the_server_reads_the_clocks_of_the_system() -> None:
-    reading = {
-        path.name
-        for path in Path(server.__file__).parent.glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if (isinstance(node, ast.Import) and {alias.name for alias in node.names} & {"time", "datetime"})
-        or (isinstance(node, ast.ImportFrom) and node.module in {"time", "datetime"})
-    }
-    assert reading == {"system_clock.py"}
