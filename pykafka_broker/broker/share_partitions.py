@@ -76,21 +76,26 @@ class SharePartitions:
         self._host = host
         self.settings = settings
         self._partitions: dict[ShareKey, SharePartition] = {}
+        self._made_in: dict[ShareKey, int] = {}  # the leader epoch of the partition that is read
         self._due: int | None = None  # no lock ends before
 
     # -- life
 
     def get(self, key: ShareKey) -> SharePartition:
-        """Bring it up if need be. ApiError if it can't be read."""
+        """Bring it up if need be, anew in each leader epoch: another leader may have gone on with it in between.
+        ApiError if it can't be read.
+        """
+        partition = self.partition_of(key)
+        epoch = partition.leader_epoch
         found = self._partitions.get(key)
-        if found is None:
-            partition_log = self.log_of(key)
+        if found is None or self._made_in[key] != epoch:
             coordinator = self._host.known(key)
-            state = self._host.apply(coordinator.read(key, partition_log.leader_epoch))
+            state = self._host.apply(coordinator.read(key, epoch))
             start = state.start_offset
             if start == UNINITIALIZED:
-                start = self._first_offset(key.group_id, partition_log)
+                start = self._first_offset(key.group_id, partition.log)
             found = self._partitions[key] = SharePartition(start, state.runs, state.state_epoch)
+            self._made_in[key] = epoch
         return found
 
     def _first_offset(self, group_id: str, partition_log: PartitionLog) -> int:
@@ -108,6 +113,7 @@ class SharePartitions:
         """Its state has been changed from outside: whoever waits for it looks again."""
         partition = self._partitions.pop(key, None)
         if partition is not None:
+            del self._made_in[key]
             self._node.purgatory.touch(key)
 
     def drop_topic(self, topic_id: bytes) -> None:

@@ -164,3 +164,18 @@ def test_states_may_go_while_what_a_member_has_is_released(
     host.partitions.release(host.sessions.open(("g", "m"), 1), broker.now)
     assert released == both
     assert host.partitions._partitions == {}
+
+
+def test_a_share_partition_is_made_anew_in_each_leader_epoch(
+    broker: LightBroker, host: ShareHost, key: ShareKey
+) -> None:
+    made = host.partitions.get(key)
+    assert host.partitions.get(key) is made
+    broker.elect("t", 1)
+    again = host.partitions.get(key)
+    assert again is not made
+    assert host.partitions.get(key) is again
+    broker.elect("t", ANOTHER_NODE)
+    with pytest.raises(ApiError) as caught:
+        host.partitions.get(key)
+    assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
