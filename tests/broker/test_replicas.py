@@ -14,6 +14,8 @@ import pytest
 from pykafka_broker.broker.api.fetch import fetch
 from pykafka_broker.broker.api.produce import produce
 from pykafka_broker.broker.partition import NotLeader, Partition
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
@@ -24,6 +26,7 @@ from pykafka_broker.protocol.messages.produce_request import PartitionProduceDat
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
+from tests.broker.api.real_broker import RealBroker
 from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
 
 
@@ -251,3 +254,62 @@ def test_a_log_that_is_made_late_is_told_to_the_metadata(broker: LightBroker, mo
     (directory,) = broker.logs.partition_directories
     assert broker.image.topics["t"].partitions[0].directory_of(1) == directory.id
     assert partition.state is broker.image.topics["t"].partitions[0]
+
+
+# -- whoever waits for records
+
+
+def waiting_fetch(broker: LightBroker, version: int = 12) -> Parked:
+    topic = FetchTopic("t", broker.image.topics["t"].id, [FetchPartition(0)])
+    request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=1 << 20, topics=[topic])
+    connection = broker.context(ApiKey.FETCH, version).connection
+    found = broker.dispatch(connection, RealBroker.frame(request, version), NOW)
+    assert isinstance(found, PendingReply)
+    return found.parked
+
+
+def code_in(parked: Parked) -> int:
+    assert parked.done
+    code: int = parked.reply.responses[0].partitions[0].error_code
+    return code
+
+
+def test_a_fetch_that_waits_hears_of_another_leader(broker: LightBroker) -> None:
+    broker.add("t", replicas=(1, 2))
+    parked = waiting_fetch(broker)
+    broker.change("t", leader=ANOTHER_NODE)
+    assert not parked.done, "the request that moved it is answered first"
+    broker.settle(NOW)
+    assert code_in(parked) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (13, ErrorCode.UNKNOWN_TOPIC_ID)]
+)
+def test_a_fetch_that_waits_hears_of_the_end_of_its_topic(broker: LightBroker, version: int, code: ErrorCode) -> None:
+    topic_id = broker.add("t")
+    parked = waiting_fetch(broker, version)
+    commit(broker, RemoveTopicRecord(topic_id))
+    broker.settle(NOW)
+    assert code_in(parked) == code
+
+
+def test_a_fetch_that_waits_hears_of_a_directory_that_fails(broker: LightBroker) -> None:
+    broker.add("t")
+    parked = waiting_fetch(broker)
+    broker.logs.take_offline(broker.logs.directories[0], OSError(errno.EIO, "gone"))
+    broker.settle(NOW)
+    assert code_in(parked) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_fetch_that_waits_is_answered_when_a_follower_has_the_record(broker: LightBroker) -> None:
+    broker.add("t", replicas=(1, 2), isr=(1, 2))
+    parked = waiting_fetch(broker)
+    partition = broker.partition("t", 0)
+    partition.append(batch(b"v"), NOW)
+    broker.settle(NOW)
+    assert not parked.done, "nobody reads what is not committed"
+    partition.fetched_by(ANOTHER_NODE, 1, NOW)
+    broker.settle(NOW)
+    assert code_in(parked) == ErrorCode.NONE
+    assert parked.reply.responses[0].partitions[0].high_watermark == 1
