@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import NOTHING, After, R, Reply, Waiter, resting
@@ -30,10 +30,21 @@ from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 
 Deliver = Callable[[MetadataDelta], None]
 Q = TypeVar("Q")  # a request
 Decide = Callable[[Controller, RequestContext, Q], Decision[R]]
+
+
+class Quorum(NamedTuple):
+    """Who keeps the metadata log (KIP-595). `voter_directory_id` is zero as long as kraft.version is 0."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voter_directory_id: bytes
 
 
 class MetadataSource(Protocol):
@@ -44,6 +55,20 @@ class MetadataSource(Protocol):
     @property
     def applied_offset(self) -> int:
         """The offset of the newest record in the image."""
+
+    @property
+    def kraft_version(self) -> int:
+        """The level of a feature that the quorum keeps, not the controller (KIP-853)."""
+
+    @property
+    def quorum(self) -> Quorum:
+        """As it is now."""
+
+    def create_topics(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
+        """What this broker itself needs. The image has them afterwards, or a result says why not."""
+
+    def new_producer_id(self) -> int:
+        """One that nobody has had."""
 
     def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R | Reply:
         """What only a controller decides: the answer, or a wait for it. Raises what is wrong with the whole request."""
@@ -67,7 +92,7 @@ class LocalMetadata:
     ) -> None:
         self.image = MetadataImage()
         self.controller = Controller(self.image, config, config.node, new_uuid)
-        self.producer_ids = ProducerIds(self.controller, self.commit)
+        self._producer_ids = ProducerIds(self.controller, self.commit)
         self.log: MetadataLog
         self.snapshots: SnapshotKeeper
         self._config = config
@@ -176,6 +201,31 @@ class LocalMetadata:
         self._later.append(action)
         if not self._appending:
             self._deliver_all()
+
+    def create_topics(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
+        from pykafka_broker.cluster.topics import create_topics
+
+        decision = create_topics(self.controller, CreateTopicsRequest(topics), 0)
+        try:
+            self.commit(decision.records)
+        except ApiError as error:
+            code, message = error.code, error.message
+            return [CreatableTopicResult(topic.name, error_code=code, error_message=message) for topic in topics]
+        return decision.reply.topics
+
+    def new_producer_id(self) -> int:
+        return self._producer_ids.next_id()
+
+    # -- the quorum
+
+    @property
+    def kraft_version(self) -> int:
+        return self.log.kraft_version
+
+    @property
+    def quorum(self) -> Quorum:
+        log = self.log
+        return Quorum(self._config.node, log.epoch, log.last_offset + 1, log.voter_directory_id)
 
     # -- what is committed
 

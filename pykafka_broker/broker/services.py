@@ -14,6 +14,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.broker.encoded_reply import ReplyCache
 from pykafka_broker.broker.fetch_session import FetchSessionCache
+from pykafka_broker.broker.metadata_source import MetadataSource
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import NO_EPOCH, Partition
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource, Rights, denial
@@ -68,7 +69,7 @@ class Services:
         self.node_id = node.id
         self.clock = node.clock
         self.logs = node.logs
-        self.metadata = node.metadata
+        self.metadata: MetadataSource = node.metadata
         self.replicas = node.replicas
         self.purgatory = node.purgatory
         self.authorizer = node.metadata.controller.authorizer

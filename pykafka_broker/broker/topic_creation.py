@@ -10,21 +10,17 @@ import logging
 from collections.abc import Iterable
 
 from pykafka_broker.broker.node import Node
+from pykafka_broker.cluster.controller import usable_brokers
 from pykafka_broker.cluster.internal_topics import creatable_topic
-from pykafka_broker.cluster.topics import create_topics
-from pykafka_broker.errors import ApiError
-from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
+from pykafka_broker.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
 
 def create_missing_topics(node: Node, names: Iterable[str]) -> None:
     """Create them now if that is possible; whoever has asked looks at the image afterwards."""
-    controller = node.metadata.controller
-    brokers = len(controller.usable_brokers())
+    brokers = len(usable_brokers(node.image))
     topics = [creatable_topic(name, node.config, brokers) for name in names]
-    decision = create_topics(controller, CreateTopicsRequest(topics), 0)
-    try:
-        node.metadata.commit(decision.records)
-    except ApiError as error:
-        logger.warning("Could not create %s: %s", ", ".join(topic.name for topic in topics), error)
+    for result in node.metadata.create_topics(topics):
+        if result.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+            logger.warning("Could not create %s: %s", result.name, result.error_message)

@@ -40,6 +40,15 @@ class ProducerIdBlock(NamedTuple):
     size: int
 
 
+def usable_brokers(image: MetadataImage) -> list[int]:
+    """Brokers that can be given new replicas, in order of id."""
+    return sorted(
+        broker.id
+        for broker in image.brokers.values()
+        if not broker.fenced and not broker.in_controlled_shutdown and not broker.all_dirs_cordoned
+    )
+
+
 class Controller:
     """What every decision reads. `config` is replaced when dynamic configs change."""
 
@@ -51,14 +60,6 @@ class Controller:
         self.node_id = node_id
         self.new_uuid = new_uuid
         self.authorizer: Authorizer = AllowAll()
-
-    def usable_brokers(self) -> list[int]:
-        """Brokers that can be given new replicas, in order of id."""
-        return sorted(
-            broker.id
-            for broker in self.image.brokers.values()
-            if not broker.fenced and not broker.in_controlled_shutdown and not broker.all_dirs_cordoned
-        )
 
     def partition_record_version(self) -> int:
         level = self.image.features.get(METADATA_VERSION, 0)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from pykafka_broker.cluster.controller import Controller, usable_brokers
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.directory_ids import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
 
-if TYPE_CHECKING:
-    from pykafka_broker.cluster.controller import Controller
-
 
 def place(controller: Controller, first_partition: int, count: int, replication_factor: int) -> list[list[int]]:
     """Replicas for `count` partitions: leaders go round the usable brokers, followers are the ones after the leader."""
     registered = len(controller.image.brokers)
-    usable = controller.usable_brokers()
+    usable = usable_brokers(controller.image)
     problem = None
     if not usable:
         problem = "All brokers are currently fenced, or have all their log directories cordoned."

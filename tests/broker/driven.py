@@ -91,7 +91,7 @@ class DrivenBroker:
 
     @property
     def metadata(self) -> LocalMetadata:
-        return self.services.metadata
+        return self.whole.node.metadata
 
     @property
     def purgatory(self) -> Purgatory:

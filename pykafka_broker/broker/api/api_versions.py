@@ -55,8 +55,8 @@ def api_versions(
 
 def _answer(services: Services, version: int) -> ApiVersionsResponse:
     features = dict(services.image.features)
-    if services.metadata.log.kraft_version:  # kept by the quorum, not by the controller
-        features[KRAFT_VERSION] = services.metadata.log.kraft_version
+    if services.metadata.kraft_version:  # kept by the quorum, not by the controller
+        features[KRAFT_VERSION] = services.metadata.kraft_version
     return ApiVersionsResponse(
         api_keys=[ApiVersion(api_key, *served_versions(api_key)) for api_key in sorted(ROUTES)],
         supported_features=[

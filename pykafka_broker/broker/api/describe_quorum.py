@@ -39,7 +39,7 @@ def describe_quorum(
         for partition in topic.partitions:
             if (topic.topic_name, partition.partition_index) == (CLUSTER_METADATA, 0):
                 found = True
-                partitions.append(_metadata_partition(services, context.now))
+                partitions.append(_metadata_partition(services))
             else:
                 partitions.append(
                     PartitionData(
@@ -54,11 +54,11 @@ def describe_quorum(
     )
 
 
-def _metadata_partition(services: Services, now: int) -> PartitionData:
-    log = services.metadata.log
-    end = log.last_offset + 1
-    voter = ReplicaState(services.node_id, log.voter_directory_id, end, now, now)
-    return PartitionData(leader_id=services.node_id, leader_epoch=log.epoch, high_watermark=end, current_voters=[voter])
+def _metadata_partition(services: Services) -> PartitionData:
+    leader_id, leader_epoch, end, directory_id = services.metadata.quorum
+    wall = services.clock.wall  # clients are told when the voter was last caught up
+    voter = ReplicaState(leader_id, directory_id, end, wall, wall)
+    return PartitionData(leader_id=leader_id, leader_epoch=leader_epoch, high_watermark=end, current_voters=[voter])
 
 
 def _nodes(services: Services, context: RequestContext) -> list[Node]:

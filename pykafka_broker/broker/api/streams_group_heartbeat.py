@@ -16,10 +16,9 @@ from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
 from pykafka_broker.coordinators.streams.configured import MISSING_INTERNAL_TOPICS
 from pykafka_broker.coordinators.streams.topology import mentioned_topics
-from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
 
@@ -64,23 +63,15 @@ def _name_problem(names: list[str]) -> str | None:
 
 def _create(services: Services, context: RequestContext, topics: list[CreatableTopic]) -> str:
     """Create internal topics, all of which the client must be allowed to create; returns what went wrong."""
-    from pykafka_broker.cluster.topics import create_topics
-
     if not services.allows(context, Operation.CREATE, Resource.CLUSTER):
         denied = [
             one.name for one in topics if not services.allows(context, Operation.CREATE, Resource.TOPIC, one.name)
         ]
         if denied:
             return f"Unauthorized to CREATE on topics {', '.join(denied)}"
-    effects = create_topics(services.metadata.controller, CreateTopicsRequest(topics), 0)
     failures = [
         f"{result.name} ({result.error_message or ErrorCode(result.error_code).name})"
-        for result in effects.reply.topics
+        for result in services.metadata.create_topics(topics)
         if result.error_code != ErrorCode.NONE
     ]
-    if effects.records:
-        try:
-            services.metadata.commit(effects.records)
-        except ApiError as error:
-            failures.append(str(error))
     return f"Creation failed: {', '.join(failures)}" if failures else ""
