@@ -75,6 +75,7 @@ OPERATIONS = {
         Operation.IDEMPOTENT_WRITE,
     ),
 }
+NOT_ASKED = -(1 << 31)  # in place of such a bit set, where the client did not want one
 _DENIALS = {
     Resource.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
     Resource.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),

@@ -10,7 +10,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/api/test_admin.py": (
         "asks for each of them through the router",
         """
-        broker/api/authorized_operations broker/api/create_partitions broker/api/create_topics
+        broker/api/create_partitions broker/api/create_topics
         broker/api/delegation_tokens broker/api/delete_topics broker/api/describe_log_dirs
         broker/api/metadata broker/api/quorum_members broker/api/update_features broker/api/user_scram_credentials
         broker/context cluster/bootstrap

@@ -7,11 +7,10 @@ anything else; 2 fenced brokers (KIP-1073).
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.authorized_operations import NOT_ASKED
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster.authorizer import NOT_ASKED, Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest

@@ -7,12 +7,11 @@ Versions: 3 authorized operations (KIP-430), 4 static members, 6 errors with a m
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.authorized_operations import NOT_ASKED
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster.authorizer import NOT_ASKED, Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode

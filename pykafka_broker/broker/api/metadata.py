@@ -10,13 +10,12 @@ epochs, 8 authorized operations (those of the cluster until v10), 10 topic ids i
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.authorized_operations import NOT_ASKED
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster.authorizer import NOT_ASKED, Operation, Resource
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
