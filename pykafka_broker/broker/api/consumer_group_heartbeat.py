@@ -6,10 +6,9 @@ Versions: 1 patterns (`SubscribedTopicRegex`), and member ids that the client ch
 
 from __future__ import annotations
 
-from typing import Any
-
 from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, offers
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import Operation, Resource
@@ -22,7 +21,7 @@ from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import C
 @handles(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumer_group_heartbeat(
     services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> Any:
+) -> ConsumerGroupHeartbeatResponse | Reply:
     host, now = services.groups, context.now
     error = heartbeat_refusal(services, offers(services, "consumer"), request.group_id)
     if error is not ErrorCode.NONE:

@@ -7,10 +7,9 @@ Versions: 0 has one timeout, 4 asks dynamic members to come back with the id the
 
 from __future__ import annotations
 
-from typing import Any
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import Operation, Resource
@@ -18,10 +17,13 @@ from pykafka_broker.coordinators.groups.classic_join import refusal
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
+from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
 
 
 @handles(ApiKey.JOIN_GROUP)
-def join_group(services: Services, context: RequestContext, request: JoinGroupRequest) -> Any:
+def join_group(
+    services: Services, context: RequestContext, request: JoinGroupRequest
+) -> JoinGroupResponse | Reply | Parked:
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
     host, now = services.groups, context.now
     error = host.refusal(request.group_id)

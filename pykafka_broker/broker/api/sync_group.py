@@ -7,10 +7,9 @@ Versions: 3 static members (KIP-345), 5 protocol type and name (KIP-559).
 
 from __future__ import annotations
 
-from typing import Any
-
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import Operation, Resource
@@ -23,7 +22,9 @@ PROTOCOL_REQUIRED_FROM = 5
 
 
 @handles(ApiKey.SYNC_GROUP)
-def sync_group(services: Services, context: RequestContext, request: SyncGroupRequest) -> Any:
+def sync_group(
+    services: Services, context: RequestContext, request: SyncGroupRequest
+) -> SyncGroupResponse | Reply | Parked:
     if context.api_version >= PROTOCOL_REQUIRED_FROM and (
         request.protocol_type is None or request.protocol_name is None
     ):
