@@ -21,6 +21,7 @@ def create_missing_topics(node: Node, names: Iterable[str]) -> None:
     """Create them now if that is possible; whoever has asked looks at the image afterwards."""
     brokers = len(usable_brokers(node.image))
     topics = [creatable_topic(name, node.config, brokers) for name in names]
-    for result in node.metadata.create_topics(topics):
-        if result.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
-            logger.warning("Could not create %s: %s", result.name, result.error_message)
+    refused = [each for each in node.metadata.create_topics(topics) if each.error_code == ErrorCode.KAFKA_STORAGE_ERROR]
+    if refused:
+        names_of_all, why = ", ".join(each.name for each in refused), refused[0].error_message
+        logger.warning("Could not create %s: %s: %s", names_of_all, ErrorCode.KAFKA_STORAGE_ERROR.name, why)
