@@ -79,12 +79,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         server/__init__ server/serving
         """,
     ),
-    "broker/test_authorization.py": (
-        "asks it for every right",
-        """
-        cluster/authorizer
-        """,
-    ),
     "cluster/test_controller.py": (
         "sends the requests to the controller",
         """
