@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.cluster.authorizer import AllowAll, Operation, Resource
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
@@ -44,6 +46,16 @@ def test_a_request_that_creates_creates_again_after_a_deletion(node: RealBroker)
         assert "t" in node.broker.image.topics
         assert ask(node, create=True) == ErrorCode.NONE
         node.call(DeleteTopicsRequest(topic_names=["t"]), 5)
+
+
+def test_a_topic_for_which_there_was_no_room_is_tried_again(node: RealBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(LocalMetadata, "commit", refuse)
+        assert [ask(node, create=True) for _ in range(2)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert ask(node, create=True) == ErrorCode.NONE
 
 
 def test_each_client_is_told_the_address_that_it_dialled(node: RealBroker) -> None:

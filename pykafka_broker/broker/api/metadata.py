@@ -50,8 +50,9 @@ def metadata(
     if names is not None and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         made = answer.create_missing(names)
     response = answer.response(names, request.include_cluster_authorized_operations)
-    reply = EncodedReply(response.encode(version))
-    return resting(reply, services.metadata.after()) if made else reply
+    if made:  # not to be remembered: where there was no room for a topic, the next asking tries again
+        return resting(response, services.metadata.after())
+    return EncodedReply(response.encode(version))
 
 
 def _is_invalid(topic: MetadataRequestTopic, version: int) -> bool:
