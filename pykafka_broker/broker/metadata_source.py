@@ -125,7 +125,7 @@ class LocalMetadata:
             submit=self._submit,
             flush=lambda now, waiter: logs.flush(log, now, waiter),
             records=self._image_records,
-            now=clock.now,
+            clock=clock,
         )
         loaded = self.log.load(self.image)
         self.log.lead(clock.wall)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
 from pykafka_broker.cluster.snapshot import Snapshot, snapshot_name, snapshot_pieces
@@ -55,7 +56,9 @@ class _WriteJob:
 
 
 class SnapshotKeeper:
-    """`records` are those of the image as it is; `flush` syncs the log and tells its waiter."""
+    """`records` are those of the image as it is; `flush` syncs the log and tells its waiter. Intervals go by
+    `clock.now`, the age of a snapshot by `clock.wall`.
+    """
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class SnapshotKeeper:
         submit: Submit,
         flush: Callable[[int, Waiter], None],
         records: Callable[[], Iterable[ApiMessageAndVersion]],
-        now: int,
+        clock: Clock,
     ) -> None:
         self._log = log
         self._fs = fs
@@ -77,7 +80,8 @@ class SnapshotKeeper:
         self._interval_ms = config.metadata_log_max_snapshot_interval_ms  # 0: only the bytes count
         self._retention_bytes = config.metadata_max_retention_bytes
         self._retention_ms = config.metadata_max_retention_ms
-        self._last_ms = now
+        self._clock = clock
+        self._last_ms = now = clock.now
         self._trim_due_ms = now + _TRIM_INTERVAL_MS
         self._writing = False
         self._encoding: _Encoding | None = None
@@ -117,7 +121,7 @@ class SnapshotKeeper:
         end_offset = log.log.log_end_offset
         pieces = snapshot_pieces(
             self._records(),
-            now=now,
+            now=self._clock.wall,
             epoch=log.epoch,
             last_contained_log_timestamp=log.last_timestamp,
             voters=log.voters,
@@ -164,8 +168,8 @@ class SnapshotKeeper:
         snapshots = self._log.snapshots
         dropped = []
         try:
-            while len(snapshots) > 1 and (self._too_much() or self._too_old(snapshots[0], now)):
-                self._drop_below(snapshots[1].end_offset, now)
+            while len(snapshots) > 1 and (self._too_much() or self._too_old(snapshots[0])):
+                self._drop_below(snapshots[1].end_offset)
                 dropped.append(snapshots.pop(0))
         except OSError as error:
             logger.warning("Could not trim the metadata log: %s", error)
@@ -181,20 +185,20 @@ class SnapshotKeeper:
         kept = sum(snapshot.size for snapshot in self._log.snapshots)
         return self._log.log.size_bytes + kept > self._retention_bytes
 
-    def _too_old(self, snapshot: Snapshot, now: int) -> bool:
+    def _too_old(self, snapshot: Snapshot) -> bool:
         if self._retention_ms == _UNLIMITED:
             return False
         try:
-            return now - snapshot.timestamp > self._retention_ms
+            return self._clock.wall - snapshot.timestamp > self._retention_ms
         except MetadataError:
             return True  # damaged, and there is a newer one
 
-    def _drop_below(self, offset: int, now: int) -> None:
-        log = self._log.log
+    def _drop_below(self, offset: int) -> None:
+        log, wall = self._log.log, self._clock.wall
         trimming.raise_log_start(log, offset)
         if log.log_start_offset > log.segments.active.base_offset:
-            log.roll(now)  # or it would keep what is not needed any more until it is full
-        log.retain(now)
+            log.roll(wall)  # or it would keep what is not needed any more until it is full
+        log.retain(wall)
 
     def _not_removed(self, error: OSError) -> None:
         logger.warning("Could not remove an old snapshot of the metadata, the next start tries again: %s", error)

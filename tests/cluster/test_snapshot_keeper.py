@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.metadata_log import MetadataLog
@@ -41,8 +42,16 @@ class Node:
         self.folder = f"{directory}/__cluster_metadata-0"
         self.settings = {f"metadata.{key.replace('_', '.')}": value for key, value in settings.items()}
         self.submit = submit
-        self.now = NOW
+        self.clock = Clock(NOW)
         self.open()
+
+    @property
+    def now(self) -> int:
+        return self.clock.now
+
+    @now.setter
+    def now(self, now: int) -> None:
+        self.clock.set(now)
 
     def open(self) -> None:
         ids = itertools.count(1000)
@@ -62,7 +71,7 @@ class Node:
             submit=lambda job: self.submit(job),
             flush=lambda now, waiter: self.logs.flush(log, now, waiter),
             records=lambda: image_records(self.image, 2, 4),
-            now=self.now,
+            clock=self.clock,
         )
         self.log.lead(self.now)
 
@@ -317,3 +326,17 @@ def check(fs: CrashFileSystem, synced: int, most: int) -> None:
     assert node.log.log.log_end_offset > synced
     assert all(each.end_offset >= node.log.log.log_start_offset for each in node.log.snapshots)
     assert level >= synced - node.log.epoch
+
+
+def test_the_age_of_a_snapshot_goes_by_the_wall_clock(tmp_path: Path) -> None:
+    node = Node(OsFileSystem(), str(tmp_path), max_retention_ms=str(HOUR))
+    for _ in range(2):
+        node.change()
+        node.keeper.begin(node.now)
+    kept = len(node.log.snapshots)
+    node.clock.set(node.now + 3 * HOUR, wall=node.now)
+    node.keeper.trim(node.now)
+    assert len(node.log.snapshots) == kept
+    node.clock.set(node.now, wall=NOW + 3 * HOUR)
+    node.keeper.trim(node.now)
+    assert len(node.log.snapshots) == 1 < kept
