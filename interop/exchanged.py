@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicCollection, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -217,13 +217,17 @@ def read(
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in wanted])
     found: dict[str, dict[Place, Content]] = {topic: {} for topic in topics}
     ended: set[tuple[str | None, int | None]] = set()
+    errors: list[str] = []  # of a broker that has only just started; the client asks again
     deadline = time.monotonic() + 30
     while len(ended) < len(wanted):
-        assert time.monotonic() < deadline, f"{topics} were not read to their end"
+        assert time.monotonic() < deadline, f"{topics} were not read to their end: {errors}"
         for message in consumer.consume(5_000, timeout=0.1):
-            if message.error():
+            error = message.error()
+            if error is None:
+                found[str(message.topic())][place(message)] = content(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
                 ended.add((message.topic(), message.partition()))
             else:
-                found[str(message.topic())][place(message)] = content(message)
+                errors.append(f"{message.topic()}-{message.partition()}: {error}")
     consumer.close()
     return found
