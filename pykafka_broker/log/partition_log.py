@@ -12,7 +12,6 @@ import contextlib
 import logging
 import struct
 from enum import IntEnum
-from typing import NamedTuple
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
@@ -49,12 +48,19 @@ class Origin(IntEnum):
     REPLICATION = 3
 
 
-class AppendInfo(NamedTuple):
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
-    log_start_offset: int
-    duplicate: bool = False
+class AppendInfo:
+    """What has become of a batch; of a duplicate, where the batch stands that it repeats."""
+
+    __slots__ = ("base_offset", "duplicate", "last_offset", "log_start_offset", "max_timestamp")
+
+    def __init__(
+        self, base_offset: int, last_offset: int, max_timestamp: int, log_start_offset: int, duplicate: bool = False
+    ) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.max_timestamp = max_timestamp
+        self.log_start_offset = log_start_offset
+        self.duplicate = duplicate
 
 
 class PartitionLog:

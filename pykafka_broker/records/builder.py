@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pykafka_broker.records.compression import NONE, compress
+from pykafka_broker.records.crc import crc32c
 from pykafka_broker.records.header import (
+    ATTRIBUTES_OFFSET,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
     HEADER,
     HEADER_SIZE,
+    HEADER_UNDER_CRC,
+    HEADER_UP_TO_CRC,
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME_BIT,
     NO_PRODUCER_ID,
@@ -25,7 +29,6 @@ from pykafka_broker.records.header import (
 from pykafka_broker.records.record import Headers, Record, wrap_int64
 
 _NULL = b"\x01"  # the varint -1
-_NO_HEADER = bytes(HEADER_SIZE)
 _MAX_DELTA = (1 << 31) - 1
 
 
@@ -221,7 +224,7 @@ def build_keyed_batch(
     what `build_batch` makes of such records, in a third of the time.
     """
     small, count = _SMALL, 0
-    pieces = [_NO_HEADER]
+    pieces = [b""]
     for key, value in records:
         key_size = len(key)
         value_size = -1 if value is None else len(value)
@@ -237,12 +240,12 @@ def build_keyed_batch(
         size = len(body)
         pieces += (small[size] if size < 2048 else varint(size), body)
         count += 1
-    batch = bytearray().join(pieces)
     attributes = 0 if producer_id == NO_PRODUCER_ID else TRANSACTIONAL_BIT
     fields = (attributes, count - 1, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, count)
-    length = len(batch) - LENGTH_OVERHEAD
-    HEADER.pack_into(batch, 0, 0, length, -1, 2, 0, *fields)
-    return batch, BatchHeader(0, length, -1, 2, write_crc(batch), *fields)
+    pieces[0] = HEADER_UNDER_CRC.pack(*fields)
+    checked = b"".join(pieces)
+    start = (0, len(checked) + ATTRIBUTES_OFFSET - LENGTH_OVERHEAD, -1, 2, crc32c(checked))
+    return bytearray(HEADER_UP_TO_CRC.pack(*start) + checked), BatchHeader(*start, *fields)
 
 
 def _encode_headers(headers: Headers) -> bytes:

@@ -33,6 +33,8 @@ NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 
 HEADER = Struct(">qiibIhiqqqhii")
+HEADER_UP_TO_CRC = Struct(">qiibI")  # and the rest, which the CRC covers with the records
+HEADER_UNDER_CRC = Struct(">hiqqqhii")
 _OFFSET_AND_LENGTH = Struct(">qi")
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
@@ -215,11 +217,9 @@ def check_crc(buffer: Buffer, header: BatchHeader, offset: int = 0) -> None:
         raise CorruptBatch(f"crc of the batch at byte {offset} is {found:#010x}, its header says {header.crc:#010x}")
 
 
-def write_crc(batch: bytearray | memoryview) -> int:
-    """Write the CRC of the one batch that fills the buffer, and return it."""
-    crc = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
-    _UINT32.pack_into(batch, CRC_OFFSET, crc)
-    return crc
+def write_crc(batch: bytearray | memoryview) -> None:
+    """Write the CRC of the one batch that fills the buffer."""
+    _UINT32.pack_into(batch, CRC_OFFSET, crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]))
 
 
 # Outside the CRC: what a broker assigns to every batch.
