@@ -52,6 +52,7 @@ _SIZE_AND_CORRELATION = Struct(">ii")
 _HANDLERS: dict[int, Handler] = {}
 _REFUSED = Route("")
 _WAITS = (Reply, Parked)
+_MOST_REQUESTS = 256
 _REMEMBERED_BYTES = 4096  # of a request; few are longer, and what is kept must not be many bytes
 
 
@@ -69,9 +70,11 @@ class Endpoint:
     """One API as this broker serves it: its versions, codec and handler."""
 
     __slots__ = (
+        "_requests",
         "any_version",
         "api_key",
         "before_authentication",
+        "decode",
         "flexible_from",
         "handler",
         "header_v0",
@@ -104,9 +107,11 @@ class Endpoint:
         self.when_lost = _REFUSED.when_lost if route is None else route.when_lost
         self.before_authentication = route is not None and route.before_authentication
         self.remembered = route is not None and route.remembered
+        self.decode = self._decode_once if route is not None and route.repeated else self._decode
+        self._requests: dict[tuple[int, bytes], Any] = {}  # by version and bytes, of what is repeated
         self.any_version = api_key is ApiKey.API_VERSIONS  # a version that we don't know is answered all the same
 
-    def decode(self, frame: memoryview, body: int, version: int) -> Any:
+    def _decode(self, frame: memoryview, body: int, version: int) -> Any:
         """The request that begins there. Raises FrameError."""
         try:
             request, end = self.read(frame, body, version)
@@ -114,6 +119,19 @@ class Endpoint:
             raise FrameError(f"{self.api_key.name} v{version} does not decode: {error}") from None
         if end > len(frame):
             raise FrameError(f"{self.api_key.name} v{version} is cut short")
+        return request
+
+    def _decode_once(self, frame: memoryview, body: int, version: int) -> Any:
+        """The same for what clients ask again and again. It is not to be changed."""
+        if len(frame) - body > _REMEMBERED_BYTES:
+            return self._decode(frame, body, version)
+        key = (version, bytes(frame[body:]))
+        request = self._requests.get(key)
+        if request is None:
+            request = self._decode(memoryview(key[1]), 0, version)
+            if len(self._requests) >= _MOST_REQUESTS:
+                self._requests.clear()
+            self._requests[key] = request
         return request
 
 

@@ -23,6 +23,8 @@ class Route(NamedTuple):
     before_authentication: served on connections that have not authenticated yet.
     remembered: who asks with the same bytes is given the same answer until the metadata changes, without asking the
         handler, where that has returned an `EncodedReply`.
+    repeated: clients ask with the same bytes again and again, so a request is decoded once. Only for handlers that
+        leave it as it is.
     """
 
     module: str
@@ -32,6 +34,7 @@ class Route(NamedTuple):
     when_lost: ErrorCode = ErrorCode.NOT_COORDINATOR
     before_authentication: bool = False
     remembered: bool = False
+    repeated: bool = False
 
 
 _STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
@@ -39,7 +42,7 @@ _STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 ROUTES: dict[ApiKey, Route] = {
     ApiKey.PRODUCE: Route("produce", when_lost=_STORAGE),
     ApiKey.FETCH: Route("fetch"),
-    ApiKey.LIST_OFFSETS: Route("list_offsets"),
+    ApiKey.LIST_OFFSETS: Route("list_offsets", repeated=True),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Route("offset_for_leader_epoch"),
     ApiKey.DELETE_RECORDS: Route("delete_records"),
     ApiKey.METADATA: Route("metadata", when_lost=_STORAGE, remembered=True),

@@ -1,4 +1,4 @@
-"""Answers that are remembered by the bytes of their request hold only as long as they are right."""
+"""What the router remembers by the bytes of a request holds only as long as it is right."""
 
 from __future__ import annotations
 
@@ -13,8 +13,15 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.api.real_broker import RealBroker
+from tests.broker.support import batch
 
 VERSION = 9
 
@@ -92,3 +99,21 @@ def test_the_same_request_is_decoded_once(node: RealBroker, monkeypatch: pytest.
     endpoint = node.broker.router._endpoints[MetadataRequest.API_KEY]
     monkeypatch.setattr(endpoint, "handler", None)
     assert ask(node) == ErrorCode.NONE
+
+
+def ask_end(node: RealBroker) -> int:
+    topics = [ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=-1)])]
+    found: int = node.call(ListOffsetsRequest(topics=topics), 7).topics[0].partitions[0].offset
+    return found
+
+
+def test_a_request_that_is_decoded_once_is_answered_anew(node: RealBroker) -> None:
+    node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 5)
+    ends = []
+    for _ in range(3):
+        ends.append(ask_end(node))
+        partition = PartitionProduceData(index=0, records=batch(b"x"))
+        node.call(ProduceRequest(acks=-1, topic_data=[TopicProduceData("t", partition_data=[partition])]), 9)
+    assert ends == [0, 1, 2]
+    node.call(DeleteTopicsRequest(topic_names=["t"]), 5)
+    assert ask_end(node) == -1
