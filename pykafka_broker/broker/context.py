@@ -36,11 +36,6 @@ class ConnectionContext:
         self.software_name = ""  # from ApiVersions v3 and newer (KIP-511)
         self.software_version = ""
 
-    @property
-    def audience(self) -> tuple[str, str, int, str, str]:
-        """All that an answer may depend on beside the request and the metadata."""
-        return self.listener, self.local_host, self.local_port, self.principal, self.client_host
-
 
 class RequestContext:
     """One request: its header, its connection and the time (epoch milliseconds) at which it arrived."""

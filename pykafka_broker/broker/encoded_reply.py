@@ -24,25 +24,33 @@ class EncodedReply:
 
 
 class ReplyCache:
-    """Encoded replies by what was asked, for one generation of the image."""
+    """Encoded replies by what was asked, for one generation of the image; at most so many, and so many bytes."""
 
-    __slots__ = ("_generation", "_limit", "_replies")
+    __slots__ = ("_bytes", "_generation", "_most", "_most_bytes", "_replies")
 
-    def __init__(self, limit: int = 256) -> None:
+    def __init__(self, most: int = 256, most_bytes: int = 32 << 20) -> None:
         self._generation = -1
-        self._limit = limit
+        self._most = most
+        self._most_bytes = most_bytes
+        self._bytes = 0
         self._replies: dict[Hashable, EncodedReply] = {}
 
     def get(self, image: MetadataImage, key: Hashable) -> EncodedReply | None:
         if self._generation != image.generation:
-            self._replies.clear()
-            self._generation = image.generation
+            self._forget(image)
         return self._replies.get(key)
 
     def put(self, image: MetadataImage, key: Hashable, reply: EncodedReply) -> EncodedReply:
         """Keep an answer that was made from `image` as it is now."""
-        if self._generation != image.generation or len(self._replies) >= self._limit:
-            self._replies.clear()
-            self._generation = image.generation
+        size = len(reply.body)
+        full = len(self._replies) >= self._most or self._bytes + size > self._most_bytes
+        if full or self._generation != image.generation:
+            self._forget(image)
         self._replies[key] = reply
+        self._bytes += size
         return reply
+
+    def _forget(self, image: MetadataImage) -> None:
+        self._replies.clear()
+        self._bytes = 0
+        self._generation = image.generation

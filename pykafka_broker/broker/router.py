@@ -203,9 +203,9 @@ class Router:
         context = RequestContext(api_key, version, correlation_id, client_id, connection, services.clock.now)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s %r", endpoint.api_key.name, context)
-        key: Hashable = None
+        key: Hashable = None  # of an answer that may be known, or is worth to be
         if endpoint.remembered and len(frame) - body <= _REMEMBERED_BYTES:
-            key = (api_key, version, connection.audience, services.authorizer, bytes(frame[body:]))
+            key = (api_key, version, services.audience(connection), bytes(frame[body:]))
             known = services.replies.get(services.image, key)
             if known is not None:
                 return encode_response(endpoint, context, known)

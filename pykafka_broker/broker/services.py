@@ -6,18 +6,18 @@ socket, another request, or the parts behind these names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.broker.encoded_reply import ReplyCache
 from pykafka_broker.broker.fetch_session import FetchSessionCache
 from pykafka_broker.broker.metadata_source import MetadataSource
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import NO_EPOCH, Partition
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource, Rights, denial
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Operation, Resource, Rights, denial
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.topic_names import (
     CONSUMER_OFFSETS,
@@ -139,6 +139,13 @@ class Services:
         return self.node.cluster_id
 
     # -- resolve and authorise
+
+    def audience(self, connection: ConnectionContext) -> Hashable:
+        """Those who are given the same answer to the same request while the metadata stays as it is."""
+        reached = connection.listener, connection.local_host, connection.local_port
+        if type(self.authorizer) is AllowAll:
+            return reached
+        return reached, self.authorizer, connection.principal, connection.client_host
 
     def rights(self, context: RequestContext) -> Rights:
         """What whoever asks may do, for those who ask more than once."""

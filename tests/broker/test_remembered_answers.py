@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.encoded_reply import EncodedReply, ReplyCache
 from pykafka_broker.broker.metadata_source import LocalMetadata
-from pykafka_broker.cluster.authorizer import AllowAll, Operation, Resource
+from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -76,11 +78,14 @@ def test_each_client_is_told_the_address_that_it_dialled(node: RealBroker) -> No
     assert hosts == ["10.0.0.1", "10.0.0.2", "10.0.0.1"]
 
 
-class Denies(AllowAll):
+class Denies:
     """One user may not see topics."""
 
     def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
         return resource is not Resource.TOPIC or principal != "User:stranger"
+
+    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+        return True
 
 
 def test_what_one_user_was_told_is_not_told_another(node: RealBroker) -> None:
@@ -99,6 +104,17 @@ def test_the_same_request_is_decoded_once(node: RealBroker, monkeypatch: pytest.
     endpoint = node.broker.router._endpoints[MetadataRequest.API_KEY]
     monkeypatch.setattr(endpoint, "handler", None)
     assert ask(node) == ErrorCode.NONE
+
+
+def test_answers_that_are_remembered_take_no_more_than_so_many_bytes() -> None:
+    image, cache = MetadataImage(), ReplyCache(most_bytes=100)
+    for key in range(7):
+        cache.put(image, key, EncodedReply(bytes(30)))
+    assert [key for key in range(7) if cache.get(image, key)] == [6]
+    assert cache.put(image, 7, EncodedReply(bytes(70))) is cache.get(image, 7)
+    assert cache.get(image, 6) is not None
+    image.generation += 1
+    assert [key for key in range(8) if cache.get(image, key)] == []
 
 
 def ask_end(node: RealBroker) -> int:
