@@ -1,8 +1,9 @@
 """Moving a partition to another log directory (AlterReplicaLogDirs, KIP-113).
 
 Rule: the copy grows beside the loop in a folder that ends in `-future`. The partition is served from where it is. When
-only a little is missing, the metadata is told where the log is going (KIP-858). Once that is synced, the rest is copied
-and synced at once. A marker in the folder says that the copy is whole, and two renames exchange the folders.
+the copy has all that there was, the metadata is told where the log is going (KIP-858). Once that is synced, what has
+come meanwhile is copied and synced at once. A marker in the folder says that the copy is whole, and two renames
+exchange the folders.
 
 A crash before the marker leaves the log in its old place. A crash after the marker leaves it in the one place or the
 other. If one of the two directories is away after the crash, the log is not begun anew. That is certain, because the
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SMALL_BYTES = 64 << 10  # so much may be copied and synced while the loop waits
+_PATIENT_ROUNDS = 10  # so often what has come meanwhile is copied before a little that is missing is put up with
 _MOST_ROUNDS = 50  # a producer that is faster than the copy doesn't put it off for ever
 
 
@@ -145,12 +147,12 @@ class Move:
             self.abort("the log was truncated")
             return
         try:
-            if not self.announced and self._missing_bytes() <= _SMALL_BYTES:
+            if not self.announced and (self._has_caught_up() or self._rounds >= _MOST_ROUNDS):
                 self._manager.submit(_SecureJob(self))
                 return
             pieces = self._pieces()
             missing = sum(piece.end - piece.start for piece in pieces)
-            if missing > _SMALL_BYTES and self._rounds < _MOST_ROUNDS:
+            if (missing > _SMALL_BYTES or not self.announced) and self._rounds < _MOST_ROUNDS:
                 self._manager.submit(CopyJob(self, pieces))
                 return
             self._finish(pieces)
@@ -172,8 +174,14 @@ class Move:
         else:
             self.abort(f"the metadata can't be told: {error}")
 
-    def _missing_bytes(self) -> int:
-        return sum(segment.size - self._copied.get(segment.base_offset, 0) for segment in self.log.segments)
+    def _has_caught_up(self) -> bool:
+        """Whether all that there was is in the copy, so that the metadata may name its directory: a Kafka that starts
+        on these directories after a crash takes the copy for the log then, whole or not.
+        """
+        missing = sum(segment.size - self._copied.get(segment.base_offset, 0) for segment in self.log.segments)
+        if any(segment.base_offset not in self._copied for segment in self.log.segments):
+            return False
+        return not missing or (missing <= _SMALL_BYTES and self._rounds > _PATIENT_ROUNDS)
 
     def _pieces(self) -> list[Piece]:
         pieces = []

@@ -36,7 +36,7 @@ def test_an_answer_made_after_a_change_drops_those_before_it() -> None:
 
 
 def test_there_are_never_more_than_so_many() -> None:
-    cache, image = ReplyCache(limit=2), MetadataImage()
+    cache, image = ReplyCache(most=2), MetadataImage()
     for asked in range(3):
         cache.put(image, asked, EncodedReply(b"answer"))
     assert [cache.get(image, asked) is not None for asked in range(3)] == [False, False, True]

@@ -275,6 +275,24 @@ def test_a_move_waits_until_the_metadata_names_the_new_directory(tmp_path: Path)
     assert not metadata.told
 
 
+@pytest.mark.parametrize("batches", [0, 1, 40])
+def test_when_the_metadata_is_told_all_that_there_was_is_in_the_copy(tmp_path: Path, batches: int) -> None:
+    """A Kafka that starts after a crash takes the copy for the log then, whole or not."""
+    logs = started(tmp_path)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for _ in range(batches):
+        log.append(batch(5, 10), NOW)
+    metadata = Metadata(logs)
+    source = next(tmp_path.glob("?/t-0"))
+    other = next(each for each in logs.directories if each is not logs.directory_of(("t", 0)))
+    logs.moves.start(("t", 0), other)
+    assert len(metadata.told) == 1
+    (copy,) = tmp_path.glob("?/t-0.*-future")
+    segments = sorted(path.name for path in source.glob("*.log"))
+    assert [(copy / name).read_bytes() for name in segments] == [(source / name).read_bytes() for name in segments]
+    assert len(segments) >= 1
+
+
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_copy_goes_only_when_the_metadata_names_the_old_directory_again(tmp_path: Path, refused: bool) -> None:
     """Until then it shows that there is a log, wherever that is."""
