@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import NOTHING, After, R, Reply, Waiter, resting
@@ -30,8 +30,10 @@ from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
+
+if TYPE_CHECKING:
+    from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
+    from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 
 Deliver = Callable[[MetadataDelta], None]
 Q = TypeVar("Q")  # a request
@@ -204,6 +206,8 @@ class LocalMetadata:
 
     def create_topics(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
         from pykafka_broker.cluster.topics import create_topics
+        from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
+        from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 
         decision = create_topics(self.controller, CreateTopicsRequest(topics), 0)
         try:
