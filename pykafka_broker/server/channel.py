@@ -84,7 +84,7 @@ class Channel:
             self._failed(error)
 
     def _receive(self) -> None:
-        reader = self._reader
+        reader, of_large_frame = self._reader, self._reader.has_partial
         count = self._transport.recv_into(reader.target())
         if not count:
             self._end_of_input()
@@ -92,6 +92,8 @@ class Channel:
         self.last_active = self._turns.clock.now
         if reader.received(count, self._deliver, self._turns.share) or self._transport.has_buffered:
             self._go_on_soon()
+        elif of_large_frame and reader.has_partial:
+            self._turns.in_parts += 1
 
     def _on_more_than_input(self, events: int) -> None:
         transport = self._transport
@@ -204,6 +206,7 @@ class Channel:
         self._flush()
         if self._out:
             self._want(self._transport.write_on)
+            self._turns.in_parts += 1
         else:
             self._want(self._transport.read_on)
             self.go_on()

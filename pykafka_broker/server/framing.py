@@ -67,6 +67,11 @@ class FrameReader:
         return bool(self._waiting)
 
     @property
+    def has_partial(self) -> bool:
+        """A frame is coming in that has memory of its own."""
+        return self._partial is not None
+
+    @property
     def in_the_middle(self) -> bool:
         """A frame has begun and is not complete."""
         return self._partial is not None or bool(self._waiting)

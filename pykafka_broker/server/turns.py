@@ -31,7 +31,8 @@ class Source(Protocol):
 class Turns:
     """The loop, the clock, and what all streams of a process share.
 
-    settle: called at the end of each turn, for who waits for what it has done.
+    settle: called at the end of each turn, for who waits for what it has done; not where it has only moved parts of
+    frames.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: SystemClock) -> None:
@@ -41,6 +42,7 @@ class Turns:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffers = BufferPool()
         self.share = _REQUESTS_A_TURN  # of requests that one stream is served in this turn
+        self.in_parts = 0  # streams that have only moved a part of a frame in this turn, in or out
         self._sources: dict[int, Source] = {}
         self._soon: list[Callable[[], None]] = []
         self._readiness = readiness_of(loop)
@@ -82,7 +84,7 @@ class Turns:
         passing = _TURNS_IN_PASSING
         while ready or self._soon:
             self.clock.tick()
-            count = len(ready)
+            count, self.in_parts, gone_on = len(ready), 0, bool(self._soon)
             self.share = max(_SMALLEST_SHARE, _REQUESTS_A_TURN // count) if count > 1 else _REQUESTS_A_TURN
             try:
                 if self._soon:
@@ -92,7 +94,8 @@ class Turns:
                     if source is not None:  # one before it in this turn may have closed it
                         source.on_ready(events)
             finally:
-                self.settle()
+                if gone_on or self.in_parts < count:
+                    self.settle()
             if count < 2 or not passing:
                 return
             passing -= 1

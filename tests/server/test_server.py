@@ -405,6 +405,32 @@ def test_a_large_request_is_taken_in(tmp_path: Any) -> None:
     run(scenario)
 
 
+def test_a_part_of_a_large_request_settles_nothing(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (server, connect, _):
+            client = await connect()
+            client.send(b"echo:first")
+            await client.answer()
+            (connection,) = server._connections.values()
+            settled, settle = [], server.turns.settle
+
+            def count() -> None:
+                settled.append(connection._reader.has_partial)
+                settle()
+
+            server.turns.settle = count
+            request = framed(b"echo:" + bytes(200_000))
+            for start in range(0, len(request), 20_000):
+                client.writer.write(request[start : start + 20_000])
+                await client.writer.drain()
+                await asyncio.sleep(0.005)
+            assert len(await client.answer()) == 200_000
+            assert settled.count(True) <= 1  # the first part may have come with nothing to compare it with
+            assert False in settled
+
+    run(scenario)
+
+
 def test_while_large_requests_fill_the_memory_the_next_one_waits(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, queued_max_request_bytes="2000000") as (server, connect, router):
