@@ -12,6 +12,11 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import BatchBuilder
@@ -24,6 +29,7 @@ from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.turns import Turns
 
 TIMEOUT_MS = 30_000
+LATEST = -1  # ListOffsets: the end of the log
 TOPIC = "through-a-link"
 BATCHES = 200
 
@@ -59,13 +65,14 @@ def batch(number: int) -> bytes:
 
 
 async def make_topic(link: Link) -> bytes:
-    """Its id, once the broker leads it."""
+    """Its id, once the broker leads it; a Kafka says so in its metadata a moment before that is so."""
     topic = CreatableTopic(TOPIC, num_partitions=1, replication_factor=1)
     created = await link.ask(CreateTopicsRequest([topic], timeout_ms=TIMEOUT_MS), TIMEOUT_MS)
     assert created.topics[0].error_code == ErrorCode.NONE
     while True:
-        metadata = await link.ask(MetadataRequest(topics=None), TIMEOUT_MS)
-        if [each.leader_id >= 0 for topic in metadata.topics for each in topic.partitions] == [True]:
+        asked = ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, timestamp=LATEST)])
+        ends = await link.ask(ListOffsetsRequest(topics=[asked]), TIMEOUT_MS)
+        if ends.topics[0].partitions[0].error_code == ErrorCode.NONE:
             return bytes(created.topics[0].topic_id)
         await asyncio.sleep(0.05)
 
