@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from pykafka_broker.broker.directories import DirectoryKeeper
 from pykafka_broker.broker.node import Node
@@ -30,11 +31,11 @@ class MetadataPublisher:
         """Act on what has changed. Never raises."""
         _tell(delta)
         if delta.configs:
-            self._step(lambda: self._follow_configs(delta.configs))
-        self._step(lambda: self._node.replicas.follow(delta))
-        self._step(lambda: self._directories.follow(delta))
+            self._step(partial(self._follow_configs, delta.configs))
+        self._step(partial(self._node.replicas.follow, delta))
+        self._step(partial(self._directories.follow, delta))
         for subscriber in self._node.subscribers:
-            self._step(lambda told=subscriber: told(delta))  # type: ignore[misc]
+            self._step(partial(subscriber, delta))
 
     @staticmethod
     def _step(step: Callable[[], None]) -> None:

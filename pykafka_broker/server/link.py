@@ -18,6 +18,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from pykafka_broker.errors import FrameError
@@ -320,7 +321,7 @@ class Link:
     def _fail(self, exchanges: list[_Exchange], error: LinkError) -> None:
         """In the next turn, so that nobody is called back while he calls."""
         for exchange in exchanges:
-            self._turns.soon(lambda exchange=exchange: exchange.on_reply(error))  # type: ignore[misc]
+            self._turns.soon(partial(exchange.on_reply, error))
 
     # -- time
 
