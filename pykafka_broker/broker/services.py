@@ -111,6 +111,11 @@ class Services:
 
         return self._made(ShareHost(self.node, lambda group_id: self.groups.settings(group_id)))
 
+    def loading(self) -> list[str]:
+        """The topics of coordinators whose logs are still being read."""
+        hosts = {CONSUMER_OFFSETS: "groups", TRANSACTION_STATE: "transactions", SHARE_GROUP_STATE: "shares"}
+        return [topic for topic, host in hosts.items() if host in self.__dict__ and getattr(self, host).shards.loading]
+
     def start_coordinators(self) -> None:
         """Begin to read what their logs hold; those without a topic wait for their first use."""
         hosts: dict[str, Callable[[], object]] = {

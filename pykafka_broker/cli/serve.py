@@ -19,6 +19,7 @@ from pykafka_broker.config.effects import has_no_effect, refusals
 from pykafka_broker.config.problems import problems
 
 if TYPE_CHECKING:
+    from pykafka_broker.server.serving import Beside
     from pykafka_broker.server.signals import StopSignals
 
 log = logging.getLogger("pykafka_broker")
@@ -43,6 +44,8 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"), help="on stderr")
     it.add_argument("--stop-on-stdin-close", action="store_true", help="stop when standard input ends")
     it.add_argument("--remove-with-parent", metavar="DIR", help=argparse.SUPPRESS)  # for pykafka_broker.testing
+    it.add_argument("--control", metavar="HOST:PORT", help="open the control API there; port 0 takes a free one")
+    it.add_argument("--control-token-file", metavar="FILE", help="the token that whoever controls the broker shows")
     it.add_argument("--version", action="version", version=f"pykafka-broker {__version__}")
     return it
 
@@ -71,6 +74,7 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
     try:
         settings = static_settings(options.properties, os.environ, options.override, options.listen, data_dir)
         config = BrokerConfig(settings)
+        beside = None if options.control is None else _control(options)
     except UsageError as error:
         return complain([str(error)])
     except ConfigErrors as errors:
@@ -82,15 +86,25 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
     if options.ready_file is not None:
         with contextlib.suppress(OSError):
             os.remove(options.ready_file)  # that of an earlier run names an address where nobody listens yet
-    return serve(config, _announcer(options.ready_file), signals)
+    return serve(config, _announcer(options.ready_file), signals, beside)
 
 
-def serve(config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
+def _control(options: argparse.Namespace) -> Beside:
+    from pykafka_broker.cli.control_address import control_address
+    from pykafka_broker.control.opening import Opening
+
+    address = control_address(options.control, options.control_token_file)
+    return Opening(address, lambda url: _say(f"control on {url}"))
+
+
+def serve(
+    config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals, beside: Beside | None = None
+) -> int:
     from pykafka_broker.log.log_directory import LogDirectoryError
     from pykafka_broker.server import run
 
     try:
-        return run(config, on_ready=on_ready, signals=signals)
+        return run(config, on_ready=on_ready, signals=signals, beside=beside)
     except ConfigError as error:
         return complain([str(error)])
     except (LogDirectoryError, OSError) as error:
@@ -145,12 +159,16 @@ def _announcer(ready_file: str | None) -> Callable[[str, int], None]:
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         if ready_file is not None:
             _write_whole(ready_file, f"{address}\n")
-        try:
-            print(f"listening on {address}", flush=True)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, "standard output") from error
+        _say(f"listening on {address}")
 
     return announce
+
+
+def _say(line: str) -> None:
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from error
 
 
 def _write_whole(path: str, text: str) -> None:

@@ -70,6 +70,11 @@ class Server:
             return FrameReader(turns.scratch, turns.buffers, self._max_request_bytes)
         return LimitedFrameReader(turns.scratch, turns.buffers, self._max_request_bytes, self.request_memory, stall)
 
+    @property
+    def connection_count(self) -> int:
+        """Clients that are connected."""
+        return len(self._connections)
+
     # -- listening
 
     def listen(self, listeners: list[Listener]) -> None:
@@ -154,9 +159,15 @@ class Server:
 
     def _settle(self) -> None:
         """At the end of a turn: answer those that waited for what it has moved, and see to the timer."""
-        self.broker.settle()
+        self._settle_broker()
         if not self.stopping:
             self._arm(self._clock.now)
+
+    def _settle_broker(self) -> None:
+        self.broker.settle()
+        if self.turns.observers:
+            for look in tuple(self.turns.observers):
+                look()
 
     def _arm(self, now: int) -> None:
         deadline = self.broker.next_deadline()
@@ -177,7 +188,7 @@ class Server:
             if now >= self._next_sweep:
                 self._sweep_idle(now)
             self._accept_on()  # max.connections may have been raised
-            self.broker.settle()
+            self._settle_broker()
         except Exception:
             log.exception("a defect at a deadline")
             # What stumbled may be due still: without the pause it would be tried without end.

@@ -14,12 +14,13 @@ import random
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.job_runner import JobRunner
-from pykafka_broker.server.listeners import listeners_of
+from pykafka_broker.server.listeners import Listener, listeners_of
 from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.signals import StopSignals
@@ -29,13 +30,25 @@ from pykafka_broker.server.turns import Turns
 log = logging.getLogger(__name__)
 
 
-def run_process(config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
+class Beside(Protocol):
+    """What else the process serves, on the same loop."""
+
+    async def open(self, server: Server, turns: Turns, listeners: list[Listener]) -> None:
+        """Before clients are told that they may connect. Raises OSError."""
+
+    async def close(self) -> None:
+        """Before the broker stops."""
+
+
+def run_process(
+    config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals, beside: Beside | None
+) -> int:
     """What `pykafka_broker.server.run` does."""
     loop = new_event_loop()
     useless = False
     try:
         if not signals.asked:
-            useless = loop.run_until_complete(_serve(config, loop, on_ready, signals))
+            useless = loop.run_until_complete(_serve(config, loop, on_ready, signals, beside))
     finally:
         signals.ignore()
         loop.close()
@@ -47,6 +60,7 @@ async def _serve(
     loop: asyncio.AbstractEventLoop,
     on_ready: Callable[[str, int], None],
     signals: StopSignals,
+    beside: Beside | None,
 ) -> bool:
     """Until the end; whether that came since there is no log directory left."""
     listeners = listeners_of(config)
@@ -84,10 +98,14 @@ async def _serve(
             ", ".join(config.data_dirs),
         )
         server.start()
+        if beside is not None:
+            await beside.open(server, turns, listeners)
         on_ready(listeners[0].host, listeners[0].port)
         await stopped.wait()
         log.info("stopping")
     finally:
+        if beside is not None:
+            await beside.close()
         await server.stop()
         broker.stop_jobs()
         await jobs.drain()

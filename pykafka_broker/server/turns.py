@@ -39,6 +39,7 @@ class Turns:
         self.loop = loop
         self.clock = clock
         self.settle: Callable[[], None] = _nothing_to_settle
+        self.observers: list[Callable[[], None]] = []  # who looks, after each `settle`, at what has become of things
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffers = BufferPool()
         self.share = _REQUESTS_A_TURN  # of requests that one stream is served in this turn

@@ -9,6 +9,8 @@ temporary data directory goes with it.
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 """
 
+from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.controlled import RemoteBroker
 from pykafka_broker.testing.process import BrokerError, KafkaBroker
 
-__all__ = ["BrokerError", "KafkaBroker"]
+__all__ = ["BrokerError", "ControlError", "KafkaBroker", "RemoteBroker"]

@@ -24,7 +24,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pykafka_broker.testing.control_client import ControlClient
+from pykafka_broker.testing.controlled import Controlled
+
 READY = "listening on "
+CONTROL = "control on "
 LOG_TAIL_BYTES = 16_000
 
 
@@ -32,12 +36,13 @@ class BrokerError(RuntimeError):
     """The broker did not start or did not end; the text carries the end of its log."""
 
 
-class KafkaBroker:
+class KafkaBroker(Controlled):
     """One broker on a free port of the loopback interface.
 
     `config` are Kafka's broker configs (`{"log.retention.ms": 1000}`; Kafka's documentation, "Broker Configs"), values
     as text, numbers, booleans or lists; a name that Kafka does not know is warned of. Without `data_dir` the broker
     keeps its data in a temporary directory, which `close` removes. At `log_level` "debug" its log has every request.
+    Its control API is open: what a test may ask of it beyond Kafka's protocol are the methods of `Controlled`.
     Use it with `with` or `async with`, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as
     they are.
     """
@@ -63,6 +68,7 @@ class KafkaBroker:
         self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._control: ControlClient | None = None
         self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
 
     def _configured_dir(self) -> str | None:
@@ -78,6 +84,12 @@ class KafkaBroker:
     def bootstrap_servers(self) -> str:
         """The address for a client's setting of that name."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def control(self) -> ControlClient:
+        if self._control is None:
+            raise BrokerError("the broker was never started")
+        return self._control
 
     @property
     def pid(self) -> int:
@@ -135,6 +147,7 @@ class KafkaBroker:
         command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
         command += ["--remove-with-parent", str(self._directory)]  # who is killed can't tidy up
         command += ["--log-level", self.log_level]
+        command += ["--control", "127.0.0.1:0" if self._control is None else self._control.url.removeprefix("http://")]
         if "listeners" not in self.config:
             command += ["--listen", self.bootstrap_servers]
         if not {"log.dirs", "log.dir"} & self.config.keys():
@@ -144,16 +157,23 @@ class KafkaBroker:
         return command
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
-        line = _read_line(process, time.monotonic() + self.start_timeout_s)
-        if line is None:
-            raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
-        if not line.startswith(READY):
-            process.wait()
-            raise BrokerError(f"the broker ended with exit code {process.returncode}\n{self.log}")
-        host, _, port = line.removeprefix(READY).strip().rpartition(":")
+        deadline = time.monotonic() + self.start_timeout_s
+        self._control = ControlClient(self._await_line(process, CONTROL, deadline))
+        line = self._await_line(process, READY, deadline)
+        host, _, port = line.rpartition(":")
         self.port = int(port)
         if host not in ("0.0.0.0", "[::]"):
             self.host = host.strip("[]")
+
+    def _await_line(self, process: subprocess.Popen[bytes], begin: str, deadline: float) -> str:
+        """What stands after `begin` in the next line of its standard output."""
+        line = _read_line(process, deadline)
+        if line is None:
+            raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
+        if not line.startswith(begin):
+            process.wait()
+            raise BrokerError(f"the broker ended with exit code {process.returncode}\n{self.log}")
+        return line.removeprefix(begin).strip()
 
     def stop(self, timeout_s: float = 30) -> None:
         """End the broker as SIGTERM does: everything is flushed and marked as cleanly shut down."""
@@ -241,7 +261,7 @@ def _environment() -> dict[str, str]:
 
 
 def _read_line(process: subprocess.Popen[bytes], deadline: float) -> str | None:
-    """The first line of standard output, shorter if the process ends before; None when the time is over."""
+    """The next line of standard output, shorter if the process ends before; None when the time is over."""
     assert process.stdout is not None
     received = b""
     with selectors.DefaultSelector() as selector:
@@ -249,7 +269,7 @@ def _read_line(process: subprocess.Popen[bytes], deadline: float) -> str | None:
         while not received.endswith(b"\n"):
             if not selector.select(max(0.0, deadline - time.monotonic())):
                 return None
-            piece = os.read(process.stdout.fileno(), 1024)
+            piece = os.read(process.stdout.fileno(), 1)  # what follows the line is for the next call
             if not piece:
                 break
             received += piece

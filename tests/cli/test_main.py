@@ -37,7 +37,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[BrokerConfig]:
     """The configurations that the server was started with, instead of starting it."""
     configs: list[BrokerConfig] = []
 
-    def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
+    def run(
+        config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals, beside: object = None
+    ) -> int:
         configs.append(config)
         on_ready("127.0.0.1", 4711)
         return 0
@@ -66,7 +68,9 @@ def test_an_old_ready_file_is_gone_before_the_start(monkeypatch: pytest.MonkeyPa
     ready = tmp_path / "ready"
     ready.write_text("127.0.0.1:1\n")
 
-    def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
+    def run(
+        config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals, beside: object = None
+    ) -> int:
         assert not ready.exists()
         raise OSError("no luck")
 
@@ -139,7 +143,9 @@ def test_unknown_key_is_one_warning(served: list[BrokerConfig], caplog: pytest.L
 def test_a_start_that_fails_says_why(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
+    def run(
+        config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals, beside: object = None
+    ) -> int:
         raise error
 
     monkeypatch.setattr("pykafka_broker.server.run", run)

@@ -7,6 +7,25 @@ table when it gets a test file of its own; one that is in no row and has none is
 from __future__ import annotations
 
 COVERED_BY: dict[str, tuple[str, str]] = {
+    "control/test_door.py": (
+        "asks a real process over sockets",
+        """
+        control/control control/http control/inside control/opening control/problems control/routes
+        control/api/health testing/control_client
+        """,
+    ),
+    "control/test_openapi.py": (
+        "makes up requests from it",
+        """
+        control/api/document
+        """,
+    ),
+    "control/test_topics.py": (
+        "asks for them through the control API",
+        """
+        control/api/topics testing/controlled
+        """,
+    ),
     "broker/api/test_admin.py": (
         "asks for each of them through the router",
         """

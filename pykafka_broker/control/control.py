@@ -1,0 +1,70 @@
+"""What operations may reach.
+
+Rule: an operation asks Kafka's questions through `inside`; what no client can ask (time, state, faults) it asks of the
+parts named here. Whatever moves something does it in a turn (`in_turn`), so that who waits for it is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import cached_property
+from typing import TypeVar
+
+from pykafka_broker.broker.broker import Broker
+from pykafka_broker.broker.services import Services
+from pykafka_broker.control.inside import Inside
+from pykafka_broker.server.listeners import Listener
+from pykafka_broker.server.server import Server
+from pykafka_broker.server.turns import Turns
+
+R = TypeVar("R")
+
+
+class Control:
+    """The broker of this process, as operations see it."""
+
+    def __init__(self, server: Server, turns: Turns, listeners: list[Listener]) -> None:
+        self.server = server
+        self.turns = turns
+        self.listeners = listeners
+
+    @property
+    def broker(self) -> Broker:
+        return self.server.broker
+
+    @property
+    def services(self) -> Services:
+        return self.server.broker.services
+
+    @cached_property
+    def inside(self) -> Inside:
+        """A client of the broker that needs no socket."""
+        first = self.listeners[0]
+        return Inside(self.server.router, self.turns, first.name, (first.host, first.port))
+
+    def in_turn(self, step: Callable[[], R]) -> R:
+        """Do it now, as a turn of the loop: at a new time, and whoever waited for it is answered afterwards."""
+        outcome: list[R] = []
+        self.turns.run(lambda: outcome.append(step()))
+        return outcome[0]
+
+    async def until(self, holds: Callable[[], R | None], timeout_s: float) -> R | None:
+        """What `holds` returns once that is not None, looked at after every turn; None when the time is over."""
+        found = holds()
+        if found is not None:
+            return found
+        waiting: asyncio.Future[R] = self.turns.loop.create_future()
+
+        def look() -> None:
+            if not waiting.done() and (now := holds()) is not None:
+                waiting.set_result(now)
+
+        self.turns.observers.append(look)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await waiting
+        except TimeoutError:
+            return None
+        finally:
+            self.turns.observers.remove(look)

@@ -1,0 +1,147 @@
+"""Who may come in, and from a request to an operation and back.
+
+Rule: without a token only this machine may ask, and no page of a browser may: what comes with an `Origin` or for a
+name that is not of this machine is refused. With a token, whoever has it may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import inspect
+import json
+import logging
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.http import HttpConnection, Request, Response
+from pykafka_broker.control.operations import Operation, Text
+from pykafka_broker.control.problems import Problem, problem_of
+from pykafka_broker.control.routes import find
+from pykafka_broker.control.schema import write
+from pykafka_broker.errors import ApiError
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_JSON = "application/json"
+_PROBLEM = "application/problem+json"
+_MOST_CONNECTIONS = 256
+
+
+class ControlDoor:
+    """The control API of one broker, on one address. `token` is None where none is asked for."""
+
+    def __init__(self, control: Control, token: str | None) -> None:
+        self._control = control
+        self._token = token
+        self._server: asyncio.Server | None = None
+        self._clients: set[asyncio.Task[None]] = set()
+        self.url = ""
+
+    async def open(self, host: str, port: int) -> None:
+        """Listen; port 0 takes a free one, and `url` says which. Raises OSError."""
+        self._server = await asyncio.start_server(self._on_client, host, port)
+        bound = self._server.sockets[0].getsockname()
+        self.url = f"http://[{host}]:{bound[1]}" if ":" in host else f"http://{host}:{bound[1]}"
+
+    async def close(self) -> None:
+        """Answer nobody any more."""
+        if self._server is not None:
+            self._server.close()
+        for client in self._clients:
+            client.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
+
+    def _on_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._clients) >= _MOST_CONNECTIONS:
+            writer.close()
+            return
+        client = asyncio.ensure_future(HttpConnection(reader, writer, self.serve).run())
+        self._clients.add(client)
+        client.add_done_callback(self._clients.discard)
+
+    # -- one request
+
+    async def serve(self, request: Request) -> Response:
+        """The answer to one request. Never raises."""
+        try:
+            self._let_in(request)
+            target = urlsplit(request.target)
+            method = "GET" if request.method == "HEAD" else request.method
+            operation, path = find(method, target.path)
+            given = operation.arguments(path, _query(target.query), _body(operation, request))
+            return _response(await self._call(operation, given))
+        except Problem as problem:
+            return _problem(problem)
+        except ApiError as error:
+            return _problem(problem_of(error))
+        except Exception:
+            log.exception("a defect while serving %s %s", request.method, request.target)
+            return _problem(Problem(500, "a defect of the broker; its log says more"))
+
+    async def _call(self, operation: Operation, given: dict[str, Any]) -> Any:
+        if inspect.iscoroutinefunction(operation.function):
+            return await operation.function(self._control, **given)
+        return self._control.in_turn(lambda: operation.function(self._control, **given))
+
+    def _let_in(self, request: Request) -> None:
+        headers = request.headers
+        if self._token is not None:
+            scheme, _, token = headers.get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self._token.encode()):
+                raise Problem(401, "the header Authorization must be: Bearer, and the control token")
+            return
+        if "origin" in headers:
+            raise Problem(403, "no page of a browser may control the broker; give it a control token")
+        host = urlsplit(f"//{headers.get('host', '')}").hostname
+        if host not in LOOPBACK:
+            raise Problem(403, f"{host} is not a name of this machine; give the broker a control token")
+
+
+def _query(text: str) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), errors="strict")
+    except ValueError as error:
+        raise Problem(400, f"the query does not decode: {error}") from None
+    query = dict(pairs)
+    if len(query) != len(pairs):
+        raise Problem(400, "the query has a name twice")
+    return query
+
+
+def _body(operation: Operation, request: Request) -> Any:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if operation.text_parameter is not None:
+        return Text(content_type, _decoded(request.body))
+    if not request.body:
+        return {}
+    if not operation.takes_json:
+        raise Problem(400, f"{operation.method} {operation.path} takes no body")
+    if content_type != _JSON:
+        raise Problem(415, f"the content type must be {_JSON}")
+    try:
+        return json.loads(_decoded(request.body))
+    except (ValueError, RecursionError) as error:
+        raise Problem(400, f"the body is not JSON: {error}") from None
+
+
+def _decoded(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise Problem(400, f"the body is not UTF-8: {error}") from None
+
+
+def _response(answer: Any) -> Response:
+    if isinstance(answer, Text):
+        return Response(200, answer.content_type, answer.text.encode())
+    return Response(200, _JSON, json.dumps(write(answer), ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def _problem(problem: Problem) -> Response:
+    headers = (("allow", str(problem.more["allowed"])),) if problem.status == 405 else ()
+    if problem.status == 401:
+        headers = (("www-authenticate", "Bearer"),)
+    return Response(problem.status, _PROBLEM, json.dumps(problem.body()).encode(), headers)

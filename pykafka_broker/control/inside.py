@@ -1,0 +1,65 @@
+"""Requests of Kafka's protocol from inside the process.
+
+Rule: what an operation does to topics, records and groups it asks for as a client would, through the router, so that
+there is one way in and the same checks. It is not counted among the requests of clients, and faults pass it by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.router import PendingReply, Pieces, Router, served_versions
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.server.link_codec import decode_response, encode_request
+from pykafka_broker.server.turns import Turns
+
+CLIENT_ID = "control"
+_PRINCIPAL = "User:control"
+_NO_CONNECTION = -1
+
+
+class Inside:
+    """A client without a socket."""
+
+    def __init__(self, router: Router, turns: Turns, listener: str, address: tuple[str, int]) -> None:
+        self._router = router
+        self._turns = turns
+        self._context = ConnectionContext(_NO_CONNECTION, listener, address, ("control", 0), _PRINCIPAL)
+
+    async def ask(self, request: Message, version: int | None = None) -> Any:
+        """The response; in the highest version that is served unless one is named."""
+        spec = SPECS[request.API_KEY]
+        if version is None:
+            version = served_versions(ApiKey(spec.api_key))[1]
+        frame = memoryview(b"".join(encode_request(request, version, 0, CLIENT_ID)))[4:]
+        answered: asyncio.Future[Pieces] = self._turns.loop.create_future()
+
+        def serve() -> None:
+            found = self._router.dispatch(self._context, frame)
+            if not isinstance(found, PendingReply):
+                answered.set_result(found or [])
+                return
+            pending = found
+
+            def on_reply(reply: Any) -> None:
+                if not answered.done():
+                    answered.set_result(pending.pieces(reply))
+
+            pending.parked.on_reply = on_reply
+            if pending.parked.done:
+                on_reply(pending.parked.reply)
+
+        self._turns.run(serve)
+        pieces = await answered
+        if not pieces:
+            raise Problem(503, f"{spec.name} has no answer")
+        return decode_response(memoryview(b"".join(map(_bytes_of, pieces)))[4:], spec, version)
+
+
+def _bytes_of(piece: Any) -> bytes:
+    """A piece of an answer: bytes, or a slice of a file."""
+    return piece.read() if hasattr(piece, "fileno") else bytes(piece)

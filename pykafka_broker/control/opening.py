@@ -1,0 +1,49 @@
+"""The control door as something that the process opens beside its listeners."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.door import LOOPBACK, ControlDoor
+from pykafka_broker.server.listeners import Listener
+from pykafka_broker.server.server import Server
+from pykafka_broker.server.turns import Turns
+
+
+class Address(NamedTuple):
+    """Where the door is, and the token that is asked for there."""
+
+    host: str
+    port: int
+    token: str | None
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether others than this machine can reach it."""
+        return self.host not in LOOPBACK
+
+
+class Opening:
+    """`server.serving.Beside`. `announce` is told the URL once the door is open."""
+
+    def __init__(self, address: Address, announce: Callable[[str], None]) -> None:
+        self._address = address
+        self._announce = announce
+        self._door: ControlDoor | None = None
+
+    async def open(self, server: Server, turns: Turns, listeners: list[Listener]) -> None:
+        host, port, token = self._address
+        door = self._door = ControlDoor(Control(server, turns, listeners), token)
+        try:
+            await door.open(host, port)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise OSError(error.errno or errno.EINVAL, f"control on {host}:{port}: {reason}") from error
+        self._announce(door.url)
+
+    async def close(self) -> None:
+        if self._door is not None:
+            await self._door.close()

@@ -1,0 +1,54 @@
+"""What goes wrong at the control door, as HTTP tells it (RFC 9457)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
+_NOT_THERE = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+}
+_IN_THE_WAY = {ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NON_EMPTY_GROUP, ErrorCode.CONCURRENT_TRANSACTIONS}
+_NOT_NOW = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.REQUEST_TIMED_OUT,
+}
+
+
+class Problem(Exception):
+    """The answer is this status; `detail` says what is wrong and what is allowed. `code` is the name of Kafka's error
+    where one is behind it, `more` what else whoever asked may want to see.
+    """
+
+    def __init__(self, status: int, detail: str, *, code: str | None = None, more: dict[str, object] | None = None):
+        super().__init__(detail)
+        self.status = HTTPStatus(status)
+        self.detail = detail
+        self.code = code
+        self.more = more or {}
+
+    def body(self) -> dict[str, object]:
+        """As RFC 9457 has it."""
+        body: dict[str, object] = {"title": self.status.phrase, "status": int(self.status), "detail": self.detail}
+        if self.code is not None:
+            body["code"] = self.code
+        return body | self.more
+
+
+def problem_of(error: ApiError) -> Problem:
+    """An error of Kafka's protocol as HTTP tells it."""
+    code = error.code
+    status = 404 if code in _NOT_THERE else 409 if code in _IN_THE_WAY else 503 if code in _NOT_NOW else 400
+    if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+        status = 500
+    detail = f"{code.name}: {error.message}" if error.message else code.name
+    return Problem(status, detail, code=code.name)

@@ -1,0 +1,67 @@
+"""Which operations there are.
+
+Rule: this table is read before any of their modules: one is imported with the first request for it. A path's `{name}`
+is a parameter of the function; of two paths that fit, the one without a parameter there is meant.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from pykafka_broker.control.operations import Operation
+from pykafka_broker.control.problems import Problem
+
+_ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api/
+    ("GET", "/healthz"): "health.health",
+    ("GET", "/readyz"): "health.ready",
+    ("GET", "/broker"): "health.broker",
+    ("GET", "/openapi.json"): "document.openapi",
+    ("GET", "/topics"): "topics.topics",
+    ("POST", "/topics"): "topics.create_topic",
+    ("GET", "/topics/{topic}"): "topics.topic",
+    ("DELETE", "/topics/{topic}"): "topics.delete_topic",
+}
+_PARTS = {route: tuple(route[1].strip("/").split("/")) for route in _ROUTES}
+_loaded: dict[tuple[str, str], Operation] = {}
+
+
+def operation_at(route: tuple[str, str]) -> Operation:
+    """The operation of that method and path, as they stand in the table."""
+    if route not in _loaded:
+        module, _, function = _ROUTES[route].partition(".")
+        found = getattr(importlib.import_module(f"pykafka_broker.control.api.{module}"), function)
+        _loaded[route] = Operation(*route, found)
+    return _loaded[route]
+
+
+def operations() -> Iterator[Operation]:
+    """All of them."""
+    return map(operation_at, _ROUTES)
+
+
+def find(method: str, path: str) -> tuple[Operation, dict[str, str]]:
+    """The operation for a request, and the parameters of its path. Raises `Problem` 404 or 405."""
+    parts = tuple(map(unquote, path.strip("/").split("/")))
+    fitting = {route: given for route in _ROUTES if (given := _fit(_PARTS[route], parts)) is not None}
+    if not fitting:
+        raise Problem(404, f"there is no {path}; /openapi.json has all paths")
+    meant = [route for route in fitting if route[0] == method]
+    if not meant:
+        allowed = ", ".join(sorted({route[0] for route in fitting}))
+        raise Problem(405, f"{path} has {allowed}, not {method}", more={"allowed": allowed})
+    route = min(meant, key=lambda each: len(fitting[each]))
+    return operation_at(route), fitting[route]
+
+
+def _fit(pattern: tuple[str, ...], parts: tuple[str, ...]) -> dict[str, str] | None:
+    if len(pattern) != len(parts):
+        return None
+    given = {}
+    for wanted, part in zip(pattern, parts, strict=True):
+        if wanted.startswith("{"):
+            given[wanted[1:-1]] = part
+        elif wanted != part:
+            return None
+    return given

@@ -1,0 +1,247 @@
+"""Types of Python as JSON, both ways.
+
+Rule: what is read has the type that was asked for, or `Problem` says where it has not and what is allowed there. JSON
+Schema (2020-12) of a type and the reading of it come from the same place, so that the document is true.
+
+Types: str, int, float, bool, None, `Any` (whatever JSON can say), Literal, X | Y, list[X], dict[str, X], dataclasses
+(objects; a field with a default may be left out, no other field is taken), and `Annotated[X, Limits(...)]`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import types
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pykafka_broker.control.problems import Problem
+
+_PLAIN: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_TRUE, _FALSE = "true", "false"
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a number, a text or a list is held to. `pattern` is searched for in the whole text."""
+
+    minimum: int | None = None
+    maximum: int | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+    says: str = ""  # what it means, for people
+
+
+class _Wrong(Exception):
+    """It does not fit; others may."""
+
+
+@cache
+def fields_of(kind: type) -> dict[str, tuple[Any, dataclasses.Field[Any]]]:
+    """The fields of a dataclass with their types."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: (hints[field.name], field) for field in dataclasses.fields(kind)}
+
+
+def is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+# -- reading
+
+
+def read(kind: Any, value: Any, where: str) -> Any:
+    """The JSON value as that type. Raises `Problem` 400 that names `where`."""
+    try:
+        return _read(kind, value, where)
+    except _Wrong as wrong:
+        raise Problem(400, str(wrong)) from None
+
+
+def read_text(kind: Any, text: str, where: str) -> Any:
+    """A part of a path or query, where everything is text, as that type. Raises `Problem` 400."""
+    return read(kind, _from_text(kind, text), where)
+
+
+def _from_text(kind: Any, text: str) -> Any:
+    """What the text may have been meant to be; what it is not is left as it is, and refused when it is read."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _from_text(arguments[0], text)
+    if origin in (Union, types.UnionType):
+        for each in arguments:
+            found = _from_text(each, text)
+            if not isinstance(found, str):
+                return found
+        return text
+    if kind is int and re.fullmatch(r"-?[0-9]{1,19}", text, re.ASCII):
+        return int(text)
+    if kind is float and re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text, re.ASCII):
+        return float(text)
+    if kind is bool and text in (_TRUE, _FALSE):
+        return text == _TRUE
+    return text
+
+
+def _read(kind: Any, value: Any, where: str) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin is Annotated:
+        read_value = _read(arguments[0], value, where)
+        _hold(arguments[1], read_value, where)
+        return read_value
+    if origin is Literal:
+        if value not in arguments or isinstance(value, bool):
+            raise _Wrong(f"{where} must be one of {', '.join(map(str, arguments))}")
+        return value
+    if origin in (Union, types.UnionType):
+        return _read_one_of(arguments, value, where)
+    if origin is list:
+        if not isinstance(value, list):
+            raise _Wrong(f"{where} must be a list")
+        return [_read(arguments[0], each, f"{where}[{number}]") for number, each in enumerate(value)]
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise _Wrong(f"{where} must be an object")
+        return {name: _read(arguments[1], each, f"{where}.{name}") for name, each in value.items()}
+    if dataclasses.is_dataclass(kind):
+        return _read_object(kind, value, where)
+    return _read_plain(kind, value, where)
+
+
+def _read_plain(kind: Any, value: Any, where: str) -> Any:
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise _Wrong(f"{where} must be {_article(_PLAIN[kind])}")
+    if kind is str and not _is_text(value):
+        raise _Wrong(f"{where} has half of a surrogate pair, which is no text")
+    return value
+
+
+def _article(noun: str) -> str:
+    return noun if noun == "null" else f"an {noun}" if noun[0] in "aio" else f"a {noun}"
+
+
+def _is_text(value: str) -> bool:
+    return not any(0xD800 <= ord(each) < 0xE000 for each in value) if not value.isascii() else True
+
+
+def _read_one_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+    wrongs = []
+    for kind in kinds:
+        if kind is type(None) and value is not None:
+            continue
+        try:
+            return _read(kind, value, where)
+        except _Wrong as wrong:
+            wrongs.append(str(wrong))
+    if len(wrongs) > 1:
+        wrongs[1:] = [each.removeprefix(f"{where} must be ") for each in wrongs[1:]]
+    raise _Wrong(" or ".join(dict.fromkeys(wrongs)) or f"{where} must be null")
+
+
+def _read_object(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise _Wrong(f"{where} must be an object")
+    fields = fields_of(kind)
+    unknown = sorted(value.keys() - fields.keys())
+    if unknown:
+        raise _Wrong(f"{where} has no {unknown[0]}; it may have {', '.join(fields)}")
+    given = {}
+    for name, (of, field) in fields.items():
+        if name in value:
+            given[name] = _read(of, value[name], f"{where}.{name}")
+        elif is_required(field):
+            raise _Wrong(f"{where}.{name} is missing")
+    return kind(**given)
+
+
+def _hold(limits: Limits, value: Any, where: str) -> None:
+    says = f": {limits.says}" if limits.says else ""
+    if limits.minimum is not None and value < limits.minimum:
+        raise _Wrong(f"{where} must be at least {limits.minimum}{says}")
+    if limits.maximum is not None and value > limits.maximum:
+        raise _Wrong(f"{where} must be at most {limits.maximum}{says}")
+    if limits.min_length is not None and len(value) < limits.min_length:
+        raise _Wrong(f"{where} must have a length of at least {limits.min_length}{says}")
+    if limits.max_length is not None and len(value) > limits.max_length:
+        raise _Wrong(f"{where} must have a length of at most {limits.max_length}{says}")
+    if limits.pattern is not None and not re.search(limits.pattern, value):
+        raise _Wrong(f"{where} must match {limits.pattern}{says}")
+
+
+# -- writing
+
+
+def write(value: Any) -> Any:
+    """What a function has returned as what `json` can write."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: write(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(name): write(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [write(each) for each in value]
+    return value
+
+
+# -- describing
+
+
+def describe(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a type; those of dataclasses go into `named` and are referred to."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return {}
+    if origin is Annotated:
+        return describe(arguments[0], named) | _limits_schema(arguments[1])
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (Union, types.UnionType):
+        return _describe_union(arguments, named)
+    if origin is list:
+        return {"type": "array", "items": describe(arguments[0], named)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": describe(arguments[1], named)}
+    if dataclasses.is_dataclass(kind):
+        return _describe_object(kind, named)
+    return {"type": _PLAIN[kind]}
+
+
+def _describe_union(kinds: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    schemas = [describe(each, named) for each in kinds]
+    if all(schema.keys() == {"type"} for schema in schemas):
+        return {"type": [schema["type"] for schema in schemas]}
+    return {"anyOf": schemas}
+
+
+def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
+    if kind.__name__ not in named:
+        schema = named[kind.__name__] = {"type": "object", "additionalProperties": False}
+        fields = fields_of(kind)
+        schema["properties"] = {name: describe(of, named) for name, (of, _) in fields.items()}
+        required = [name for name, (_, field) in fields.items() if is_required(field)]
+        if required:
+            schema["required"] = required
+        if kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}("):
+            schema["description"] = one_line(kind.__doc__)
+    return {"$ref": f"#/components/schemas/{kind.__name__}"}
+
+
+def _limits_schema(limits: Limits) -> dict[str, Any]:
+    names = {"minimum": "minimum", "maximum": "maximum", "min_length": "minLength", "max_length": "maxLength"}
+    schema: dict[str, Any] = {
+        word: getattr(limits, name) for name, word in names.items() if getattr(limits, name) is not None
+    }
+    if limits.pattern is not None:
+        schema["pattern"] = limits.pattern
+    if limits.says:
+        schema["description"] = limits.says
+    return schema
+
+
+def one_line(text: str) -> str:
+    """A docstring without its line breaks."""
+    return " ".join(text.split())

@@ -1,0 +1,124 @@
+"""The control API from Python, with the standard library only.
+
+Rule: a call returns what the broker has answered, or raises `ControlError` with the sentence that it has answered. It
+may be used from several threads; each has a connection of its own.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+DEFAULT_TIMEOUT_S = 60.0
+
+
+class ControlError(RuntimeError):
+    """The broker has refused an operation. `status` is HTTP's, `code` the name of Kafka's error where one is behind it,
+    `more` what else the broker has said.
+    """
+
+    def __init__(self, status: int, detail: str, code: str | None = None, more: Mapping[str, Any] | None = None):
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.more = dict(more or {})
+
+
+class ControlClient:
+    """`url` is what the broker has printed after "control on"."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or parts.hostname is None:
+            raise ValueError(f"{url} is no URL of a control API: it must be http://HOST:PORT")
+        self.url = url.rstrip("/")
+        self._host, self._port = parts.hostname, parts.port
+        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._local = threading.local()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | str | None = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Any:
+        """One operation. `body` is JSON, or text where the operation takes text; what is None in `body` or `query` is
+        left out. Raises ControlError, or OSError if the broker can't be reached.
+        """
+        target = path
+        if query and (given := {name: _text(value) for name, value in query.items() if value is not None}):
+            target += "?" + urlencode(given)
+        headers, data = dict(self._headers), None
+        if isinstance(body, str):
+            data, headers["content-type"] = body.encode(), "text/plain; charset=utf-8"
+        elif body is not None:
+            data = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
+            headers["content-type"] = "application/json"
+        return _result(*self._exchange(method, target, data, headers, timeout_s))
+
+    def _exchange(
+        self, method: str, target: str, data: bytes | None, headers: dict[str, str], timeout_s: float
+    ) -> tuple[int, str, bytes]:
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is not None:
+            try:  # it may have been closed meanwhile: a broker that was started again does not know it
+                return self._ask(connection, method, target, data, headers, timeout_s)
+            except (http.client.RemoteDisconnected, ConnectionError, BrokenPipeError):
+                connection.close()
+        connection = self._local.connection = http.client.HTTPConnection(self._host, self._port)
+        return self._ask(connection, method, target, data, headers, timeout_s)
+
+    def _ask(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        target: str,
+        data: bytes | None,
+        headers: dict[str, str],
+        timeout_s: float,
+    ) -> tuple[int, str, bytes]:
+        connection.timeout = timeout_s
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout_s)
+        try:
+            connection.request(method, target, data, headers)
+            response = connection.getresponse()
+            return response.status, response.headers.get_content_type(), response.read()
+        except BaseException:
+            connection.close()  # half an answer may be left on it
+            raise
+
+    def close(self) -> None:
+        """Give up the connection of this thread."""
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is not None:
+            connection.close()
+
+
+def in_path(part: str) -> str:
+    """A name as part of a path."""
+    return quote(part, safe="")
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _result(status: int, content_type: str, data: bytes) -> Any:
+    is_json = content_type in ("application/json", "application/problem+json")
+    answer: Any = json.loads(data) if is_json else data.decode()
+    if status < 400:
+        return answer
+    if not is_json:
+        raise ControlError(status, answer.strip())
+    known = {"title", "status", "detail", "code"}
+    raise ControlError(
+        status, answer["detail"], answer.get("code"), {name: answer[name] for name in answer.keys() - known}
+    )

@@ -1,0 +1,102 @@
+"""Who may come in, and what whoever comes is told: over sockets, by hand."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from typing import Any
+
+import pytest
+
+from pykafka_broker.control.door import ControlDoor
+from pykafka_broker.control.http import Request
+from pykafka_broker.testing import KafkaBroker
+from tests.server.support import run
+
+
+def ask(broker: KafkaBroker, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any]:
+    url = broker.control_url.removeprefix("http://")
+    connection = http.client.HTTPConnection(url, timeout=10)
+    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+    response = connection.getresponse()
+    answer = json.loads(response.read())
+    connection.close()
+    return response.status, answer
+
+
+def raw(broker: KafkaBroker, data: bytes) -> bytes:
+    """What comes back for these bytes until the broker closes."""
+    host, _, port = broker.control_url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        received = b""
+        while piece := connection.recv(65536):
+            received += piece
+        return received
+
+
+def test_it_says_that_it_is_there(broker: KafkaBroker) -> None:
+    assert ask(broker, "GET", "/healthz") == (200, {"status": "ok"})
+    assert ask(broker, "GET", "/readyz") == (200, {"status": "ready"})
+
+
+def test_a_path_or_method_that_is_not_there_is_told(broker: KafkaBroker) -> None:
+    status, answer = ask(broker, "GET", "/nowhere")
+    assert (status, answer["detail"]) == (404, "there is no /nowhere; /openapi.json has all paths")
+    status, answer = ask(broker, "PUT", "/topics")
+    assert (status, answer["detail"]) == (405, "/topics has GET, POST, not PUT")
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status", "says"),
+    [
+        (b"{", "application/json", 400, "the body is not JSON"),
+        (b"[" * 100_000, "application/json", 400, "the body is not JSON"),
+        (b"\xff", "application/json", 400, "the body is not UTF-8"),
+        (b"[]", "application/json", 400, "the body must be a JSON object"),
+        (b"{}", "text/plain", 415, "the content type must be application/json"),
+        (b"{}", "application/json", 400, "name is missing"),
+    ],
+)
+def test_a_body_that_makes_no_sense_is_told(
+    broker: KafkaBroker, body: bytes, content_type: str, status: int, says: str
+) -> None:
+    told, answer = ask(broker, "POST", "/topics", body, content_type=content_type)
+    assert told == status
+    assert answer["detail"].startswith(says)
+
+
+def test_what_is_no_http_is_refused_and_the_next_is_served(broker: KafkaBroker) -> None:
+    assert raw(broker, b"\x00\x00\x00\x0c hello\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert raw(broker, b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"y" * 100_000).startswith(b"HTTP/1.1 4")
+    assert raw(broker, b"GET /healthz HT").startswith(b"HTTP/1.1 400 ")
+    assert ask(broker, "GET", "/healthz")[0] == 200
+
+
+def test_requests_behind_each_other_are_answered_in_order(broker: KafkaBroker) -> None:
+    one = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    two = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    answers = raw(broker, one + two)
+    assert answers.count(b"HTTP/1.1 200") == 2
+    assert answers.index(b'"ok"') < answers.index(b'"ready"')
+
+
+def test_a_page_of_a_browser_is_refused(broker: KafkaBroker) -> None:
+    assert ask(broker, "GET", "/topics", origin="http://evil.example")[0] == 403
+    assert ask(broker, "GET", "/topics", host="evil.example")[0] == 403
+
+
+def test_a_token_is_asked_for_and_nothing_else_then() -> None:
+    async def scenario() -> None:
+        door = ControlDoor(None, "secret")  # type: ignore[arg-type]  # nothing of the broker is asked for
+        get = Request("GET", "/nowhere", {"host": "elsewhere", "origin": "http://a"}, b"")
+        for header in ("", "secret", "Bearer", "Bearer other", "Basic secret"):
+            response = await door.serve(get._replace(headers={"authorization": header}))
+            assert response.status == 401
+            assert ("www-authenticate", "Bearer") in response.headers
+        response = await door.serve(get._replace(headers=get.headers | {"authorization": "Bearer secret"}))
+        assert response.status == 404
+
+    run(scenario)
