@@ -28,6 +28,7 @@ class Control:
         self.server = server
         self.turns = turns
         self.listeners = listeners
+        self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
 
     @property
     def broker(self) -> Broker:

@@ -35,7 +35,7 @@ class Inside:
         spec = SPECS[request.API_KEY]
         if version is None:
             version = served_versions(ApiKey(spec.api_key))[1]
-        frame = memoryview(b"".join(encode_request(request, version, 0, CLIENT_ID)))[4:]
+        frame = memoryview(bytearray().join(encode_request(request, version, 0, CLIENT_ID)))[4:]  # a log writes into it
         answered: asyncio.Future[Pieces] = self._turns.loop.create_future()
 
         def serve() -> None:

@@ -22,6 +22,17 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("POST", "/topics"): "topics.create_topic",
     ("GET", "/topics/{topic}"): "topics.topic",
     ("DELETE", "/topics/{topic}"): "topics.delete_topic",
+    ("GET", "/topics/{topic}/records"): "records.records",
+    ("POST", "/topics/{topic}/records"): "records.produce",
+    ("GET", "/groups"): "groups.groups",
+    ("GET", "/groups/{group}"): "groups.group",
+    ("GET", "/groups/{group}/lag"): "groups.lag",
+    ("POST", "/waits/group"): "waits.wait_for_group",
+    ("POST", "/waits/records"): "waits.wait_for_records",
+    ("POST", "/waits/lag"): "waits.wait_for_lag",
+    ("POST", "/waits/transaction"): "waits.wait_for_transaction",
+    ("POST", "/assertions/records"): "waits.assert_records",
+    ("POST", "/assertions/no-more"): "waits.assert_no_more",
 }
 _PARTS = {route: tuple(route[1].strip("/").split("/")) for route in _ROUTES}
 _loaded: dict[tuple[str, str], Operation] = {}

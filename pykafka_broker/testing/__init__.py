@@ -12,5 +12,7 @@ temporary data directory goes with it.
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.controlled import RemoteBroker
 from pykafka_broker.testing.process import BrokerError, KafkaBroker
+from pykafka_broker.testing.record import Record
+from pykafka_broker.testing.waits import NotInTime, NotSo
 
-__all__ = ["BrokerError", "ControlError", "KafkaBroker", "RemoteBroker"]
+__all__ = ["BrokerError", "ControlError", "KafkaBroker", "NotInTime", "NotSo", "Record", "RemoteBroker"]

@@ -26,6 +26,24 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/topics testing/controlled
         """,
     ),
+    "control/test_records.py": (
+        "writes and reads through it",
+        """
+        control/api/records control/bytes_in_json control/reading testing/data testing/record
+        """,
+    ),
+    "control/test_groups.py": (
+        "asks for groups of real clients",
+        """
+        control/api/groups control/groups_view
+        """,
+    ),
+    "control/test_waits.py": (
+        "waits for what a thread does meanwhile",
+        """
+        control/api/waits control/topic_watch testing/waits testing/handle
+        """,
+    ),
     "broker/api/test_admin.py": (
         "asks for each of them through the router",
         """

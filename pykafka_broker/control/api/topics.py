@@ -49,7 +49,7 @@ async def topic(control: Control, topic: str) -> Topic:
     """One topic."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     found = (await control.inside.ask(asked)).topics[0]
-    raise_if(found.error_code)
+    raise_if(found.error_code, f"there is no topic {topic}")
     return _topic(control, found)
 
 

@@ -1,0 +1,192 @@
+"""Records: written and read without a client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count, islice
+from typing import Annotated, Any
+
+from pykafka_broker.control.api.topics import raise_if
+from pykafka_broker.control.bytes_in_json import meant, told
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.partitioner import partition_of
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.reading import Found, IsolationLevel, end_of, records_from
+from pykafka_broker.control.schema import Limits
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.records.builder import BatchBuilder
+from pykafka_broker.records.record import Record as StoredRecord
+
+MOST_AT_ONCE = 5_000
+Partition = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
+Offset = Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
+_TIMEOUT_MS = 30_000
+_ALL = -1
+
+
+@dataclass
+class Header:
+    """A header of a record; the same name may come again."""
+
+    name: str
+    value: str | None = None
+    value_base64: str | None = None
+
+
+@dataclass
+class NewRecord:
+    """A record to be written. Text is written as UTF-8, other JSON as JSON, base64 as the bytes that it stands for.
+    Without a partition a key finds its own, as with Kafka's producers, and records without a key take turns."""
+
+    value: Any = None
+    key: Any = None
+    headers: list[Header] = field(default_factory=list)
+    timestamp: Annotated[int, Limits(minimum=0, maximum=2**63 - 1, says="epoch milliseconds")] | None = None
+    partition: Partition | None = None
+    value_base64: str | None = None
+    key_base64: str | None = None
+
+
+@dataclass
+class Written:
+    """Where a record stands now."""
+
+    partition: int
+    offset: int
+
+
+@dataclass
+class Record:
+    """A record that was read. Bytes that are no UTF-8 stand in base64 under a name of their own."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: str
+    key: str | None
+    value: str | None
+    headers: list[Header]
+    key_base64: str | None = None
+    value_base64: str | None = None
+
+
+@dataclass
+class Records:
+    """A page of records, and from where the next one goes on in each partition; `more` says whether there is one."""
+
+    records: list[Record]
+    next_offsets: dict[str, int]
+    more: bool
+
+
+async def produce(
+    control: Control, topic: str, records: Annotated[list[NewRecord], Limits(max_length=MOST_AT_ONCE)]
+) -> list[Written]:
+    """Write records. They are answered in their order, once they are committed, with partition and offset of each."""
+    partitions = await _partitions(control, topic)
+    by_partition: dict[int, list[tuple[int, StoredRecord]]] = {}
+    now = control.services.clock.wall
+    for number, (record, stored) in enumerate((each, _stored(each, now)) for each in records):
+        index = _partition_for(control, record, stored, partitions, topic)
+        by_partition.setdefault(index, []).append((number, stored))
+    written: dict[int, Written] = {}
+    for index, those in by_partition.items():
+        base = await _append(control, topic, index, [stored for _, stored in those])
+        written |= {number: Written(index, base + place) for place, (number, _) in enumerate(those)}
+    return [written[number] for number in range(len(records))]
+
+
+async def _partitions(control: Control, topic: str) -> int:
+    """How many the topic has; it is made if topics may be made by who uses them."""
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
+    found = (await control.inside.ask(asked)).topics[0]
+    raise_if(found.error_code)
+    return len(found.partitions)
+
+
+def _stored(record: NewRecord, now: int) -> StoredRecord:
+    key = meant(record.key, record.key_base64, "key")
+    value = meant(record.value, record.value_base64, "value")
+    headers = [(each.name, meant(each.value, each.value_base64, "value")) for each in record.headers]
+    return StoredRecord(0, now if record.timestamp is None else record.timestamp, key, value, headers)
+
+
+def _partition_for(control: Control, record: NewRecord, stored: StoredRecord, partitions: int, topic: str) -> int:
+    if record.partition is not None:
+        if record.partition >= partitions:
+            raise Problem(404, f"topic {topic} has partitions 0 to {partitions - 1}, not {record.partition}")
+        return record.partition
+    if stored.key is not None:
+        return partition_of(stored.key, partitions)
+    turn = control.turn_of_topic[topic] = (control.turn_of_topic.get(topic, -1) + 1) % partitions
+    return turn
+
+
+async def _append(control: Control, topic: str, partition: int, records: list[StoredRecord]) -> int:
+    """The offset of the first of them."""
+    builder = BatchBuilder()
+    for offset, record in zip(count(), records, strict=False):
+        record.offset = offset
+    builder.extend(records)
+    name, topic_id = topic, control.services.image.topics[topic].id
+    data = [PartitionProduceData(partition, bytes(builder.build()))]
+    request = ProduceRequest(None, _ALL, _TIMEOUT_MS, [TopicProduceData(name, topic_id, data)])
+    answer = (await control.inside.ask(request)).responses[0].partition_responses[0]
+    message = answer.error_message
+    if answer.record_errors:
+        first = answer.record_errors[0]
+        message = f"record {first.batch_index}: {first.batch_index_error_message or message}"
+    raise_if(answer.error_code, message)
+    return int(answer.base_offset)
+
+
+def records(
+    control: Control,
+    topic: str,
+    partition: Partition | None = None,
+    from_offset: Offset = 0,
+    isolation_level: IsolationLevel = "read_uncommitted",
+    limit: Annotated[int, Limits(minimum=1, maximum=MOST_AT_ONCE)] = 1_000,
+) -> Records:
+    """Read records, of one partition or of all, each from that offset on. No group and no offset is touched. Of several
+    partitions those of the first come first."""
+    image = control.services.image.topics.get(topic)
+    if image is None:
+        raise Problem(404, f"there is no topic {topic}", code="UNKNOWN_TOPIC_OR_PARTITION")
+    if partition is not None and partition not in image.partitions:
+        raise Problem(404, f"topic {topic} has partitions 0 to {len(image.partitions) - 1}, not {partition}")
+    page, next_offsets, more = [], {}, False
+    for number in sorted(image.partitions) if partition is None else [partition]:
+        source = control.services.replicas.leader(topic, number)
+        found = list(islice(records_from(source, from_offset, isolation_level), limit - len(page) + 1))
+        if len(found) > limit - len(page):
+            more, following = True, found.pop().record.offset
+        else:
+            following = max(end_of(source, isolation_level), from_offset)
+        page += [shown(topic, number, each) for each in found]
+        next_offsets[str(number)] = following
+    return Records(page, next_offsets, more)
+
+
+def shown(topic: str, partition: int, found: Found) -> Record:
+    record, header = found
+    (key, key_base64), (value, value_base64) = told(record.key), told(record.value)
+    return Record(
+        topic,
+        partition,
+        record.offset,
+        header.max_timestamp if header.log_append_time else record.timestamp,
+        "LogAppendTime" if header.log_append_time else "CreateTime",
+        key,
+        value,
+        [Header(_name(name), *told(data)) for name, data in record.headers],
+        key_base64,
+        value_base64,
+    )
+
+
+def _name(header: str) -> str:
+    """The name of a header; what is no UTF-8 in it shows as replacement characters."""
+    return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,185 @@
+"""Groups as the control API shows them.
+
+Rule: read from the coordinator as it is now, without a request, so that it can be looked at after every turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
+from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
+from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment
+from pykafka_broker.coordinators.groups.group import Group
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import DecodeError
+
+
+@dataclass
+class Member:
+    """One member; `partitions` are those that it has now, by topic."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    partitions: dict[str, list[int]]
+
+
+@dataclass
+class CommittedPartition:
+    """What a group has read of one partition: `lag` is what is left. Without a commit `committed` is null, and all that
+    the partition holds is left."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int
+    lag: int
+    metadata: str | None
+
+
+@dataclass
+class GroupSummary:
+    """A group. `type` is classic, consumer, share or streams; `state` is in Kafka's words (Stable, Empty, ...)."""
+
+    group_id: str
+    type: str
+    state: str
+    protocol_type: str
+    members: int
+
+
+@dataclass
+class GroupDetails:
+    """A group with its members and what it has committed."""
+
+    group_id: str
+    type: str
+    state: str
+    protocol_type: str
+    members: list[Member]
+    offsets: list[CommittedPartition]
+
+
+def all_groups(services: Services) -> list[Group]:
+    """Every group, by name. Raises COORDINATOR_LOAD_IN_PROGRESS."""
+    if CONSUMER_OFFSETS not in services.image.topics:
+        return []  # nobody has used a group: the coordinator is not even made
+    return sorted(services.groups.listed().groups.values(), key=lambda group: group.group_id)
+
+
+def find_group(services: Services, group_id: str) -> Group | None:
+    """None if there is no such group, or none is known yet."""
+    if CONSUMER_OFFSETS not in services.image.topics or services.groups.shards.loading:
+        return None
+    return services.groups.coordinator.groups.get(group_id)
+
+
+def summary(group: Group) -> GroupSummary:
+    return GroupSummary(group.group_id, group.type_name, group.state_name, group.protocol_type, len(_members_of(group)))
+
+
+def details(services: Services, group_id: str) -> GroupDetails:
+    """Raises GROUP_ID_NOT_FOUND."""
+    group = find_group(services, group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    return GroupDetails(
+        group_id,
+        group.type_name,
+        group.state_name,
+        group.protocol_type,
+        _members(services, group),
+        committed(services, group_id),
+    )
+
+
+def _members_of(group: Group) -> Any:
+    members: Any = getattr(group, "members", {})
+    return members
+
+
+def _members(services: Services, group: Group) -> list[Member]:
+    coordinator, group_id = services.groups.coordinator, group.group_id
+    if isinstance(group, ClassicGroup):
+        described = coordinator.describe_classic(group_id).members
+        return [
+            Member(
+                each.member_id,
+                each.group_instance_id,
+                each.client_id,
+                each.client_host,
+                _classic_partitions(group, bytes(each.member_assignment)),
+            )
+            for each in described
+        ]
+    if group.type_name == "consumer":
+        return [
+            Member(each.member_id, each.instance_id, each.client_id, each.client_host, _partitions(each.assignment))
+            for each in coordinator.describe_consumer(group_id).members
+        ]
+    if group.type_name == "share":
+        return [
+            Member(each.member_id, None, each.client_id, each.client_host, _partitions(each.assignment))
+            for each in coordinator.describe_share(group_id).members
+        ]
+    return [
+        Member(each.member_id, each.instance_id, each.client_id, each.client_host, {})
+        for each in coordinator.describe_streams(group_id).members
+    ]
+
+
+def _partitions(assignment: Any) -> dict[str, list[int]]:
+    return {each.topic_name: list(each.partitions) for each in assignment.topic_partitions}
+
+
+def _classic_partitions(group: ClassicGroup, assignment: bytes) -> dict[str, list[int]]:
+    """What consumers have agreed on among themselves; other kinds of groups have their own language."""
+    if group.protocol_type != "consumer" or not assignment:
+        return {}
+    try:
+        read = read_assignment(assignment)
+    except DecodeError:
+        return {}
+    return {each.topic: list(each.partitions) for each in read.assigned_partitions}
+
+
+def committed(services: Services, group_id: str) -> list[CommittedPartition]:
+    """What the group has committed, for every partition of the topics that it has committed anything of."""
+    if CONSUMER_OFFSETS not in services.image.topics:
+        return []
+    found = []
+    for topic, offsets in sorted(services.groups.coordinator.offsets.committed(group_id).items()):
+        image = services.image.topics.get(topic)
+        for number in sorted(image.partitions) if image is not None else ():
+            there = offsets.get(number)
+            start, end = _bounds(services, topic, number)
+            position = start if there is None else there.offset
+            found.append(
+                CommittedPartition(
+                    topic,
+                    number,
+                    None if there is None else there.offset,
+                    end,
+                    max(0, end - position),
+                    None if there is None else there.metadata,
+                )
+            )
+    return found
+
+
+def _bounds(services: Services, topic: str, number: int) -> tuple[int, int]:
+    try:
+        partition = services.replicas.leader(topic, number)
+    except ApiError:
+        return 0, 0
+    return partition.log.log_start_offset, partition.high_watermark
+
+
+def total_lag(partitions: Iterable[CommittedPartition]) -> int:
+    return sum(each.lag for each in partitions)

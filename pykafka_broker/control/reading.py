@@ -1,0 +1,74 @@
+"""Records of a partition, decoded.
+
+Rule: what is read is what a consumer of that isolation level would see: no control records, with read_committed nothing
+of an aborted transaction and nothing beyond the last stable offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.records.control import read_end_transaction_marker
+from pykafka_broker.records.header import BatchHeader, iter_batches
+from pykafka_broker.records.record import Record, iter_records
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+_READ_BYTES = 1 << 20
+
+
+class Found(NamedTuple):
+    """A record and the batch that it stands in."""
+
+    record: Record
+    header: BatchHeader
+
+
+def end_of(partition: Partition, isolation_level: IsolationLevel) -> int:
+    """The offset behind the last record that a consumer may see."""
+    committed = isolation_level == "read_committed"
+    return min(partition.high_watermark, partition.log.last_stable_offset) if committed else partition.high_watermark
+
+
+def records_from(partition: Partition, offset: int, isolation_level: IsolationLevel) -> Iterator[Found]:
+    """The records from that offset on. Raises ApiError where the log can't be read."""
+    for header, batch in batches_from(partition, offset, isolation_level):
+        for record in iter_records(batch, header):
+            if record.offset >= offset:
+                yield Found(record, header)
+
+
+def batches_from(
+    partition: Partition, offset: int, isolation_level: IsolationLevel
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches with records in them from that offset on, and a part of what lies before it."""
+    log, end = partition.log, end_of(partition, isolation_level)
+    offset = max(offset, log.log_start_offset)
+    aborted = _Aborted(partition, offset, end) if isolation_level == "read_committed" else None
+    while offset < end and (found := log.read(offset, _READ_BYTES, end)) is not None:
+        for header, batch in iter_batches(found.records.read()):
+            if not header.is_control and not (aborted is not None and aborted.has(header)):
+                yield header, batch
+            elif header.is_control and aborted is not None:
+                aborted.ends(header, batch)
+        offset = found.end_offset()
+
+
+class _Aborted:
+    """Which batches are of transactions that were aborted, as they come in the order of the log."""
+
+    def __init__(self, partition: Partition, offset: int, end: int) -> None:
+        found = partition.log.aborted_transactions(offset, end)
+        self._to_come = sorted(((each.first_offset, each.producer_id) for each in found), reverse=True)
+        self._open: set[int] = set()
+
+    def has(self, header: BatchHeader) -> bool:
+        while self._to_come and self._to_come[-1][0] <= header.last_offset:
+            self._open.add(self._to_come.pop()[1])
+        return header.is_transactional and header.producer_id in self._open
+
+    def ends(self, header: BatchHeader, batch: memoryview) -> None:
+        """A marker: of this producer nothing more is aborted, until its next transaction."""
+        if read_end_transaction_marker(batch, header) is not None:
+            self._open.discard(header.producer_id)

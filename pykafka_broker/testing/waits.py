@@ -1,0 +1,88 @@
+"""Waiting for something to be so, and saying that it is, without polling.
+
+Rule: what does not come to be so, or is not so, is an AssertionError that says how it was instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.handle import Handle
+from pykafka_broker.testing.record import Record, from_answer, to_request
+
+_NOT_IN_TIME = 408
+_DOES_NOT_HOLD = 417
+_SPARE_S = 30.0  # for the answer itself, on a busy machine
+
+
+class NotSo(AssertionError):
+    """What was waited for or said is not so."""
+
+
+class NotInTime(NotSo, TimeoutError):
+    """What was waited for did not come in time."""
+
+
+class Waits(Handle):
+    """Waits of a test. A `timeout` is in seconds."""
+
+    def wait_for_group(
+        self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
+    ) -> dict[str, Any]:
+        """Wait until the group is there, in that state ("Stable", "Empty", ...), with so many members."""
+        found: dict[str, Any] = self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
+        return found
+
+    def wait_for_records(
+        self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_uncommitted"
+    ) -> list[Record]:
+        """Wait until the topic has at least `n` records, and return the first of them."""
+        body = {"topic": topic, "n": n, "isolation_level": isolation_level}
+        return [from_answer(each) for each in self._ask("waits/records", timeout, body)]
+
+    def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
+        """Wait until the group has committed offsets and has at most so many records still to read."""
+        return int(self._ask("waits/lag", timeout, {"group": group, "lag": lag})["lag"])
+
+    def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> dict[str, Any]:
+        """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""
+        body = {"transactional_id": transactional_id, "state": state}
+        found: dict[str, Any] = self._ask("waits/transaction", timeout, body)
+        return found
+
+    def assert_records(
+        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_uncommitted"
+    ) -> list[Record]:
+        """Say that the topic has exactly these records, as `produce` takes them, and return them. What an expected one
+        does not name is not compared. With a `timeout` there is time for them to come.
+        """
+        __tracebackhide__ = True
+        body = {
+            "topic": topic,
+            "records": [to_request(each) for each in records],
+            "isolation_level": isolation_level,
+        }
+        return [from_answer(each) for each in self._ask("assertions/records", timeout, body)]
+
+    def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_uncommitted") -> None:
+        """Say that nothing is added to the topic from now on for that time."""
+        __tracebackhide__ = True
+        body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
+        self._call("assertions/no-more", body, within_ms / 1000)
+
+    def _ask(self, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
+        __tracebackhide__ = True
+        return self._call(path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
+
+    def _call(self, path: str, body: Mapping[str, Any], timeout: float) -> Any:
+        __tracebackhide__ = True
+        try:
+            return self.control.call("POST", f"/{path}", body, timeout_s=timeout + _SPARE_S)
+        except ControlError as error:
+            if error.status == _NOT_IN_TIME:
+                raise NotInTime(str(error)) from None
+            if error.status == _DOES_NOT_HOLD:
+                raise NotSo(str(error)) from None
+            raise

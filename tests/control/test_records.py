@@ -1,0 +1,125 @@
+"""Records written and read without a client, and as clients see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from kafka import KafkaConsumer
+
+from pykafka_broker.testing import ControlError, KafkaBroker, Record
+from pykafka_broker.testing.record import to_request
+
+BYTES = b"\xff\x00"
+
+
+def test_what_is_written_is_read_again(broker: KafkaBroker) -> None:
+    broker.create_topic("written", partitions=2)
+    places = broker.produce(
+        "written",
+        [
+            {"key": "k", "value": "text", "partition": 0, "timestamp": 1234, "headers": [("h", "1"), ("h", BYTES)]},
+            {"key": BYTES, "value": {"a": [1, None]}, "partition": 1},
+            {"value": None, "key": "k", "partition": 0},
+        ],
+    )
+    assert places == [(0, 0), (1, 0), (0, 1)]
+    first, second, third = broker.records("written")
+    assert first == Record("written", 0, 0, 1234, "CreateTime", "k", "text", (("h", "1"), ("h", BYTES)))
+    assert (second.value, third.key, third.key_bytes) == (None, BYTES, BYTES)
+    assert third.json() == {"a": [1, None]}
+    assert third["value"] == third.value == '{"a":[1,null]}'
+
+
+def test_values_alone_and_pairs_are_records(broker: KafkaBroker) -> None:
+    broker.create_topic("short")
+    broker.produce("short", ["a", b"b", ("k", "c"), {"json": True}, 5])
+    assert [(each.key, each.value) for each in broker.records("short")] == [
+        (None, "a"),
+        (None, "b"),
+        ("k", "c"),
+        (None, '{"json":true}'),
+        (None, "5"),
+    ]
+
+
+def test_records_without_a_key_take_turns_and_keys_have_their_partition(broker: KafkaBroker) -> None:
+    broker.create_topic("spread", partitions=3)
+    assert [partition for partition, _ in broker.produce("spread", range(6))] == [0, 1, 2, 0, 1, 2]
+    assert len({partition for partition, _ in broker.produce("spread", [("same", n) for n in range(5)])}) == 1
+
+
+def test_clients_read_what_was_written(broker: KafkaBroker) -> None:
+    broker.create_topic("for-clients")
+    broker.produce("for-clients", [{"key": "k", "value": "v", "headers": {"h": "1"}, "timestamp": 99}])
+    with_client = KafkaConsumer(
+        "for-clients", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", group_id=None
+    )
+    record = next(iter(with_client))
+    with_client.close()
+    assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"v", [("h", b"1")], 99)
+
+
+def test_thousands_are_written_and_read_page_by_page(broker: KafkaBroker) -> None:
+    broker.create_topic("many", partitions=2)
+    broker.produce("many", (str(n) for n in range(5_001)))
+    assert sorted(int(each.value or 0) for each in broker.records("many")) == list(range(5_001))
+    assert [each.offset for each in broker.records("many", partition=1, from_offset=2_498)] == [2_498, 2_499]
+    assert len(broker.records("many", limit=1_500)) == 1_500
+
+
+def test_of_an_aborted_transaction_only_uncommitted_readers_see_anything(broker: KafkaBroker) -> None:
+    broker.create_topic("in-transactions")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "records-test"})
+    producer.init_transactions(10)
+    for value, end in (("aborted", producer.abort_transaction), ("committed", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce("in-transactions", value)
+        producer.flush(10)
+        end(10)
+    producer.begin_transaction()
+    producer.produce("in-transactions", "open")
+    producer.flush(10)
+    values = [each.value for each in broker.records("in-transactions")]
+    committed = [each.value for each in broker.records("in-transactions", isolation_level="read_committed")]
+    assert values == ["aborted", "committed", "open"]
+    assert committed == ["committed"]
+    producer.abort_transaction(10)
+
+
+def test_what_cant_be_written_is_told(broker: KafkaBroker) -> None:
+    broker.create_topic("narrow", config={"max.message.bytes": 200, "cleanup.policy": "compact"})
+    with pytest.raises(ControlError, match="MESSAGE_TOO_LARGE"):
+        broker.produce("narrow", [("k", "x" * 1_000)])
+    with pytest.raises(ControlError, match="INVALID_RECORD"):
+        broker.produce("narrow", ["without a key"])
+    with pytest.raises(ControlError, match="topic narrow has partitions 0 to 0, not 3"):
+        broker.produce("narrow", [{"key": "k", "value": "v", "partition": 3}])
+    with pytest.raises(ControlError, match="there is no topic nowhere"):
+        broker.records("nowhere")
+    with pytest.raises(TypeError, match="a record has no colour"):
+        broker.produce("narrow", [{"value": "v", "colour": "red"}])
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        ({"value": "a", "value_base64": "YQ=="}, "value is there twice"),
+        ({"value_base64": "?"}, "value_base64 is not base64"),
+        ({"value": "a", "timestamp": -5}, r"records\[0\].timestamp must be at least 0"),
+    ],
+)
+def test_what_is_no_record_is_told(broker: KafkaBroker, record: dict[str, Any], says: str) -> None:
+    with pytest.raises(ControlError, match=says):
+        broker.control.call("POST", "/topics/any/records", {"records": [record]})
+
+
+def test_a_record_that_was_read_can_be_written_again() -> None:
+    read = Record("t", 1, 5, 99, "CreateTime", BYTES, "v", (("h", BYTES),))
+    assert to_request(read) == {
+        "key_base64": "/wA=",
+        "value": "v",
+        "timestamp": 99,
+        "headers": [{"name": "h", "value_base64": "/wA="}],
+    }
