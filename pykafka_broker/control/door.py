@@ -11,12 +11,13 @@ import hmac
 import inspect
 import json
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.http import HttpConnection, Request, Response
-from pykafka_broker.control.operations import Operation, Text
+from pykafka_broker.control.operations import JSON_LINES, Lines, Operation, Text
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.routes import find
 from pykafka_broker.control.schema import write
@@ -28,6 +29,7 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _JSON = "application/json"
 _PROBLEM = "application/problem+json"
 _MOST_CONNECTIONS = 256
+_PIECE_CHARACTERS = 64 << 10
 
 
 class ControlDoor:
@@ -135,9 +137,24 @@ def _decoded(body: bytes) -> str:
 
 
 def _response(answer: Any) -> Response:
+    if isinstance(answer, Lines):
+        return Response(200, JSON_LINES, _pieces(answer.lines))
     if isinstance(answer, Text):
         return Response(200, answer.content_type, answer.text.encode())
     return Response(200, _JSON, json.dumps(write(answer), ensure_ascii=False, separators=(",", ":")).encode())
+
+
+async def _pieces(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:
+    """Many lines a piece."""
+    gathered: list[str] = []
+    size = 0
+    async for line in lines:
+        gathered.append(line + "\n")
+        size += len(line)
+        if size >= _PIECE_CHARACTERS:
+            yield "".join(gathered).encode()
+            gathered, size = [], 0
+    yield "".join(gathered).encode()
 
 
 def _problem(problem: Problem) -> Response:

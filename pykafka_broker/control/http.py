@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
 import h11
@@ -33,7 +33,7 @@ class Request(NamedTuple):
 class Response(NamedTuple):
     status: int
     content_type: str
-    body: bytes
+    body: bytes | AsyncIterator[bytes]
     headers: tuple[tuple[str, str], ...] = ()
 
 
@@ -123,12 +123,20 @@ class HttpConnection:
         return serving.result()
 
     async def _send(self, response: Response, with_body: bool) -> None:
-        headers = [("content-type", response.content_type), ("content-length", str(len(response.body)))]
+        headers, body = [("content-type", response.content_type), *response.headers], response.body
+        if isinstance(body, bytes):
+            headers.append(("content-length", str(len(body))))
         send, write = self._protocol.send, self._writer.write
-        write(send(h11.Response(status_code=response.status, headers=headers + list(response.headers))) or b"")
-        if with_body and response.body:
-            write(send(h11.Data(data=response.body)) or b"")
-        write(send(h11.EndOfMessage()) or b"")
+        head = send(h11.Response(status_code=response.status, headers=headers)) or b""
+        if isinstance(body, bytes):
+            data = send(h11.Data(data=body)) if with_body else b""
+            write(head + (data or b"") + (send(h11.EndOfMessage()) or b""))
+        else:
+            write(head)
+            async for piece in body:
+                write(send(h11.Data(data=piece)) or b"")
+                await self._writer.drain()
+            write(send(h11.EndOfMessage()) or b"")
         await self._writer.drain()
 
     async def _refuse(self, status: int, why: str) -> None:

@@ -11,8 +11,11 @@ from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.router import PendingReply, Pieces, Router, served_versions
-from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.problems import Problem, problem_of
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.link_codec import decode_response, encode_request
 from pykafka_broker.server.turns import Turns
@@ -20,6 +23,8 @@ from pykafka_broker.server.turns import Turns
 CLIENT_ID = "control"
 _PRINCIPAL = "User:control"
 _NO_CONNECTION = -1
+_ATTEMPTS = 50
+_PAUSE_S = 0.02
 
 
 class Inside:
@@ -29,6 +34,19 @@ class Inside:
         self._router = router
         self._turns = turns
         self._context = ConnectionContext(_NO_CONNECTION, listener, address, ("control", 0), _PRINCIPAL)
+
+    async def ask_coordinator(self, request: Message, version: int, group: str) -> Any:
+        """The response to a request on a group. The coordinator is looked for first, as clients do: where there is no
+        `__consumer_offsets` yet, that makes it.
+        """
+        found = await self.ask(FindCoordinatorRequest(coordinator_keys=[group]))
+        error = found.coordinators[0].error_code
+        for _ in range(_ATTEMPTS):
+            if error == ErrorCode.NONE:
+                return await self.ask(request, version)
+            await asyncio.sleep(_PAUSE_S)
+            error = (await self.ask(FindCoordinatorRequest(coordinator_keys=[group]))).coordinators[0].error_code
+        raise problem_of(ApiError(ErrorCode(error), f"the coordinator of group {group}"))
 
     async def ask(self, request: Message, version: int | None = None) -> Any:
         """The response; in the highest version that is served unless one is named."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pykafka_broker import __version__
-from pykafka_broker.control.operations import REQUIRED, Operation, Text
+from pykafka_broker.control.operations import JSON_LINES, REQUIRED, Lines, Operation, Text
 from pykafka_broker.control.schema import describe
 
 _PROBLEM: dict[str, Any] = {
@@ -93,5 +93,7 @@ def _body(operation: Operation, named: dict[str, Any]) -> dict[str, Any]:
 def _answer(operation: Operation, named: dict[str, Any]) -> dict[str, Any]:
     if operation.answer is Text:
         return {"description": "text", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    if operation.answer is Lines:
+        return {"description": "JSON, one value a line", "content": {JSON_LINES: {"schema": {"type": "string"}}}}
     schema = describe(operation.answer, named)
     return {"description": "done", "content": {"application/json": {"schema": schema}}}

@@ -8,13 +8,14 @@ A parameter with a default may be left out. The first parameter is the `Control`
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, NamedTuple, get_type_hints
 
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import one_line, read, read_text
 
 IN_QUERY = frozenset({"GET", "DELETE"})
+JSON_LINES = "application/jsonl"
 REQUIRED = inspect.Parameter.empty
 
 
@@ -23,6 +24,12 @@ class Text(NamedTuple):
 
     content_type: str
     text: str
+
+
+class Lines(NamedTuple):
+    """An answer that is told line by line while it is made: JSON Lines."""
+
+    lines: AsyncIterator[str]
 
 
 class Parameter(NamedTuple):

@@ -24,6 +24,8 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("DELETE", "/topics/{topic}"): "topics.delete_topic",
     ("GET", "/topics/{topic}/records"): "records.records",
     ("POST", "/topics/{topic}/records"): "records.produce",
+    ("GET", "/dump"): "seeding.dump",
+    ("POST", "/seed"): "seeding.seed",
     ("GET", "/groups"): "groups.groups",
     ("GET", "/groups/{group}"): "groups.group",
     ("GET", "/groups/{group}/lag"): "groups.lag",

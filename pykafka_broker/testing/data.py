@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pykafka_broker.testing.control_client import in_path
@@ -10,6 +11,8 @@ from pykafka_broker.testing.handle import Handle
 from pykafka_broker.testing.record import Record, from_answer, to_request
 
 _AT_ONCE = 1_000  # records in one call
+_PART_CHARACTERS = 4 << 20
+_LONG_S = 600.0
 
 
 class Data(Handle):
@@ -91,6 +94,33 @@ class Data(Handle):
         page: dict[str, Any] = self.control.call("GET", f"/topics/{in_path(topic)}/records", query=query)
         return page
 
+    # -- all of it
+
+    def seed(self, source: str | os.PathLike[str] | Iterable[str]) -> dict[str, int]:
+        """Make the topics, records and offsets that a file of JSON Lines names, or the lines themselves; the control
+        API's `seed` says how they look. Returns how many there were of each. Raises ControlError at a line that can't
+        be taken.
+        """
+        if isinstance(source, (str, os.PathLike)):
+            with open(source, encoding="utf-8") as file:
+                return self._seed(file)
+        return self._seed(source)
+
+    def _seed(self, lines: Iterable[str]) -> dict[str, int]:
+        seeded = {"topics": 0, "records": 0, "offsets": 0}
+        for part in _parts(lines):
+            for name, count in self.control.call("POST", "/seed", part).items():
+                seeded[name] += count
+        return seeded
+
+    def dump(self, path: str | os.PathLike[str] | None = None) -> str:
+        """All topics, records and offsets of groups as JSON Lines, which `seed` takes; also written to `path`."""
+        text: str = self.control.call("GET", "/dump", timeout_s=_LONG_S)
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return text
+
     # -- groups
 
     def groups(self) -> list[dict[str, Any]]:
@@ -108,3 +138,17 @@ class Data(Handle):
         `group(...)["offsets"]` has it for each partition.
         """
         return int(self.control.call("GET", f"/groups/{in_path(group)}/lag")["lag"])
+
+
+def _parts(lines: Iterable[str]) -> Iterator[str]:
+    """Whole lines, a few megabytes at once."""
+    gathered: list[str] = []
+    size = 0
+    for line in lines:
+        gathered.append(line.rstrip("\n"))
+        size += len(line)
+        if size >= _PART_CHARACTERS:
+            yield "\n".join(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield "\n".join(gathered)

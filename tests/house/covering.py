@@ -32,6 +32,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/records control/bytes_in_json control/reading testing/data testing/record
         """,
     ),
+    "control/test_seeding.py": (
+        "seeds and dumps by it",
+        """
+        control/api/seeding
+        """,
+    ),
     "control/test_groups.py": (
         "asks for groups of real clients",
         """

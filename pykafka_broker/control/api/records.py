@@ -157,7 +157,9 @@ def records(
         raise Problem(404, f"there is no topic {topic}", code="UNKNOWN_TOPIC_OR_PARTITION")
     if partition is not None and partition not in image.partitions:
         raise Problem(404, f"topic {topic} has partitions 0 to {len(image.partitions) - 1}, not {partition}")
-    page, next_offsets, more = [], {}, False
+    page: list[Record] = []
+    next_offsets: dict[str, int] = {}
+    more = False
     for number in sorted(image.partitions) if partition is None else [partition]:
         source = control.services.replicas.leader(topic, number)
         found = list(islice(records_from(source, from_offset, isolation_level), limit - len(page) + 1))

@@ -1,0 +1,127 @@
+"""`pykafka-broker control OPERATION`, `seed` and `dump`: the control API from a shell.
+
+Rule: an operation's flags are its parameters, from the same signature as everything else. What the broker answers goes
+to standard output, what it refuses is one line on standard error and exit code 1; a wrong flag is exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, get_args, get_origin
+
+from pykafka_broker.cli.control_address import TOKEN_VARIABLE
+from pykafka_broker.control.operations import REQUIRED, Operation, Parameter, Text
+from pykafka_broker.control.routes import operations
+from pykafka_broker.testing.control_client import ControlClient, ControlError, in_path
+
+URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
+REFUSED = 1
+_TIMEOUT_S = 3_700.0  # longer than any wait may take
+_STANDARD_INPUT = "-"
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(_in_full(arguments))
+    url = options.url or os.environ.get(URL_VARIABLE)
+    if url is None:
+        print(f"pykafka-broker: --url or {URL_VARIABLE} must say where the control API is", file=sys.stderr)
+        return 2
+    try:
+        answer = _call(ControlClient(url, os.environ.get(TOKEN_VARIABLE)), options.operation, options)
+    except ControlError as error:
+        print(f"pykafka-broker: {error}", file=sys.stderr)
+        return REFUSED
+    except (OSError, ValueError) as error:
+        print(f"pykafka-broker: {url}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        return REFUSED
+    _print(answer)
+    return 0
+
+
+def _in_full(arguments: Sequence[str]) -> Sequence[str]:
+    """`seed FILE` and `dump` are short for two operations."""
+    return arguments[1:] if arguments[0] == "control" else arguments
+
+
+def parser() -> argparse.ArgumentParser:
+    """One command for each operation."""
+    it = argparse.ArgumentParser(prog="pykafka-broker control", description=__doc__.splitlines()[0])
+    commands = it.add_subparsers(metavar="OPERATION", required=True)
+    for operation in operations():
+        summary = operation.text.partition(". ")[0]
+        command = commands.add_parser(_dashed(operation.name), help=summary, description=operation.text)
+        command.set_defaults(operation=operation)
+        command.add_argument("--url", help=f"where the control API is; {URL_VARIABLE} where nothing is given")
+        for each in operation.parameters:
+            _add(command, each)
+    return it
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _add(command: argparse.ArgumentParser, parameter: Parameter) -> None:
+    name, kind, default, _place = parameter
+    if kind is Text:
+        command.add_argument(name, metavar="FILE", help=f"a file; {_STANDARD_INPUT} is standard input")
+    elif default is REQUIRED:
+        command.add_argument(name, type=_reader(kind), metavar=name.upper())
+    else:
+        command.add_argument(f"--{_dashed(name)}", dest=name, type=_reader(kind), metavar=name.upper())
+
+
+def _reader(kind: Any) -> Any:
+    """What makes a value of an argument: text where the parameter takes text and nothing else, otherwise JSON."""
+    if get_origin(kind) is not None and hasattr(kind, "__metadata__"):
+        return _reader(get_args(kind)[0])
+    texts = {str, type(None)}
+    only_text = kind is str or (get_args(kind) and {*get_args(kind)} <= texts)
+    words = get_args(kind) and all(isinstance(each, str) or _is_words(each) for each in get_args(kind))
+    return str if only_text or words else _json
+
+
+def _is_words(kind: Any) -> bool:
+    return kind is type(None) or (bool(get_args(kind)) and all(isinstance(each, str) for each in get_args(kind)))
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is not JSON") from None
+
+
+def _call(client: ControlClient, operation: Operation, options: argparse.Namespace) -> Any:
+    path = operation.path
+    query: dict[str, Any] = {}
+    body: dict[str, Any] = {}
+    text: str | None = None
+    for name, kind, _default, place in operation.parameters:
+        value = getattr(options, name)
+        if kind is Text:
+            text = _content(value)
+        elif place == "path":
+            path = path.replace(f"{{{name}}}", in_path(str(value)))
+        else:
+            (query if place == "query" else body)[name] = value
+    sent: Any = text if text is not None else body if operation.takes_json else None
+    return client.call(operation.method, path, sent, query=query, timeout_s=_TIMEOUT_S)
+
+
+def _content(path: str) -> str:
+    if path == _STANDARD_INPUT:
+        return sys.stdin.read()
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _print(answer: Any) -> None:
+    if isinstance(answer, str):
+        sys.stdout.write(answer)
+    elif answer is not None:
+        print(json.dumps(answer, indent=2, ensure_ascii=False))

@@ -1,0 +1,231 @@
+"""Topics, records and offsets of groups as lines of JSON, out and in.
+
+A line is an object that says by `type` what it is:
+
+    {"type": "topic", "name": "orders", "partitions": 2, "config": {"cleanup.policy": "compact"}}
+    {"type": "record", "topic": "orders", "partition": 0, "timestamp": 1700000000000, "key": "a", "value": "b"}
+    {"type": "offset", "group": "billing", "topic": "orders", "partition": 0, "offset": 1, "metadata": ""}
+
+Records are those that a consumer with read_committed sees. An offset counts the records before it, so that it means the
+same record in the seeded broker, whose partitions begin at 0 and have no gaps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pykafka_broker.control.api.records import MOST_AT_ONCE, Header, NewRecord, Offset, Partition, produce, shown
+from pykafka_broker.control.api.topics import Partitions, create_topic, raise_if, topics
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.groups_view import all_groups
+from pykafka_broker.control.operations import Lines, Text
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.reading import IsolationLevel, batches_from, records_from
+from pykafka_broker.control.schema import Limits, read, write
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykafka_broker.records.record import iter_records
+
+_OFFSETS_BY_NAME = 9  # the last version of OffsetCommit that names topics
+_LINES_AT_ONCE = 200  # between which others are served
+_COMMITTED: IsolationLevel = "read_committed"
+
+
+@dataclass
+class TopicLine:
+    type: Literal["topic"]
+    name: str
+    partitions: Partitions = 1
+    config: dict[str, str | int | float | bool] = field(default_factory=dict)
+
+
+@dataclass
+class RecordLine:
+    type: Literal["record"]
+    topic: str
+    partition: Partition | None = None
+    timestamp: Annotated[int, Limits(minimum=0, maximum=2**63 - 1)] | None = None
+    key: Any = None
+    value: Any = None
+    headers: list[Header] = field(default_factory=list)
+    key_base64: str | None = None
+    value_base64: str | None = None
+
+
+@dataclass
+class OffsetLine:
+    type: Literal["offset"]
+    group: str
+    topic: str
+    partition: Partition
+    offset: Offset
+    metadata: str = ""
+
+
+@dataclass
+class Seeded:
+    """How much there was of each kind."""
+
+    topics: int = 0
+    records: int = 0
+    offsets: int = 0
+
+
+_KINDS: dict[str, Any] = {"topic": TopicLine, "record": RecordLine, "offset": OffsetLine}
+
+
+async def seed(control: Control, lines: Text) -> Seeded:
+    """Make what the lines say: topics, records, offsets of groups. Lines are taken in their order; a line that can't be
+    taken ends it, and those before it stay."""
+    seeded, gathered = Seeded(), _Gathered(control)
+    for number, text in enumerate(lines.text.splitlines(), 1):
+        if not text.strip():
+            continue
+        try:
+            await _take(control, _line(text), gathered, seeded)
+        except Problem as problem:
+            raise Problem(problem.status, f"line {number}: {problem.detail}", code=problem.code) from None
+        if number % _LINES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    await gathered.write()
+    return seeded
+
+
+def _line(text: str) -> TopicLine | RecordLine | OffsetLine:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Problem(400, f"it is not JSON: {error}") from None
+    kind = found.get("type") if isinstance(found, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise Problem(400, "it must be an object with a type: topic, record or offset")
+    line: TopicLine | RecordLine | OffsetLine = read(_KINDS[kind], found, kind)
+    return line
+
+
+async def _take(
+    control: Control, line: TopicLine | RecordLine | OffsetLine, gathered: _Gathered, seeded: Seeded
+) -> None:
+    if isinstance(line, RecordLine):
+        await gathered.add(line)
+        seeded.records += 1
+        return
+    await gathered.write()
+    if isinstance(line, TopicLine):
+        await create_topic(control, line.name, line.partitions, line.config)
+        seeded.topics += 1
+    else:
+        await _commit(control, line)
+        seeded.offsets += 1
+
+
+class _Gathered:
+    """Records of one topic, written many at once."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._topic = ""
+        self._records: list[NewRecord] = []
+
+    async def add(self, line: RecordLine) -> None:
+        if line.topic != self._topic or len(self._records) >= MOST_AT_ONCE // 5:
+            await self.write()
+            self._topic = line.topic
+        fields = {name: getattr(line, name) for name in NewRecord.__dataclass_fields__}
+        self._records.append(NewRecord(**fields))
+
+    async def write(self) -> None:
+        records, self._records = self._records, []
+        if records:
+            await produce(self._control, self._topic, records)
+
+
+async def _commit(control: Control, line: OffsetLine) -> None:
+    partition = OffsetCommitRequestPartition(line.partition, line.offset, committed_metadata=line.metadata)
+    request = OffsetCommitRequest(
+        line.group, -1, "", topics=[OffsetCommitRequestTopic(line.topic, partitions=[partition])]
+    )
+    answer = await control.inside.ask_coordinator(request, _OFFSETS_BY_NAME, line.group)
+    raise_if(answer.topics[0].partitions[0].error_code)
+
+
+def dump(control: Control) -> Lines:
+    """All topics with their records and the offsets that groups have committed, as lines that `seed` takes."""
+    return Lines(_dump(control))
+
+
+async def _dump(control: Control) -> AsyncIterator[str]:
+    described = await topics(control)
+    for each in described:
+        yield _json({"type": "topic", "name": each.name, "partitions": each.partitions, "config": each.config})
+    for each in described:
+        for count, line in enumerate(_records(control, each.name, each.partitions), 1):
+            yield line
+            if count % _LINES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+    for line in _offsets(control):
+        yield line
+        await asyncio.sleep(0)
+
+
+def _records(control: Control, topic: str, partitions: int) -> Iterator[str]:
+    for number in range(partitions):
+        for found in records_from(control.services.replicas.leader(topic, number), 0, _COMMITTED):
+            record = write(shown(topic, number, found))
+            line = {"type": "record", "topic": topic, "partition": number}
+            if record["timestamp_type"] == "CreateTime" and record["timestamp"] >= 0:
+                line["timestamp"] = record["timestamp"]  # the broker's own is that of the seeding
+            yield _json(
+                line | {name: record[name] for name in ("key", "value") if record[name] is not None} | _rest(record)
+            )
+
+
+def _rest(record: dict[str, Any]) -> dict[str, Any]:
+    rest = {name: record[name] for name in ("key_base64", "value_base64") if record[name] is not None}
+    if record["headers"]:
+        rest["headers"] = [
+            {name: value for name, value in header.items() if value is not None} for header in record["headers"]
+        ]
+    return rest
+
+
+def _offsets(control: Control) -> Iterator[str]:
+    coordinator = control.services.groups.coordinator if all_groups(control.services) else None
+    for group in all_groups(control.services):
+        assert coordinator is not None
+        for topic, number, committed in sorted(coordinator.offsets.partitions(group.group_id), key=lambda one: one[:2]):
+            yield _json(
+                {
+                    "type": "offset",
+                    "group": group.group_id,
+                    "topic": topic,
+                    "partition": number,
+                    "offset": _records_before(control, topic, number, committed.offset),
+                    "metadata": committed.metadata,
+                }
+            )
+
+
+def _records_before(control: Control, topic: str, number: int, offset: int) -> int:
+    try:
+        partition = control.services.replicas.leader(topic, number)
+    except ApiError:
+        return 0
+    count = 0
+    for header, batch in batches_from(partition, 0, _COMMITTED):
+        if header.last_offset >= offset:
+            return count + sum(record.offset < offset for record in iter_records(batch, header))
+        count += header.count
+    return count
+
+
+def _json(line: dict[str, Any]) -> str:
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,68 @@
+"""The control API from a shell."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.cli import main
+from pykafka_broker.cli.control import URL_VARIABLE
+from pykafka_broker.testing import KafkaBroker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def _url(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(URL_VARIABLE, broker.control_url)
+
+
+@pytest.mark.usefixtures("_url")
+def test_an_operation_takes_its_parameters_as_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["control", "create-topic", "made", "--partitions", "3", "--config", '{"retention.ms": 5}']) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["name"], made["partitions"], made["config"]) == ("made", 3, {"retention.ms": "5"})
+    assert main(["control", "produce", "made", '[{"value": "v", "partition": 1}]']) == 0
+    assert main(["control", "records", "made", "--isolation-level", "read_committed", "--partition", "1"]) == 0
+    written, read = capsys.readouterr().out.split("]\n", 1)
+    assert json.loads(written + "]") == [{"partition": 1, "offset": 0}]
+    assert json.loads(read)["records"][0]["value"] == "v"
+    assert main(["control", "delete-topic", "made"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.usefixtures("_url")
+def test_what_is_dumped_is_seeded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = '{"type":"topic","name":"s","partitions":1,"config":{}}\n{"type":"record","topic":"s","value":"a"}\n'
+    (tmp_path / "lines").write_text(lines)
+    assert main(["seed", str(tmp_path / "lines")]) == 0
+    assert json.loads(capsys.readouterr().out) == {"topics": 1, "records": 1, "offsets": 0}
+    assert main(["dump"]) == 0
+    assert capsys.readouterr().out.startswith('{"type":"topic","name":"s","partitions":1,"config":{}}\n')
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"type":"record","topic":"s","value":"b"}'))
+    assert main(["seed", "-"]) == 0
+
+
+def test_what_is_refused_is_one_line(
+    broker: KafkaBroker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["control", "topic", "none", "--url", broker.control_url]) == 1
+    assert capsys.readouterr().err == "pykafka-broker: UNKNOWN_TOPIC_OR_PARTITION: there is no topic none\n"
+    assert main(["control", "topics", "--url", "http://127.0.0.1:1"]) == 1
+    assert capsys.readouterr().err == "pykafka-broker: http://127.0.0.1:1: Connection refused\n"
+    monkeypatch.delenv(URL_VARIABLE, raising=False)
+    assert main(["control", "topics"]) == 2
+    assert "must say where the control API is" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["control", "create-topic", "t", "--partitions", "three", "--url", "x"])
+    assert "three is not JSON" in capsys.readouterr().err

@@ -1,0 +1,71 @@
+"""A dump seeds a broker that dumps the same again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from pykafka_broker.testing import ControlError, KafkaBroker
+
+
+def filled(broker: KafkaBroker) -> None:
+    broker.create_topic("plain", 2, {"retention.ms": 1_000_000_000_000})
+    broker.produce("plain", [{"key": "k", "value": b"\xff", "headers": [("h", b"\x00")]}, ("k", None), "ünï"])
+    broker.create_topic("stamped", config={"message.timestamp.type": "LogAppendTime"})
+    broker.produce("stamped", ["a"])
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "seeding"})
+    producer.init_transactions(10)
+    for value, end in (("no", producer.abort_transaction), ("yes", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce("plain", value, partition=0)
+        producer.flush(10)
+        end(10)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"})
+    behind = broker.records("plain", 0)[-1].offset + 1
+    consumer.commit(offsets=[TopicPartition("plain", 0, behind, metadata="here")], asynchronous=False)
+    consumer.close()
+
+
+def test_a_dump_seeds_a_broker_that_dumps_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "dump.jsonl"
+    with KafkaBroker() as first:
+        filled(first)
+        dumped = first.dump(path)
+        lag = first.lag("reader")
+    assert path.read_text() == dumped
+    assert '"no"' not in dumped
+    with KafkaBroker() as second:
+        counts = second.seed(path)
+        assert counts == {"topics": 2, "records": 5, "offsets": 1}
+        assert second.dump() == dumped
+        assert (second.lag("reader"), lag) == (0, 1)  # of the first broker there is a marker behind the offset
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "line 3: it is not JSON"),
+        ("[]", "line 3: it must be an object with a type"),
+        ('{"type": "rekord"}', "line 3: it must be an object with a type"),
+        ('{"type": "record"}', "line 3: record.topic is missing"),
+        ('{"type": "record", "topic": "seeded-1", "colour": 1}', "line 3: record has no colour"),
+        ('{"type": "topic", "name": "seeded-1"}', "line 3: TOPIC_ALREADY_EXISTS"),
+    ],
+)
+def test_a_line_that_cant_be_taken_is_named(broker: KafkaBroker, line: str, says: str) -> None:
+    if not any(topic["name"] == "seeded-1" for topic in broker.topics()):
+        broker.create_topic("seeded-1")
+    lines = ['{"type": "record", "topic": "seeded-1", "value": "before"}', "", line]
+    with pytest.raises(ControlError) as refused:
+        broker.seed(lines)
+    assert str(refused.value).startswith(says)
+
+
+def test_ten_thousand_lines_come_in_parts_and_go_out_as_one(broker: KafkaBroker) -> None:
+    broker.create_topic("seeded-2")
+    line = '{"type":"record","topic":"seeded-2","partition":0,"timestamp":7,"value":"%05d"}'
+    lines = [line % number for number in range(10_000)]
+    assert broker.seed(lines)["records"] == 10_000
+    assert [each for each in broker.dump().splitlines() if '"seeded-2"' in each][1:] == lines
