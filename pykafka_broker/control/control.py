@@ -14,9 +14,9 @@ from typing import TypeVar
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.services import Services
 from pykafka_broker.control.inside import Inside
-from pykafka_broker.server.listeners import Listener
-from pykafka_broker.server.server import Server
-from pykafka_broker.server.turns import Turns
+from pykafka_broker.control.moving_time import MovingTime
+from pykafka_broker.server.movable_clock import MovableClock
+from pykafka_broker.server.serving import Running
 
 R = TypeVar("R")
 
@@ -24,10 +24,11 @@ R = TypeVar("R")
 class Control:
     """The broker of this process, as operations see it."""
 
-    def __init__(self, server: Server, turns: Turns, listeners: list[Listener]) -> None:
-        self.server = server
-        self.turns = turns
-        self.listeners = listeners
+    def __init__(self, running: Running, clock: MovableClock) -> None:
+        self.server = running.server
+        self.turns = running.turns
+        self.listeners = running.listeners
+        self.time = MovingTime(running, clock)
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
 
     @property

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.door import LOOPBACK, ControlDoor
-from pykafka_broker.server.listeners import Listener
-from pykafka_broker.server.server import Server
-from pykafka_broker.server.turns import Turns
+from pykafka_broker.server.movable_clock import MovableClock
+from pykafka_broker.server.serving import Running
 
 
 class Address(NamedTuple):
@@ -33,10 +32,14 @@ class Opening:
         self._address = address
         self._announce = announce
         self._door: ControlDoor | None = None
+        self._clock = MovableClock()
 
-    async def open(self, server: Server, turns: Turns, listeners: list[Listener]) -> None:
+    def new_clock(self) -> MovableClock:
+        return self._clock
+
+    async def open(self, running: Running) -> None:
         host, port, token = self._address
-        door = self._door = ControlDoor(Control(server, turns, listeners), token)
+        door = self._door = ControlDoor(Control(running, self._clock), token)
         try:
             await door.open(host, port)
         except OSError as error:

@@ -88,11 +88,20 @@ class JobRunner:
         if not self._left:
             self._none_left.set()
 
-    async def drain(self) -> None:
-        """Wait until every job was applied."""
+    @property
+    def is_idle(self) -> bool:
+        """Every job was applied."""
+        return not self._left
+
+    async def all_done(self) -> None:
+        """Wait until every job was applied, those included that came meanwhile."""
         while self._left:
             self._none_left.clear()
             await self._none_left.wait()
+
+    async def drain(self) -> None:
+        """The same, and there will be no more."""
+        await self.all_done()
         self._executor.shutdown()
 
 

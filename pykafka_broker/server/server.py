@@ -35,6 +35,7 @@ _ACCEPTED_AT_ONCE = 50
 _IDLE_SWEEP_MS = 30_000
 _GRACE_SECONDS = 5.0
 _PAUSE_MS = 1_000  # after a defect at a deadline
+_ALWAYS_ARMED = 0  # earlier than any deadline
 _NO_ROOM_PAUSE_MS = 200  # after a connection for which there was no descriptor or memory
 
 
@@ -180,15 +181,37 @@ class Server:
         self._armed_for = deadline
         self._timer = self._loop.call_later(max(0, deadline - now) / 1000, self._on_timer)
 
+    def hold_timer(self) -> None:
+        """Nothing is done at its deadline any more, until `release_timer`: the clock stands."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._armed_for = None, _ALWAYS_ARMED
+
+    def release_timer(self) -> None:
+        """The clock runs again."""
+        self._armed_for = None
+        if not self.stopping:
+            self._arm(self._clock.now)
+
+    def next_deadline(self) -> int:
+        """When, by the clock, something of the broker or of its connections is due."""
+        deadline = self.broker.next_deadline()
+        return self._next_sweep if deadline is None else min(deadline, self._next_sweep)
+
+    def do_due(self) -> None:
+        """Do what is due by now, and answer who waited for it."""
+        now = self._clock.now
+        self.broker.on_deadline()
+        if now >= self._next_sweep:
+            self._sweep_idle(now)
+        self._accept_on()  # max.connections may have been raised
+        self._settle_broker()
+
     def _on_timer(self) -> None:
         now = self._clock.tick()
         self._timer = self._armed_for = None
         try:
-            self.broker.on_deadline()
-            if now >= self._next_sweep:
-                self._sweep_idle(now)
-            self._accept_on()  # max.connections may have been raised
-            self._settle_broker()
+            self.do_due()
         except Exception:
             log.exception("a defect at a deadline")
             # What stumbled may be due still: without the pause it would be tried without end.

@@ -14,7 +14,7 @@ import random
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.broker import Broker
@@ -30,10 +30,23 @@ from pykafka_broker.server.turns import Turns
 log = logging.getLogger(__name__)
 
 
+class Running(NamedTuple):
+    """The parts of a process that serves."""
+
+    server: Server
+    turns: Turns
+    clock: SystemClock
+    jobs: JobRunner
+    listeners: list[Listener]
+
+
 class Beside(Protocol):
     """What else the process serves, on the same loop."""
 
-    async def open(self, server: Server, turns: Turns, listeners: list[Listener]) -> None:
+    def new_clock(self) -> SystemClock:
+        """The clock that it wants the broker to have."""
+
+    async def open(self, running: Running) -> None:
         """Before clients are told that they may connect. Raises OSError."""
 
     async def close(self) -> None:
@@ -64,7 +77,8 @@ async def _serve(
 ) -> bool:
     """Until the end; whether that came since there is no log directory left."""
     listeners = listeners_of(config)
-    turns = Turns(loop, SystemClock())
+    clock = SystemClock() if beside is None else beside.new_clock()
+    turns = Turns(loop, clock)
     jobs = JobRunner(loop, config.background_threads, turns.run)
     broker = Broker(
         config,
@@ -99,7 +113,7 @@ async def _serve(
         )
         server.start()
         if beside is not None:
-            await beside.open(server, turns, listeners)
+            await beside.open(Running(server, turns, clock, jobs, listeners))
         on_ready(listeners[0].host, listeners[0].port)
         await stopped.wait()
         log.info("stopping")

@@ -8,11 +8,12 @@ faults.
 from __future__ import annotations
 
 from pykafka_broker.testing.control_client import ControlClient
+from pykafka_broker.testing.clock import HasClock
 from pykafka_broker.testing.data import Data
 from pykafka_broker.testing.waits import Waits
 
 
-class Controlled(Data, Waits):
+class Controlled(Data, Waits, HasClock):
     """A broker that is reached by its control API."""
 
     @property

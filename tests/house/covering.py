@@ -38,6 +38,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/seeding
         """,
     ),
+    "control/test_clock.py": (
+        "moves it",
+        """
+        control/api/clock control/moving_time server/movable_clock testing/clock
+        """,
+    ),
     "control/test_groups.py": (
         "asks for groups of real clients",
         """
