@@ -10,13 +10,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+COMMANDS = ("configs", "log")
 INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if arguments[:1] in (["configs"], ["log"]):
+    if arguments and arguments[0] in COMMANDS:
         return _inspect(arguments)
     from pykafka_broker.server.signals import StopSignals
 

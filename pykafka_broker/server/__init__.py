@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pykafka_broker.config import BrokerConfig
     from pykafka_broker.server.signals import StopSignals
 
+Announce = Callable[[Sequence[tuple[str, int]]], None]  # takes host and port of every listener
 
-def run(config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
+
+def run(config: BrokerConfig, *, on_ready: Announce, signals: StopSignals) -> int:
     """Serve until a signal asks for the end, or all log directories have failed; returns the exit code. `on_ready` is
-    told host and port of the first listener.
+    told where every listener is.
     """
     from pykafka_broker.server.serving import run_process
 
     return run_process(config, on_ready, signals)
 
 
-__all__ = ["run"]
+__all__ = ["Announce", "run"]

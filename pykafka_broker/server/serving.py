@@ -12,12 +12,12 @@ import gc
 import logging
 import random
 import uuid
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.server import Announce
 from pykafka_broker.server.job_runner import JobRunner
 from pykafka_broker.server.listeners import listeners_of
 from pykafka_broker.server.readiness import new_event_loop
@@ -29,7 +29,7 @@ from pykafka_broker.server.turns import Turns
 log = logging.getLogger(__name__)
 
 
-def run_process(config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals) -> int:
+def run_process(config: BrokerConfig, on_ready: Announce, signals: StopSignals) -> int:
     """What `pykafka_broker.server.run` does."""
     loop = new_event_loop()
     useless = False
@@ -45,7 +45,7 @@ def run_process(config: BrokerConfig, on_ready: Callable[[str, int], None], sign
 async def _serve(
     config: BrokerConfig,
     loop: asyncio.AbstractEventLoop,
-    on_ready: Callable[[str, int], None],
+    on_ready: Announce,
     signals: StopSignals,
 ) -> bool:
     """Until the end; whether that came since there is no log directory left."""
@@ -84,7 +84,7 @@ async def _serve(
             ", ".join(config.data_dirs),
         )
         server.start()
-        on_ready(listeners[0].host, listeners[0].port)
+        on_ready([(listener.host, listener.port) for listener in listeners])
         await stopped.wait()
         log.info("stopping")
     finally:
