@@ -1,8 +1,8 @@
 """Fixtures for tests against a broker: `kafka_broker` and `kafka_broker_factory`.
 
 Rule: `kafka_broker` is one broker for the whole run unless `--kafka-broker-scope` or the ini option of that name says
-otherwise, so tests that share it name their topics and groups apart; a factory's brokers belong to one test. When a
-test fails, what its brokers logged meanwhile stands in the report.
+otherwise, so tests that share it must not use the same names for topics and groups; a factory's brokers belong to one
+test. When a test fails, what its brokers logged meanwhile stands in the report.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def _scope(fixture_name: str, config: pytest.Config) -> Any:
 @pytest.fixture(scope=_scope)
 def kafka_broker(pytestconfig: pytest.Config) -> Iterator[KafkaBroker]:
     """A running broker; `kafka_broker.bootstrap_servers` is what clients want."""
+    __tracebackhide__ = True
     from pykafka_broker.testing import KafkaBroker
 
     shared = pytestconfig.stash[_SHARED]
@@ -72,6 +73,7 @@ def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..
     with ExitStack() as stack:
 
         def start(*args: Any, **kwargs: Any) -> KafkaBroker:
+            __tracebackhide__ = True
             broker = stack.enter_context(KafkaBroker(*args, **kwargs))
             own.append(broker)
             return broker

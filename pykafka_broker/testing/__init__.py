@@ -9,6 +9,22 @@ temporary data directory goes with it.
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from pykafka_broker.testing.process import BrokerError, KafkaBroker
 
-__all__ = ["BrokerError", "KafkaBroker"]
+if TYPE_CHECKING:
+    from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
+
+__all__ = ["AsyncKafkaBroker", "BrokerError", "KafkaBroker"]
+
+
+def __getattr__(name: str) -> Any:
+    """`AsyncKafkaBroker` on first use: it brings asyncio along, which most tests don't need."""
+    if name != "AsyncKafkaBroker":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
+
+    return AsyncKafkaBroker

@@ -22,7 +22,12 @@ import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
 READY = "listening on "
 LOG_TAIL_BYTES = 16_000
@@ -38,8 +43,9 @@ class KafkaBroker:
     `config` are Kafka's broker configs (`{"log.retention.ms": 1000}`; Kafka's documentation, "Broker Configs"), values
     as text, numbers, booleans or lists; a name that Kafka does not know is warned of. Without `data_dir` the broker
     keeps its data in a temporary directory, which `close` removes. At `log_level` "debug" its log has every request.
-    Use it with `with` or `async with`, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as
-    they are.
+    Its groups have short heartbeat intervals, unless `config` sets them; with `quick_groups=False` they are Kafka's.
+    Use it with `with`, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as they are.
+    `async with` gives an `AsyncKafkaBroker`, whose methods of these names are awaited.
     """
 
     def __init__(
@@ -51,6 +57,7 @@ class KafkaBroker:
         port: int = 0,
         start_timeout_s: float = 30,
         log_level: str = "info",
+        quick_groups: bool = True,
     ) -> None:
         self.config = {name: _config_text(value) for name, value in (config or {}).items()}
         if self.config:
@@ -59,6 +66,7 @@ class KafkaBroker:
         self.port = port
         self.start_timeout_s = start_timeout_s
         self.log_level = log_level
+        self.quick_groups = quick_groups
         self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-"))
         self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
@@ -110,6 +118,7 @@ class KafkaBroker:
 
     def start(self) -> Self:
         """Start the process and wait until clients may connect."""
+        __tracebackhide__ = True  # a test whose broker does not start is shown the line that started it
         if self.running:
             raise BrokerError("the broker is already running")
         if not self._cleanup.alive:
@@ -135,6 +144,8 @@ class KafkaBroker:
         command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
         command += ["--remove-with-parent", str(self._directory)]  # who is killed can't tidy up
         command += ["--log-level", self.log_level]
+        if self.quick_groups:
+            command.append("--quick-groups")
         if "listeners" not in self.config:
             command += ["--listen", self.bootstrap_servers]
         if not {"log.dirs", "log.dir"} & self.config.keys():
@@ -144,13 +155,14 @@ class KafkaBroker:
         return command
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
+        __tracebackhide__ = True
         line = _read_line(process, time.monotonic() + self.start_timeout_s)
         if line is None:
             raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
         if not line.startswith(READY):
             process.wait()
             raise BrokerError(f"the broker ended with exit code {process.returncode}\n{self.log}")
-        host, _, port = line.removeprefix(READY).strip().rpartition(":")
+        host, _, port = line.removeprefix(READY).partition(",")[0].strip().rpartition(":")
         self.port = int(port)
         if host not in ("0.0.0.0", "[::]"):
             self.host = host.strip("[]")
@@ -165,6 +177,7 @@ class KafkaBroker:
 
     def restart(self) -> None:
         """`stop` and `start` on the same port and data."""
+        __tracebackhide__ = True
         self.stop()
         self.start()
 
@@ -193,6 +206,7 @@ class KafkaBroker:
                     pipe.close()
 
     def __enter__(self) -> Self:
+        __tracebackhide__ = True
         return self.start()
 
     def __exit__(
@@ -202,17 +216,19 @@ class KafkaBroker:
             error.add_note(f"log of the broker at {self.bootstrap_servers}:\n{self.log}")
         self.close()
 
-    async def __aenter__(self) -> Self:
-        import asyncio  # most of what this module would cost those who have no event loop
+    async def __aenter__(self) -> AsyncKafkaBroker:
+        __tracebackhide__ = True
+        # Here, as asyncio is most of what this module would cost those who have no event loop.
+        from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
-        return await asyncio.to_thread(self.start)
+        return await AsyncKafkaBroker(self).start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        import asyncio
+        from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
-        await asyncio.to_thread(self.__exit__, kind, error, trace)
+        await AsyncKafkaBroker(self).exit(kind, error, trace)
 
 
 def _config_text(value: object) -> str:
@@ -228,7 +244,20 @@ def _warn_of_unknown(names: Iterable[str]) -> None:
     from pykafka_broker.config.broker import unknown_configs
 
     for name in unknown_configs(names):
-        warnings.warn(f"unknown config {name} is ignored by the broker", stacklevel=3)
+        warnings.warn(f"unknown config {name} is ignored by the broker", stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """The `stacklevel` for our caller's warning that names the first line which is not this package's: a test's, also
+    where a fixture made the broker for it."""
+    level, frame = 1, sys._getframe(1)
+    while _is_ours(frame) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith("pykafka_broker.")
 
 
 def _environment() -> dict[str, str]:

@@ -75,6 +75,31 @@ def test_factory_ends_its_brokers_with_the_test(pytester: pytest.Pytester) -> No
     pytester.runpytest_subprocess().assert_outcomes(passed=2)
 
 
+def test_an_unknown_config_is_warned_of_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        def test_start(kafka_broker_factory):
+            kafka_broker_factory({"no.such.key": 1})
+    """
+    )
+    result = pytester.runpytest_subprocess()
+    result.stdout.fnmatch_lines(["*test_it.py:2: UserWarning: unknown config no.such.key is ignored by the broker"])
+
+
+def test_a_broker_that_does_not_start_is_shown_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        def test_start(kafka_broker_factory):
+            kafka_broker_factory({"num.partitions": 0})
+    """
+    )
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*test_it.py:2:*", "*Invalid value 0 for configuration num.partitions*"])
+    assert "process.py" not in result.stdout.str()
+    assert "pytest_plugin.py" not in result.stdout.str()
+
+
 def test_failed_test_shows_the_log_of_its_brokers(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         def test_fails(kafka_broker, kafka_broker_factory):
