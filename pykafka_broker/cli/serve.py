@@ -13,7 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pykafka_broker import __version__
-from pykafka_broker.cli.settings import DEVELOPMENT, UsageError, static_settings
+from pykafka_broker.broker.setup import Setup
+from pykafka_broker.cli.environment import cluster_id_of
+from pykafka_broker.cli.settings import ABSENT_MEMBER_MS, DEVELOPMENT, UsageError, static_settings
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.config.effects import has_no_effect, refusals
 from pykafka_broker.config.problems import problems
@@ -86,8 +88,8 @@ def main(arguments: Sequence[str], signals: StopSignals) -> int:
 
 
 def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals) -> int:
+    quick_groups = options.quick_groups or options.ephemeral
     try:
-        quick_groups = options.quick_groups or options.ephemeral
         settings = static_settings(
             options.properties, os.environ, options.override, options.listen, data_dir, quick_groups
         )
@@ -103,15 +105,16 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
     if options.ready_file is not None:
         with contextlib.suppress(OSError):
             os.remove(options.ready_file)  # that of an earlier run names an address where nobody listens yet
-    return serve(config, _announcer(options.ready_file), signals)
+    setup = Setup(cluster_id_of(os.environ), ABSENT_MEMBER_MS if quick_groups else None)
+    return serve(config, _announcer(options.ready_file), signals, setup)
 
 
-def serve(config: BrokerConfig, on_ready: Announce, signals: StopSignals) -> int:
+def serve(config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup) -> int:
     from pykafka_broker.log.log_directory import LogDirectoryError
     from pykafka_broker.server import run
 
     try:
-        return run(config, on_ready=on_ready, signals=signals)
+        return run(config, on_ready=on_ready, signals=signals, setup=setup)
     except ConfigError as error:
         return complain([str(error)])
     except (LogDirectoryError, OSError) as error:

@@ -38,6 +38,9 @@ QUICK_GROUPS = {
         }.items()
     },
 }
+# How long a member is waited for whose connection has closed: longer than clients by their defaults are silent (3 s),
+# and than they wait before they connect again (1 s), so that one that is still there is never given up.
+ABSENT_MEMBER_MS = 5_000
 DEVELOPMENT_NODE = "1"
 LOOPBACK = "127.0.0.1"
 DEVELOPMENT_LISTENER = f"PLAINTEXT://{LOOPBACK}:9092"

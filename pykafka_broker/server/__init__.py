@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from pykafka_broker.broker.setup import NO_SETUP, Setup
+
 if TYPE_CHECKING:
     from pykafka_broker.config import BrokerConfig
     from pykafka_broker.server.signals import StopSignals
@@ -12,13 +14,13 @@ if TYPE_CHECKING:
 Announce = Callable[[Sequence[tuple[str, int]]], None]  # takes host and port of every listener
 
 
-def run(config: BrokerConfig, *, on_ready: Announce, signals: StopSignals) -> int:
+def run(config: BrokerConfig, *, on_ready: Announce, signals: StopSignals, setup: Setup = NO_SETUP) -> int:
     """Serve until a signal asks for the end, or all log directories have failed; returns the exit code. `on_ready` is
     told where every listener is.
     """
     from pykafka_broker.server.serving import run_process
 
-    return run_process(config, on_ready, signals)
+    return run_process(config, on_ready, signals, setup)
 
 
 __all__ = ["Announce", "run"]

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.broker import Broker
+from pykafka_broker.broker.setup import Setup
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server import Announce
 from pykafka_broker.server.job_runner import JobRunner
@@ -29,13 +30,13 @@ from pykafka_broker.server.turns import Turns
 log = logging.getLogger(__name__)
 
 
-def run_process(config: BrokerConfig, on_ready: Announce, signals: StopSignals) -> int:
+def run_process(config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup) -> int:
     """What `pykafka_broker.server.run` does."""
     loop = new_event_loop()
     useless = False
     try:
         if not signals.asked:
-            useless = loop.run_until_complete(_serve(config, loop, on_ready, signals))
+            useless = loop.run_until_complete(_serve(config, loop, on_ready, signals, setup))
     finally:
         signals.ignore()
         loop.close()
@@ -47,6 +48,7 @@ async def _serve(
     loop: asyncio.AbstractEventLoop,
     on_ready: Announce,
     signals: StopSignals,
+    setup: Setup,
 ) -> bool:
     """Until the end; whether that came since there is no log directory left."""
     listeners = listeners_of(config)
@@ -59,6 +61,7 @@ async def _serve(
         new_session_id=lambda: random.randint(1, 0x7FFFFFFF),
         submit=jobs.submit,
         thread_pool=ThreadPoolExecutor,
+        setup=setup,
     )
     server = Server(broker, turns)
     server.listen(listeners)

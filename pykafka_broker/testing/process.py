@@ -263,6 +263,7 @@ def _is_ours(frame: FrameType) -> bool:
 def _environment() -> dict[str, str]:
     """Ours, without what would be a setting of the broker: a test's broker has the settings that the test gave it."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    inherited.pop("CLUSTER_ID", None)
     root = str(Path(__file__).parents[2])  # the package that is imported here is the one that is started
     if root in (sysconfig.get_path("purelib"), site.getusersitepackages()):
         return inherited  # it is found; on PYTHONPATH whatever else is installed would come before the standard library

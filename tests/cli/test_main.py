@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker import __version__
+from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cli import COMMANDS, main
+from pykafka_broker.cli.settings import ABSENT_MEMBER_MS
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.server import Announce
@@ -34,12 +36,19 @@ def own_signals() -> Iterator[None]:
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[BrokerConfig]:
+def setups() -> list[Setup]:
+    """What the server was told besides."""
+    return []
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch, setups: list[Setup]) -> list[BrokerConfig]:
     """The configurations that the server was started with, instead of starting it."""
     configs: list[BrokerConfig] = []
 
-    def run(config: BrokerConfig, *, on_ready: Announce, signals: StopSignals) -> int:
+    def run(config: BrokerConfig, *, on_ready: Announce, signals: StopSignals, setup: Setup) -> int:
         configs.append(config)
+        setups.append(setup)
         on_ready([("127.0.0.1", 4711), ("::", 4712)])
         return 0
 
@@ -83,7 +92,7 @@ def test_an_old_ready_file_is_gone_before_the_start(monkeypatch: pytest.MonkeyPa
     ready = tmp_path / "ready"
     ready.write_text("127.0.0.1:1\n")
 
-    def run(config: BrokerConfig, *, on_ready: Announce, signals: StopSignals) -> int:
+    def run(config: BrokerConfig, *, on_ready: Announce, signals: StopSignals, setup: Setup) -> int:
         assert not ready.exists()
         raise OSError("no luck")
 
@@ -114,10 +123,20 @@ def test_ephemeral_directory_is_gone_afterwards(served: list[BrokerConfig]) -> N
     assert not Path(path).exists()
 
 
-def test_groups_are_quick_where_it_is_for_tests(served: list[BrokerConfig], tmp_path: Path) -> None:
+def test_groups_are_quick_where_it_is_for_tests(
+    served: list[BrokerConfig], setups: list[Setup], tmp_path: Path
+) -> None:
     for options in (["--ephemeral"], ["--quick-groups"], []):
         assert main([*options, *([] if "--ephemeral" in options else ["--data-dir", str(tmp_path)])]) == 0
     assert [config.group_consumer_heartbeat_interval_ms for config in served] == [100, 100, 5000]
+    assert [setup.absent_member_ms for setup in setups] == [ABSENT_MEMBER_MS, ABSENT_MEMBER_MS, None]
+
+
+@pytest.mark.usefixtures("served")
+def test_the_cluster_id_of_container_images_counts(setups: list[Setup], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {"CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw\n"})
+    assert main([]) == 0
+    assert setups[0].cluster_id == "4L6g3nShT-eMCtK--X86sw"
 
 
 def test_no_place_for_an_ephemeral_directory(
@@ -162,7 +181,7 @@ def test_unknown_key_is_one_warning(served: list[BrokerConfig], caplog: pytest.L
 def test_a_start_that_fails_says_why(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(config: BrokerConfig, *, on_ready: Announce, signals: StopSignals) -> int:
+    def run(config: BrokerConfig, *, on_ready: Announce, signals: StopSignals, setup: Setup) -> int:
         raise error
 
     monkeypatch.setattr("pykafka_broker.server.run", run)
