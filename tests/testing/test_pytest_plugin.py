@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("only_our_plugin")
 
 SHARED = """
     ports = set()
@@ -15,13 +16,6 @@ SHARED = """
     def test_count():
         assert len(ports) == {count}
 """
-
-
-@pytest.fixture(autouse=True)
-def only_our_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of the others that happen to be installed."""
-    pytester.plugins = ["pykafka_broker.pytest_plugin"]
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 
 def test_one_broker_for_the_run(pytester: pytest.Pytester) -> None:
