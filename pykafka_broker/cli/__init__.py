@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-COMMANDS = ("configs", "log")
+from pykafka_broker.cli.commands import COMMANDS
+
 INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
 
 

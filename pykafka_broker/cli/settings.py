@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pykafka_broker.cli import COMMANDS
+from pykafka_broker.cli.commands import is_like_a_command, what_was_meant
 from pykafka_broker.cli.environment import configs_of
 from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.properties import parse_properties
@@ -65,12 +65,8 @@ def read_file(path: str) -> dict[str, str]:
 
 def _no_such_file(path: str, error: OSError) -> str:
     """Who mistypes a command has named a file that is not there."""
-    if path.isalpha():
-        import difflib
-
-        meant = difflib.get_close_matches(path, COMMANDS, n=1)
-        commands = f"did you mean {meant[0]}?" if meant else f"the commands are {' and '.join(COMMANDS)}"
-        return f"{path} is neither a command nor a file: {commands}"
+    if is_like_a_command(path):
+        return f"{path} is neither a command nor a file: {what_was_meant(path)}"
     return f"cannot read {path}: {error.strerror}"
 
 

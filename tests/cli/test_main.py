@@ -12,7 +12,8 @@ import pytest
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
-from pykafka_broker.cli import COMMANDS, main
+from pykafka_broker.cli import main
+from pykafka_broker.cli.commands import COMMANDS
 from pykafka_broker.cli.settings import ABSENT_MEMBER_MS
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.log_directory import LogDirectoryError
