@@ -7,6 +7,7 @@ test. When a test fails, what its brokers logged meanwhile stands in the report.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SHARED] = {}
     if (scope := config.getini("kafka_broker_scope")) not in SCOPES:
         raise pytest.UsageError(f"kafka_broker_scope = {scope}: it must be one of {', '.join(SCOPES)}")
-    _configs(config)
+    if configs := _configs(config):
+        from pykafka_broker.config.broker import unknown_configs
+
+        for name in unknown_configs(configs):
+            told = f"{config.inipath}: kafka_broker_config: unknown config {name} is ignored by the broker"
+            config.issue_config_time_warning(pytest.PytestConfigWarning(told), stacklevel=2)
 
 
 def _configs(config: pytest.Config) -> dict[str, str]:
@@ -57,7 +63,10 @@ def kafka_broker(pytestconfig: pytest.Config) -> Iterator[KafkaBroker]:
     from pykafka_broker.testing import KafkaBroker
 
     shared = pytestconfig.stash[_SHARED]
-    with KafkaBroker(_configs(pytestconfig)) as broker:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is unknown has been told with the name of the ini file
+        broker = KafkaBroker(_configs(pytestconfig))
+    with broker:
         shared[broker] = broker.log_size
         yield broker
         del shared[broker]

@@ -80,6 +80,15 @@ def test_an_unknown_config_is_warned_of_at_the_line_of_the_test(pytester: pytest
     result.stdout.fnmatch_lines(["*test_it.py:2: UserWarning: unknown config no.such.key is ignored by the broker"])
 
 
+def test_an_unknown_config_of_the_ini_file_is_warned_of_once_with_its_name(pytester: pytest.Pytester) -> None:
+    ini = pytester.makeini("[pytest]\nkafka_broker_config =\n  no.such.key = 1\n")
+    pytester.makepyfile("def test_config(kafka_broker): pass")
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=1, warnings=1)
+    told = f"*PytestConfigWarning: {ini}: kafka_broker_config: unknown config no.such.key is ignored by the broker"
+    result.stdout.fnmatch_lines([told])
+
+
 def test_a_broker_that_does_not_start_is_shown_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
