@@ -68,7 +68,7 @@ def start(name: str, config: Mapping[str, str] | None = None) -> Target:
     if name == "pykafka":
         from pykafka_broker.testing import KafkaBroker
 
-        return KafkaBroker(config=dict(config or {}), port=free_port())  # one that a restart finds free
+        return KafkaBroker(config=dict(config or {}), port=free_port(), quick_groups=False)  # found free by a restart
     if config:
         pytest.skip("needs a broker with settings of its own")
     return Running(name)

@@ -1,12 +1,13 @@
 """Fixtures for tests against a broker: `kafka_broker` and `kafka_broker_factory`.
 
 Rule: `kafka_broker` is one broker for the whole run unless `--kafka-broker-scope` or the ini option of that name says
-otherwise, so tests that share it name their topics and groups apart; a factory's brokers belong to one test. When a
-test fails, what its brokers logged meanwhile stands in the report.
+otherwise, so tests that share it must not use the same names for topics and groups; a factory's brokers belong to one
+test. When a test fails, what its brokers logged meanwhile stands in the report.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SHARED] = {}
     if (scope := config.getini("kafka_broker_scope")) not in SCOPES:
         raise pytest.UsageError(f"kafka_broker_scope = {scope}: it must be one of {', '.join(SCOPES)}")
-    _configs(config)
+    if configs := _configs(config):
+        from pykafka_broker.config.broker import unknown_configs
+
+        for name in unknown_configs(configs):
+            told = f"{config.inipath}: kafka_broker_config: unknown config {name} is ignored by the broker"
+            config.issue_config_time_warning(pytest.PytestConfigWarning(told), stacklevel=2)
 
 
 def _configs(config: pytest.Config) -> dict[str, str]:
@@ -53,10 +59,14 @@ def _scope(fixture_name: str, config: pytest.Config) -> Any:
 @pytest.fixture(scope=_scope)
 def kafka_broker(pytestconfig: pytest.Config) -> Iterator[KafkaBroker]:
     """A running broker; `kafka_broker.bootstrap_servers` is what clients want."""
+    __tracebackhide__ = True
     from pykafka_broker.testing import KafkaBroker
 
     shared = pytestconfig.stash[_SHARED]
-    with KafkaBroker(_configs(pytestconfig)) as broker:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is unknown has been told with the name of the ini file
+        broker = KafkaBroker(_configs(pytestconfig))
+    with broker:
         shared[broker] = broker.log_size
         yield broker
         del shared[broker]
@@ -72,6 +82,7 @@ def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..
     with ExitStack() as stack:
 
         def start(*args: Any, **kwargs: Any) -> KafkaBroker:
+            __tracebackhide__ = True
             broker = stack.enter_context(KafkaBroker(*args, **kwargs))
             own.append(broker)
             return broker

@@ -82,7 +82,7 @@ def record(pair: Pair, versions: Versions) -> None:
 def main() -> None:
     chosen = arguments()
     with ExitStack() as stack:
-        ours = chosen.ours or stack.enter_context(KafkaBroker(CONFIG)).bootstrap_servers
+        ours = chosen.ours or stack.enter_context(KafkaBroker(CONFIG, quick_groups=False)).bootstrap_servers
         theirs = chosen.kafka or stack.enter_context(RealKafka(CONFIG)).bootstrap_servers
         for address in (ours, theirs):
             warm_up(address)

@@ -15,6 +15,7 @@ from pykafka_broker.broker.directories import DirectoryKeeper
 from pykafka_broker.broker.metadata_publisher import MetadataPublisher
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.services import Endpoint, Services, Timed
+from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
@@ -39,6 +40,7 @@ class Broker:
         submit: Submit = run_inline,
         thread_pool: Callable[[int], Executor] | None = None,
         fs: FileSystem | None = None,
+        setup: Setup = NO_SETUP,
     ) -> None:
         self.clock = clock
         self.on_useless: Callable[[], None] | None = None  # the last log directory has failed
@@ -49,6 +51,7 @@ class Broker:
             new_uuid=new_uuid,
             submit=submit,
             thread_pool=thread_pool,
+            setup=setup,
         )
         self._timed: list[Timed] = [node.purgatory, node.logs]
         self.services = Services(node, new_session_id, self._timed.append)
@@ -121,6 +124,8 @@ class Broker:
         """A client has gone; coordinators that care are told. They act on it at their next deadline."""
         if "shares" in self.services.__dict__:
             self.services.shares.connection_closed(connection)
+        if "groups" in self.services.__dict__:
+            self.services.groups.connection_closed(connection)
 
 
 def _earliest(machines: Iterable[Timed]) -> int | None:

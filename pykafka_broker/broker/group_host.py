@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, overload
 
-from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.coordinator_log import read_batches
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
@@ -44,7 +44,9 @@ class GroupHost:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self.coordinator = GroupCoordinator(node.config, node.image, self._new_id, self._group_config)
+        self.coordinator = GroupCoordinator(
+            node.config, node.image, self._new_id, self._group_config, node.setup.absent_member_ms
+        )
         self.shards = CoordinatorShards(node, CONSUMER_OFFSETS, self)
         self.coordinator.on_topics_changed((), True, node.metadata.applied_offset)
         node.subscribe(self._on_metadata)
@@ -112,6 +114,14 @@ class GroupHost:
     def caller(self, context: RequestContext) -> Caller:
         """Who asks, as groups keep it."""
         return Caller(context.api_version, context.client_id or "", f"/{context.connection.client_host}")
+
+    def heard(self, context: RequestContext, group_id: str, member_id: str) -> None:
+        """A member has been answered on this connection."""
+        self.coordinator.absent.heard(context.connection.id, group_id, member_id)
+
+    def connection_closed(self, connection: ConnectionContext) -> None:
+        """Members that were heard of on it may have gone."""
+        self.coordinator.absent.closed(connection.id, self._node.clock.now)
 
     @overload
     def answer(self, group_id: str, effects: Effects[R]) -> R | Reply: ...

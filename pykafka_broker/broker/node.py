@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.broker.replicas import Replicas
+from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.config import BrokerConfig, TopicConfig
@@ -38,9 +39,11 @@ class Node:
         new_uuid: Callable[[], bytes],
         submit: Submit,
         thread_pool: Callable[[int], Executor] | None,
+        setup: Setup = NO_SETUP,
     ) -> None:
         self.id: int = config.node
         self.config = self.static_config = config
+        self.setup = setup
         self.clock = clock
         self.new_uuid = new_uuid
         self.purgatory = Purgatory()
@@ -52,6 +55,7 @@ class Node:
             topic_config=self.topic_config,
             submit=submit,
             thread_pool=thread_pool,
+            cluster_id=setup.cluster_id,
         )
         self.metadata = LocalMetadata(config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit)
         self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch)

@@ -10,15 +10,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-_CONTROLLING = ("control", "seed", "dump")
-_INSPECTING = ("configs", "log", *_CONTROLLING)
+from pykafka_broker.cli.commands import COMMANDS, CONTROLLING
+
 INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if arguments and arguments[0] in _INSPECTING:
+    if arguments and arguments[0] in COMMANDS:
         return _inspect(arguments)
     from pykafka_broker.server.signals import StopSignals
 
@@ -32,7 +32,7 @@ def _inspect(arguments: Sequence[str]) -> int:
     try:
         if arguments[0] == "configs":
             from pykafka_broker.cli.configs import main as run
-        elif arguments[0] in _CONTROLLING:
+        elif arguments[0] in CONTROLLING:
             from pykafka_broker.cli.control import main as run
         else:
             from pykafka_broker.cli.log import main as run

@@ -1,8 +1,8 @@
 """`KAFKA_...` variables, as the container images of Kafka read them.
 
 Rule: `KAFKA_LOG_RETENTION_MS` is `log.retention.ms`: the prefix goes, the rest is lower case, `_` is a dot, `__` an
-underscore, `___` a dash. What starts Java or its logging, and what Kubernetes writes for a service named "kafka", is no
-config.
+underscore, `___` a dash; `CLUSTER_ID` is the cluster that the data directory has to be of. What starts Java or its
+logging, and what Kubernetes writes for a service named "kafka", is no config.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+CLUSTER_ID = "CLUSTER_ID"
 _PREFIX = "KAFKA_"
 _OTHER_PREFIX = "KAFKA_CFG_"  # one family of images writes KAFKA_CFG_LOG_RETENTION_MS
 
@@ -44,6 +45,11 @@ def configs_of(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if name.startswith(_PREFIX) and not is_ignored(name, value)
     }
+
+
+def cluster_id_of(environment: Mapping[str, str]) -> str:
+    """The cluster that the data directory has to be of, a new one from now on; or nothing."""
+    return environment.get(CLUSTER_ID, "").strip()
 
 
 def is_ignored(name: str, value: str) -> bool:

@@ -9,16 +9,19 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pykafka_broker import __version__
-from pykafka_broker.cli.settings import DEVELOPMENT, UsageError, static_settings
+from pykafka_broker.broker.setup import Setup
+from pykafka_broker.cli.environment import cluster_id_of
+from pykafka_broker.cli.settings import ABSENT_MEMBER_MS, DEVELOPMENT, UsageError, static_settings
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.config.effects import has_no_effect, refusals
 from pykafka_broker.config.problems import problems
 
 if TYPE_CHECKING:
+    from pykafka_broker.server import Announce
     from pykafka_broker.server.serving import Beside
     from pykafka_broker.server.signals import StopSignals
 
@@ -26,21 +29,41 @@ log = logging.getLogger("pykafka_broker")
 
 BAD_USAGE = 2
 CANNOT_START = 1
+ALL_INTERFACES = ("0.0.0.0", "::")
+USAGE = """pykafka-broker [server.properties] [options]    serve until SIGTERM or Ctrl-C
+       pykafka-broker configs [options]                list every config key and its effect
+       pykafka-broker log dump|verify|repair DIR       look into a data directory that no broker is using
+       pykafka-broker control OPERATION [options]      ask a broker's control API
+       pykafka-broker seed FILE                        make the topics, records and offsets that a file names
+       pykafka-broker dump                             topics, records and offsets as lines for such a file
+"""
 
 
 def parser() -> argparse.ArgumentParser:
     it = argparse.ArgumentParser(
         prog="pykafka-broker",
-        description="A Kafka broker on one node.",
-        epilog="Other commands: `pykafka-broker configs` lists every config key and its effect, "
-        "`pykafka-broker log` looks into a data directory that no broker is using. Each has its own --help.",
+        usage=USAGE,
+        description="A Kafka broker on one node. Without a command it serves, on 127.0.0.1:9092 where nothing is set.",
+        epilog="Each command has its own --help.",
     )
     it.add_argument("properties", nargs="?", metavar="server.properties", help="settings, in Kafka's own file format")
-    it.add_argument("--listen", metavar="HOST:PORT", help="address to bind; port 0 takes a free one")
+    it.add_argument(
+        "--listen",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="address to bind; a PORT alone is on 127.0.0.1, :PORT on all network interfaces; port 0 takes a free one; "
+        "may be repeated",
+    )
     it.add_argument("--data-dir", metavar="DIR", help="where logs and metadata live (log.dirs)")
     it.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="one setting; may be repeated")
     it.add_argument("--ready-file", metavar="FILE", help="write HOST:PORT here as soon as clients may connect")
-    it.add_argument("--ephemeral", action="store_true", help="use a temporary data directory and remove it at the end")
+    it.add_argument(
+        "--ephemeral",
+        action="store_true",
+        help="use a temporary data directory and remove it at the end; implies --quick-groups",
+    )
+    it.add_argument("--quick-groups", action="store_true", help="short heartbeat intervals of groups, for tests")
     it.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"), help="on stderr")
     it.add_argument("--stop-on-stdin-close", action="store_true", help="stop when standard input ends")
     it.add_argument("--remove-with-parent", metavar="DIR", help=argparse.SUPPRESS)  # for pykafka_broker.testing
@@ -71,8 +94,11 @@ def main(arguments: Sequence[str], signals: StopSignals) -> int:
 
 
 def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals) -> int:
+    quick_groups = options.quick_groups or options.ephemeral
     try:
-        settings = static_settings(options.properties, os.environ, options.override, options.listen, data_dir)
+        settings = static_settings(
+            options.properties, os.environ, options.override, options.listen, data_dir, quick_groups
+        )
         config = BrokerConfig(settings)
         beside = None if options.control is None else _control(options)
     except UsageError as error:
@@ -86,7 +112,8 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
     if options.ready_file is not None:
         with contextlib.suppress(OSError):
             os.remove(options.ready_file)  # that of an earlier run names an address where nobody listens yet
-    return serve(config, _announcer(options.ready_file), signals, beside)
+    setup = Setup(cluster_id_of(os.environ), ABSENT_MEMBER_MS if quick_groups else None)
+    return serve(config, _announcer(options.ready_file), signals, setup, beside)
 
 
 def _control(options: argparse.Namespace) -> Beside:
@@ -98,13 +125,13 @@ def _control(options: argparse.Namespace) -> Beside:
 
 
 def serve(
-    config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals, beside: Beside | None = None
+    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: Beside | None = None
 ) -> int:
     from pykafka_broker.log.log_directory import LogDirectoryError
     from pykafka_broker.server import run
 
     try:
-        return run(config, on_ready=on_ready, signals=signals, beside=beside)
+        return run(config, on_ready=on_ready, signals=signals, setup=setup, beside=beside)
     except ConfigError as error:
         return complain([str(error)])
     except (LogDirectoryError, OSError) as error:
@@ -154,12 +181,17 @@ def _remove(path: str) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def _announcer(ready_file: str | None) -> Callable[[str, int], None]:
-    def announce(host: str, port: int) -> None:
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def _announcer(ready_file: str | None) -> Announce:
+    """Says where clients may connect, as they want it for `bootstrap.servers`."""
+
+    def announce(bound: Sequence[tuple[str, int]]) -> None:
+        addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in bound]
+        for (host, _), address in zip(bound, addresses, strict=True):
+            if host in ALL_INTERFACES:
+                log.info("%s is open on all network interfaces: who can reach this machine can connect", address)
         if ready_file is not None:
-            _write_whole(ready_file, f"{address}\n")
-        _say(f"listening on {address}")
+            _write_whole(ready_file, f"{','.join(addresses)}\n")
+        _say(f"listening on {','.join(addresses)}")
 
     return announce
 

@@ -65,8 +65,11 @@ class LogManager:
         topic_config: Callable[[str], TopicConfig] | None = None,
         submit: Submit = run_inline,
         thread_pool: ThreadPool | None = None,
+        cluster_id: str = "",
     ) -> None:
-        """`clock`: the broker's. Without one there is a clock of its own, which shows the time of the last call."""
+        """`clock`: the broker's. Without one there is a clock of its own, which shows the time of the last call.
+        `cluster_id`: the cluster that the directories have to be of; new ones are told. Without one it is what they
+        say, or else drawn."""
         self.fs = fs
         self.config = config
         self.new_uuid = new_uuid
@@ -77,7 +80,7 @@ class LogManager:
         self.thread_pool = thread_pool
         self.files = FileCache(fs, _open_files())
         self.directories: list[LogDirectory] = []
-        self.cluster_id = ""
+        self.cluster_id = cluster_id
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] | None = None
         self.on_synced: Callable[[PartitionLog], None] | None = None
         # What lies from this offset on can't be counted on: it was cut off, or its sync failed.

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.setup import NO_SETUP, Setup
 
 if TYPE_CHECKING:
     from pykafka_broker.config import BrokerConfig
     from pykafka_broker.server.serving import Beside
     from pykafka_broker.server.signals import StopSignals
 
+Announce = Callable[[Sequence[tuple[str, int]]], None]  # takes host and port of every listener
+
 
 def run(
     config: BrokerConfig,
     *,
-    on_ready: Callable[[str, int], None],
+    on_ready: Announce,
     signals: StopSignals,
+    setup: Setup = NO_SETUP,
     beside: Beside | None = None,
 ) -> int:
     """Serve until a signal asks for the end, or all log directories have failed; returns the exit code. `on_ready` is
-    told host and port of the first listener. `beside` is opened on the same loop before that.
+    told where every listener is. `beside` is opened on the same loop before that.
     """
     from pykafka_broker.server.serving import run_process
 
-    return run_process(config, on_ready, signals, beside)
+    return run_process(config, on_ready, signals, setup, beside)
 
 
-__all__ = ["run"]
+__all__ = ["Announce", "run"]

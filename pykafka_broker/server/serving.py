@@ -12,13 +12,14 @@ import gc
 import logging
 import random
 import uuid
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.broker import Broker
+from pykafka_broker.broker.setup import Setup
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.server import Announce
 from pykafka_broker.server.job_runner import JobRunner
 from pykafka_broker.server.listeners import Listener, listeners_of
 from pykafka_broker.server.readiness import new_event_loop
@@ -54,14 +55,14 @@ class Beside(Protocol):
 
 
 def run_process(
-    config: BrokerConfig, on_ready: Callable[[str, int], None], signals: StopSignals, beside: Beside | None
+    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: Beside | None
 ) -> int:
     """What `pykafka_broker.server.run` does."""
     loop = new_event_loop()
     useless = False
     try:
         if not signals.asked:
-            useless = loop.run_until_complete(_serve(config, loop, on_ready, signals, beside))
+            useless = loop.run_until_complete(_serve(config, loop, on_ready, signals, setup, beside))
     finally:
         signals.ignore()
         loop.close()
@@ -71,8 +72,9 @@ def run_process(
 async def _serve(
     config: BrokerConfig,
     loop: asyncio.AbstractEventLoop,
-    on_ready: Callable[[str, int], None],
+    on_ready: Announce,
     signals: StopSignals,
+    setup: Setup,
     beside: Beside | None,
 ) -> bool:
     """Until the end; whether that came since there is no log directory left."""
@@ -87,6 +89,7 @@ async def _serve(
         new_session_id=lambda: random.randint(1, 0x7FFFFFFF),
         submit=jobs.submit,
         thread_pool=ThreadPoolExecutor,
+        setup=setup,
     )
     server = Server(broker, turns)
     server.listen(listeners)
@@ -114,7 +117,7 @@ async def _serve(
         server.start()
         if beside is not None:
             await beside.open(Running(server, turns, clock, jobs, listeners))
-        on_ready(listeners[0].host, listeners[0].port)
+        on_ready([(listener.host, listener.port) for listener in listeners])
         await stopped.wait()
         log.info("stopping")
     finally:

@@ -56,8 +56,8 @@ class Clock:
         return self._moved("resume")
 
     def set(self, now: datetime | int) -> int:
-        """It is that time: a datetime, or epoch milliseconds. Forwards it is as if that time went by; backwards only the
-        timestamps of records go back.
+        """It is that time: a datetime, or epoch milliseconds. Forwards it is as if that time went by; backwards only
+        the timestamps of records go back.
         """
         now_ms = round(now.timestamp() * 1000) if isinstance(now, datetime) else now
         return self._moved("set", {"now_ms": now_ms})

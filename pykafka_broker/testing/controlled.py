@@ -7,8 +7,8 @@ faults.
 
 from __future__ import annotations
 
-from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.clock import HasClock
+from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.data import Data
 from pykafka_broker.testing.waits import Waits
 

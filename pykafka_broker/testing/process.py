@@ -22,7 +22,12 @@ import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
 from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.controlled import Controlled
@@ -43,8 +48,9 @@ class KafkaBroker(Controlled):
     as text, numbers, booleans or lists; a name that Kafka does not know is warned of. Without `data_dir` the broker
     keeps its data in a temporary directory, which `close` removes. At `log_level` "debug" its log has every request.
     Its control API is open: what a test may ask of it beyond Kafka's protocol are the methods of `Controlled`.
-    Use it with `with` or `async with`, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as
-    they are.
+    Its groups have short heartbeat intervals, unless `config` sets them; with `quick_groups=False` they are Kafka's.
+    Use it with `with`, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as they are.
+    `async with` gives an `AsyncKafkaBroker`, whose methods of these names are awaited.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class KafkaBroker(Controlled):
         port: int = 0,
         start_timeout_s: float = 30,
         log_level: str = "info",
+        quick_groups: bool = True,
     ) -> None:
         self.config = {name: _config_text(value) for name, value in (config or {}).items()}
         if self.config:
@@ -64,6 +71,7 @@ class KafkaBroker(Controlled):
         self.port = port
         self.start_timeout_s = start_timeout_s
         self.log_level = log_level
+        self.quick_groups = quick_groups
         self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-"))
         self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
@@ -122,6 +130,7 @@ class KafkaBroker(Controlled):
 
     def start(self) -> Self:
         """Start the process and wait until clients may connect."""
+        __tracebackhide__ = True  # a test whose broker does not start is shown the line that started it
         if self.running:
             raise BrokerError("the broker is already running")
         if not self._cleanup.alive:
@@ -147,6 +156,8 @@ class KafkaBroker(Controlled):
         command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
         command += ["--remove-with-parent", str(self._directory)]  # who is killed can't tidy up
         command += ["--log-level", self.log_level]
+        if self.quick_groups:
+            command.append("--quick-groups")
         command += ["--control", "127.0.0.1:0" if self._control is None else self._control.url.removeprefix("http://")]
         if "listeners" not in self.config:
             command += ["--listen", self.bootstrap_servers]
@@ -157,16 +168,18 @@ class KafkaBroker(Controlled):
         return command
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
+        __tracebackhide__ = True
         deadline = time.monotonic() + self.start_timeout_s
         self._control = ControlClient(self._await_line(process, CONTROL, deadline))
         line = self._await_line(process, READY, deadline)
-        host, _, port = line.rpartition(":")
+        host, _, port = line.partition(",")[0].rpartition(":")
         self.port = int(port)
         if host not in ("0.0.0.0", "[::]"):
             self.host = host.strip("[]")
 
     def _await_line(self, process: subprocess.Popen[bytes], begin: str, deadline: float) -> str:
         """What stands after `begin` in the next line of its standard output."""
+        __tracebackhide__ = True
         line = _read_line(process, deadline)
         if line is None:
             raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
@@ -185,6 +198,7 @@ class KafkaBroker(Controlled):
 
     def restart(self) -> None:
         """`stop` and `start` on the same port and data."""
+        __tracebackhide__ = True
         self.stop()
         self.start()
 
@@ -213,6 +227,7 @@ class KafkaBroker(Controlled):
                     pipe.close()
 
     def __enter__(self) -> Self:
+        __tracebackhide__ = True
         return self.start()
 
     def __exit__(
@@ -222,17 +237,19 @@ class KafkaBroker(Controlled):
             error.add_note(f"log of the broker at {self.bootstrap_servers}:\n{self.log}")
         self.close()
 
-    async def __aenter__(self) -> Self:
-        import asyncio  # most of what this module would cost those who have no event loop
+    async def __aenter__(self) -> AsyncKafkaBroker:
+        __tracebackhide__ = True
+        # Here, as asyncio is most of what this module would cost those who have no event loop.
+        from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
-        return await asyncio.to_thread(self.start)
+        return await AsyncKafkaBroker(self).start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        import asyncio
+        from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
-        await asyncio.to_thread(self.__exit__, kind, error, trace)
+        await AsyncKafkaBroker(self).exit(kind, error, trace)
 
 
 def _config_text(value: object) -> str:
@@ -248,12 +265,26 @@ def _warn_of_unknown(names: Iterable[str]) -> None:
     from pykafka_broker.config.broker import unknown_configs
 
     for name in unknown_configs(names):
-        warnings.warn(f"unknown config {name} is ignored by the broker", stacklevel=3)
+        warnings.warn(f"unknown config {name} is ignored by the broker", stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """The `stacklevel` for our caller's warning that names the first line which is not this package's: a test's, also
+    where a fixture made the broker for it."""
+    level, frame = 1, sys._getframe(1)
+    while _is_ours(frame) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith("pykafka_broker.")
 
 
 def _environment() -> dict[str, str]:
     """Ours, without what would be a setting of the broker: a test's broker has the settings that the test gave it."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    inherited.pop("CLUSTER_ID", None)
     root = str(Path(__file__).parents[2])  # the package that is imported here is the one that is started
     if root in (sysconfig.get_path("purelib"), site.getusersitepackages()):
         return inherited  # it is found; on PYTHONPATH whatever else is installed would come before the standard library

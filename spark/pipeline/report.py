@@ -23,13 +23,17 @@ from pipeline.kafka import Kafka
 from pipeline.settings import Settings, is_local
 
 Batches = list[dict[str, Any]]
+Windows = list[tuple[str, str, int, float]]  # start, group, events, total
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
     "table{border-collapse:collapse;margin:1rem 0}"
     "td,th{padding:.25rem .75rem;text-align:right;border-bottom:1px solid #ddd}"
     "td:first-child,th:first-child{text-align:left}figure{margin:0}svg{max-width:100%;height:auto}h1,h2{line-height:1.2}"
 )
-SPAN = "event time (of all but the outermost 1% of the events at either end)"
+SPAN = "event time (without the sparse windows at either end)"
+FEW_BATCHES = 6
+FEW_WINDOWS = 4
+FEW_BARS = 12
 SUMS = ("rows", "accepted", "duplicates", "late", "rejected")
 
 
@@ -50,6 +54,7 @@ def figure(draw: Callable[[Any], None], title: str, x: str, y: str) -> str:
     draw(axes)
     axes.set(title=title, xlabel=x, ylabel=y)
     axes.grid(alpha=0.3)
+    axes.set_axisbelow(True)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     text = io.StringIO()
@@ -86,18 +91,55 @@ def points(batches: Batches, name: str) -> tuple[list[int], list[float]]:
     return numbers, heights
 
 
-def line_per_job(jobs: dict[str, Batches], name: str) -> Callable[[Any], None]:
+def bars(axes: Any, labels: list[str], series: dict[str, dict[str, float]]) -> None:
+    """For each label a bar of every series that has something there, side by side, with its number where there is room
+    for it."""
+    width = min(0.2, 0.8 / max(1, len(series)))
+    for number, (name, heights) in enumerate(series.items()):
+        places = [labels.index(label) + (number + 0.5 - len(series) / 2) * width for label in heights]
+        drawn = axes.bar(places, list(heights.values()), 0.9 * width, label=name)
+        if len(labels) * len(series) <= FEW_BARS:
+            axes.bar_label(drawn, [f"{height:,.0f}" for height in heights.values()], fontsize="small")
+    axes.set_xticks(range(len(labels)), labels)
+    axes.set_xlim(-0.5, len(labels) - 0.5)
+    axes.margins(y=0.15)
+
+
+def from_zero(axes: Any, whole: bool) -> None:
+    """The y-axis begins at 0, also where there is nothing else."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = axes.dataLim.ymin, axes.dataLim.ymax
+    axes.set_ylim(None if low < 0 else 0, None if high > 0 else 1)
+    if whole:
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def per_batch(jobs: dict[str, Batches], name: str) -> Callable[[Any], None]:
+    """Bars for a short run, of which lines would be dots; lines for a long one."""
+    runs = {job: points(batches, name) for job, batches in jobs.items()}
+    longest = max((numbers[-1] for numbers, _ in runs.values() if numbers), default=0)
+
     def draw(axes: Any) -> None:
         from matplotlib.ticker import MaxNLocator
 
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        for number, (job, batches) in enumerate(jobs.items()):
-            # Lines that lie on each other stay visible: the later one is thinner.
-            width = max(1.5, 5 - 1.5 * number)
-            axes.plot(*points(batches, name), marker="o", lw=width, ms=width + 2, alpha=0.8, label=job)
-        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+        if longest <= FEW_BATCHES:
+            labels = [str(number) for number in range(1, longest + 1)]
+            bars(axes, labels, {job: heights_of(numbers, heights) for job, (numbers, heights) in runs.items()})
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            for number, (job, (numbers, heights)) in enumerate(runs.items()):
+                # Lines that lie on each other stay visible: the later one is thinner.
+                width = max(1.5, 5 - 1.5 * number)
+                axes.plot(numbers, heights, marker="o", lw=width, ms=width + 2, alpha=0.8, label=job)
+        from_zero(axes, whole=True)
 
     return draw
+
+
+def heights_of(numbers: list[int], heights: list[float]) -> dict[str, float]:
+    """Without the gaps between runs: bars stand apart anyway."""
+    return {str(number): height for number, height in zip(numbers, heights, strict=True) if not math.isnan(height)}
 
 
 def left_out(jobs: dict[str, Batches]) -> Callable[[Any], None]:
@@ -117,35 +159,49 @@ def left_out(jobs: dict[str, Batches]) -> Callable[[Any], None]:
     return draw
 
 
-def main_span(windows: list[tuple[str, str, int, float]]) -> tuple[datetime, datetime]:
-    """From and to where all but one in a hundred events at either end are: a few late ones would flatten the rest."""
-    counts = sorted((datetime.fromisoformat(start), events) for start, _, events, _ in windows)
-    before, total = 0, sum(events for _, events in counts)
-    first, last = counts[0][0], counts[-1][0]
-    for start, events in counts:
-        if before <= total // 100:
-            first = start
-        if before <= total - total // 100:
-            last = start
-        before += events
-    return first, last
+def main_span(windows: Windows) -> tuple[datetime, datetime]:
+    """From and to which window most events are: the sparse ones at either end would flatten the rest, and the last one
+    may have only begun. Sparse is a quarter of the fullest, and no more than a twentieth of all events is left out at
+    an end."""
+    counts: dict[datetime, int] = defaultdict(int)
+    for start, _, events, _ in windows:
+        counts[datetime.fromisoformat(start)] += events
+    most, allowed = max(counts.values()), sum(counts.values()) / 20
+
+    def first_full(starts: list[datetime]) -> datetime:
+        left = 0
+        for start in starts:
+            left += counts[start]
+            if left > allowed or counts[start] * 4 >= most:
+                return start
+        return starts[-1]
+
+    starts = sorted(counts)
+    return first_full(starts), first_full(starts[::-1])
 
 
-def window_lines(windows: list[tuple[str, str, int, float]], column: int) -> Callable[[Any], None]:
+def per_window(windows: Windows, column: int, whole: bool) -> Callable[[Any], None]:
+    """A line for each group; bars where there are few windows."""
+    first, last = main_span(windows)
+    groups: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
+    for row in windows:
+        if first <= (start := datetime.fromisoformat(row[0])) <= last:
+            groups[row[1] or "none"].append((start, float(row[column])))
+    starts = sorted({start for points in groups.values() for start, _ in points})
+
     def draw(axes: Any) -> None:
         from matplotlib.dates import ConciseDateFormatter
 
-        groups: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
-        for row in windows:
-            groups[row[1]].append((datetime.fromisoformat(row[0]), float(row[column])))
-        for group, points in sorted(groups.items()):
-            times, values = zip(*sorted(points), strict=True)
-            axes.plot(times, values, marker=".", label=group or "none")
-        first, last = main_span(windows)
-        if first < last:
-            axes.set_xlim(first, last)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(axes.xaxis.get_major_locator()))
-        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+        if len(starts) <= FEW_WINDOWS:
+            names = {start: f"{start:%Y-%m-%d %H:%M}" for start in starts}
+            series = {name: {names[start]: value for start, value in sorted(groups[name])} for name in sorted(groups)}
+            bars(axes, list(names.values()), series)
+        else:
+            for group in sorted(groups):
+                times, values = zip(*sorted(groups[group]), strict=True)
+                axes.plot(times, values, marker=".", label=group)
+            axes.xaxis.set_major_formatter(ConciseDateFormatter(axes.xaxis.get_major_locator()))
+        from_zero(axes, whole)
 
     return draw
 
@@ -177,14 +233,14 @@ def null_table(jobs: dict[str, Batches]) -> str:
     )
 
 
-def page(batches: Batches, windows: list[tuple[str, str, int, float]]) -> str:
+def page(batches: Batches, windows: Windows) -> str:
     jobs, first, last = by_job(batches), batches[0]["timestamp"], batches[-1]["timestamp"]
     parts = [
         "<h1>Pipeline run</h1>",
         f"<p>{len(batches)} batches, begun between {escape(first)} and {escape(last)}.</p>",
         summary_table(jobs),
-        figure(line_per_job(jobs, "rows_per_second"), "Throughput", "batch", "records/s"),
-        figure(line_per_job(jobs, "lag"), "Lag after each batch", "batch", "records"),
+        figure(per_batch(jobs, "rows_per_second"), "Throughput", "batch", "records/s"),
+        figure(per_batch(jobs, "lag"), "Lag after each batch", "batch", "records"),
         figure(left_out(jobs), "Records that were not accepted", "% of the job's records", ""),
         "<h2>Nulls</h2>",
         null_table(jobs),
@@ -192,8 +248,8 @@ def page(batches: Batches, windows: list[tuple[str, str, int, float]]) -> str:
     if windows:
         parts += [
             "<h2>Windows</h2>",
-            figure(window_lines(windows, 2), "Events per window", SPAN, "events"),
-            figure(window_lines(windows, 3), "Sum per window", SPAN, "sum"),
+            figure(per_window(windows, 2, whole=True), "Events per window", SPAN, "events"),
+            figure(per_window(windows, 3, whole=False), "Sum per window", SPAN, "sum"),
         ]
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Pipeline run</title>'
     return (
@@ -205,7 +261,7 @@ def local_database(settings: Settings) -> Path:
     return Path(settings.database_url.removeprefix("sqlite:///"))
 
 
-def read_windows(settings: Settings) -> list[tuple[str, str, int, float]]:
+def read_windows(settings: Settings) -> Windows:
     """The aggregation's results; none if it never ran here, or into a database that is not named."""
     if not settings.database and not (is_local(settings.data_dir) and local_database(settings).exists()):
         return []

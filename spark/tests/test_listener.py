@@ -3,10 +3,12 @@
 import dataclasses
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from pipeline import report, silver
 from pipeline.errors import SettingsError
@@ -119,19 +121,60 @@ def run_of(job: str, output: str, run_id: str, *rows: int) -> list[dict[str, Any
 def test_every_run_has_a_line_of_its_own() -> None:
     """Tables of the same job have lines of their own; a later run into the same table goes on after a gap."""
     batches = run_of("store", "a", "1", 10, 20) + run_of("store", "b", "2", 30) + run_of("silver", "c", "3", 5)
-    batches += run_of("store", "a", "4", 0, 40, 50)
+    batches += run_of("store", "a", "4", 0, 40, 50, 60, 70, 80)
     jobs = report.by_job(batches)
     assert list(jobs) == ["store a", "store b", "silver"]
     numbers, heights = report.points(jobs["store a"], "rows_per_second")
-    assert numbers == [1, 2, 3, 3, 4]
-    assert [None if math.isnan(height) else height for height in heights] == [10, 20, None, 40, 50]
+    assert numbers == [1, 2, 3, 3, 4, 5, 6, 7]
+    assert [None if math.isnan(height) else height for height in heights] == [10, 20, None, 40, 50, 60, 70, 80]
     assert report.points(jobs["store b"], "rows_per_second") == ([1], [30])
     page = report.page(batches, [])
-    assert "<td>store a</td><td>2</td><td>5</td><td>120</td>" in page
+    assert "<td>store a</td><td>2</td><td>8</td><td>330</td>" in page
     throughput = page.split("<figure")[1]
     assert all(f"<!-- {name} -->" in throughput for name in jobs)
-    line = next(path for path in throughput.split("<path") if path.count("L ") == 2 and path.count("M ") == 2)
-    assert "stroke-width: 5" in line  # one line, in two pieces of two points each
+    drawn = [path for path in throughput.split("<path") if "stroke-width: 5" in path]
+    assert (2, 5) in [(path.count("M "), path.count("L ")) for path in drawn]  # two points, a gap, five points
+
+
+def axes_of(draw: Callable[[Any], None]) -> Any:
+    axes = Figure().subplots()
+    draw(axes)
+    return axes
+
+
+def test_a_short_run_has_bars_on_whole_numbers() -> None:
+    """A dot of a line that has one point says nothing, and batch 1.015 there is not."""
+    jobs = report.by_job(run_of("silver", "s", "1", 20, 10) + run_of("store", "t", "2", 30))
+    axes = axes_of(report.per_batch(jobs, "rows_per_second"))
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2"]
+    assert [bar.get_height() for bar in axes.patches] == [20, 10, 30]
+    silver, store = axes.patches[0], axes.patches[2]
+    assert silver.get_x() + silver.get_width() < store.get_x(), "they stand side by side"
+    assert [text.get_text() for text in axes.texts] == ["20", "10", "30"]
+    idle = {job: [{**batch, "lag": 0} for batch in batches] for job, batches in jobs.items()}
+    nothing_left = axes_of(report.per_batch(idle, "lag"))
+    assert nothing_left.get_ylim() == (0, 1)
+    assert list(nothing_left.get_yticks()) == [0, 1]
+
+
+def test_few_windows_are_bars_and_many_are_lines() -> None:
+    few = [(f"2024-05-01T0{hour}:00:00Z", group, 10, -2.5) for hour in range(2) for group in ("de", "fr")]
+    axes = axes_of(report.per_window(few, 2, whole=True))
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["2024-05-01 00:00", "2024-05-01 01:00"]
+    assert [bar.get_height() for bar in axes.patches] == [10, 10, 10, 10]
+    assert axes_of(report.per_window(few, 3, whole=False)).get_ylim()[0] < -2.5
+    many = [(f"2024-05-01T{hour:02}:00:00Z", "de", 10, 2.5) for hour in range(9)]
+    assert [len(line.get_xdata()) for line in axes_of(report.per_window(many, 2, whole=True)).get_lines()] == [9]
+
+
+def test_sparse_windows_at_either_end_are_left_out() -> None:
+    """Late events lie far back, and the last window has only begun; what is sparse in between stays."""
+    counts = [1, 0, 1, 100, 10, 100, 100, 20]
+    windows = [(f"2024-05-01T{hour:02}:00:00Z", "de", events, 1.0) for hour, events in enumerate(counts)]
+    assert [time.hour for time in report.main_span(windows)] == [3, 7], "20 of 332 events are more than a twentieth"
+    windows[-1] = ("2024-05-01T07:00:00Z", "de", 15, 1.0)
+    assert [time.hour for time in report.main_span(windows)] == [3, 6]
+    assert [time.hour for time in report.main_span(windows[:1])] == [0, 0]
 
 
 def test_a_report_of_nothing(settings: Any, make_topic: Any) -> None:

@@ -13,6 +13,7 @@ from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.broker.router import PendingReply, Pieces, Router
 from pykafka_broker.broker.services import Endpoint, Services
+from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.share_host import ShareHost
 from pykafka_broker.broker.transaction_host import TransactionHost
 from pykafka_broker.clock import Clock
@@ -37,10 +38,13 @@ class DrivenBroker:
         new_session_id: Callable[[], int] = lambda: 1,
         submit: Submit = run_inline,
         fs: FileSystem | None = None,
+        setup: Setup = NO_SETUP,
     ) -> None:
         self.clock = Clock()
         self.listeners: dict[str, Endpoint] = {}
-        self.whole = Broker(config, self.clock, new_uuid=new_uuid, new_session_id=new_session_id, submit=submit, fs=fs)
+        self.whole = Broker(
+            config, self.clock, new_uuid=new_uuid, new_session_id=new_session_id, submit=submit, fs=fs, setup=setup
+        )
         self.router = Router(self.whole.services)
 
     # -- life and time

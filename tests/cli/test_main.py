@@ -5,15 +5,19 @@ from __future__ import annotations
 import errno
 import logging
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pykafka_broker import __version__
+from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cli import main
+from pykafka_broker.cli.commands import COMMANDS
+from pykafka_broker.cli.settings import ABSENT_MEMBER_MS
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.server import Announce
 from pykafka_broker.server.signals import StopSignals
 
 
@@ -33,15 +37,22 @@ def own_signals() -> Iterator[None]:
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[BrokerConfig]:
+def setups() -> list[Setup]:
+    """What the server was told besides."""
+    return []
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch, setups: list[Setup]) -> list[BrokerConfig]:
     """The configurations that the server was started with, instead of starting it."""
     configs: list[BrokerConfig] = []
 
     def run(
-        config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals, beside: object = None
+        config: BrokerConfig, *, on_ready: Announce, signals: StopSignals, setup: Setup, beside: object = None
     ) -> int:
         configs.append(config)
-        on_ready("127.0.0.1", 4711)
+        setups.append(setup)
+        on_ready([("127.0.0.1", 4711), ("::", 4712)])
         return 0
 
     monkeypatch.setattr("pykafka_broker.server.run", run)
@@ -55,13 +66,29 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"pykafka-broker {__version__}\n"
 
 
-def test_ready_line_and_file(served: list[BrokerConfig], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_help_begins_with_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith("usage: pykafka-broker [server.properties] [options] ")
+    assert [line.split()[1] for line in others[: len(COMMANDS)]] == list(COMMANDS)
+
+
+def test_ready_line_and_file_name_every_listener(
+    served: list[BrokerConfig],
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    caplog.set_level("INFO")
     ready = tmp_path / "ready"
     assert main(["--listen", "127.0.0.1:0", "--data-dir", str(tmp_path), "--ready-file", str(ready)]) == 0
-    assert capsys.readouterr().out == "listening on 127.0.0.1:4711\n"
-    assert ready.read_text() == "127.0.0.1:4711\n"
+    assert capsys.readouterr().out == "listening on 127.0.0.1:4711,[::]:4712\n"
+    assert ready.read_text() == "127.0.0.1:4711,[::]:4712\n"
     assert list(tmp_path.iterdir()) == [ready]
     assert served[0].log_dirs == [str(tmp_path)]
+    (opened,) = [record.message for record in caplog.records if "open" in record.message]
+    assert opened == "[::]:4712 is open on all network interfaces: who can reach this machine can connect"
 
 
 def test_an_old_ready_file_is_gone_before_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -69,7 +96,7 @@ def test_an_old_ready_file_is_gone_before_the_start(monkeypatch: pytest.MonkeyPa
     ready.write_text("127.0.0.1:1\n")
 
     def run(
-        config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals, beside: object = None
+        config: BrokerConfig, *, on_ready: Announce, signals: StopSignals, setup: Setup, beside: object = None
     ) -> int:
         assert not ready.exists()
         raise OSError("no luck")
@@ -99,6 +126,22 @@ def test_ephemeral_directory_is_gone_afterwards(served: list[BrokerConfig]) -> N
     assert main(["--ephemeral"]) == 0
     (path,) = served[0].data_dirs
     assert not Path(path).exists()
+
+
+def test_groups_are_quick_where_it_is_for_tests(
+    served: list[BrokerConfig], setups: list[Setup], tmp_path: Path
+) -> None:
+    for options in (["--ephemeral"], ["--quick-groups"], []):
+        assert main([*options, *([] if "--ephemeral" in options else ["--data-dir", str(tmp_path)])]) == 0
+    assert [config.group_consumer_heartbeat_interval_ms for config in served] == [100, 100, 5000]
+    assert [setup.absent_member_ms for setup in setups] == [ABSENT_MEMBER_MS, ABSENT_MEMBER_MS, None]
+
+
+@pytest.mark.usefixtures("served")
+def test_the_cluster_id_of_container_images_counts(setups: list[Setup], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {"CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw\n"})
+    assert main([]) == 0
+    assert setups[0].cluster_id == "4L6g3nShT-eMCtK--X86sw"
 
 
 def test_no_place_for_an_ephemeral_directory(
@@ -144,7 +187,7 @@ def test_a_start_that_fails_says_why(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(
-        config: BrokerConfig, *, on_ready: Callable[[str, int], None], signals: StopSignals, beside: object = None
+        config: BrokerConfig, *, on_ready: Announce, signals: StopSignals, setup: Setup, beside: object = None
     ) -> int:
         raise error
 

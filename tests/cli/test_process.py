@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -71,6 +72,25 @@ def test_one_that_is_stopped_before_it_serves_leaves_nothing_either(tmp_path: Pa
     assert process.returncode == 0
     assert "Traceback" not in err
     assert list(temporary.iterdir()) == []
+
+
+def test_every_listen_is_bound(tmp_path: Path) -> None:
+    options = ["--listen", "0", "--listen", ":0", "--ephemeral", "--stop-on-stdin-close"]
+    with subprocess.Popen(
+        [*COMMAND, *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(tmp_path),
+    ) as process:
+        assert process.stdout is not None
+        addresses = process.stdout.readline().removeprefix("listening on ").split(",")
+        assert [address.rpartition(":")[0] for address in addresses] == ["127.0.0.1", "0.0.0.0"]
+        for address in addresses:
+            socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=10).close()
+        process.communicate(timeout=30)
+    assert process.returncode == 0
 
 
 def test_environment_and_file_are_read(tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def test_what_is_past_its_retention_is_gone_when_the_clock_has_moved(broker: Kaf
 def test_a_member_that_says_nothing_is_gone_when_its_session_is_over(broker: KafkaBroker) -> None:
     broker.create_topic("t")
     consumer = KafkaConsumer("t", bootstrap_servers=broker.bootstrap_servers, group_id="g", session_timeout_ms=10_000)
-    consumer.poll(timeout_ms=1_000)
+    while not consumer.assignment():
+        consumer.poll(timeout_ms=200)
     broker.wait_for_group("g", "Stable", members=1)
     broker.clock.freeze()
     broker.clock.advance(seconds=9)
@@ -79,7 +80,7 @@ def test_a_member_that_says_nothing_is_gone_when_its_session_is_over(broker: Kaf
 def test_a_way_that_is_no_time_is_refused(broker: KafkaBroker) -> None:
     with pytest.raises(ControlError, match="ms must be at least 0"):
         broker.clock.advance(seconds=-1)
-    with pytest.raises(ControlError, match="ms must be at most .*: at most ten years"):
+    with pytest.raises(ControlError, match=r"ms must be at most \d+: at most ten years"):
         broker.clock.advance(days=4_000)
 
 

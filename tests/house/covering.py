@@ -98,6 +98,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/group_protocols broker/api/streams_group_describe broker/api/streams_group_heartbeat
         """,
     ),
+    "cli/test_settings.py": (
+        "mistypes them",
+        """
+        cli/commands
+        """,
+    ),
     "broker/test_group_host.py": (
         "works on a whole broker",
         """
@@ -376,6 +382,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "runs pytest with it",
         """
         pytest_plugin
+        """,
+    ),
+    "testing/test_asynchronous.py": (
+        "imports from it",
+        """
+        testing/__init__
         """,
     ),
 }

@@ -467,3 +467,15 @@ def test_a_start_that_is_refused_keeps_a_clean_shutdown_clean(tmp_path: Path) ->
     logs = manager(tmp_path, **dirs)
     logs.start(NOW)
     assert [directory.clean for directory in logs.directories] == [True, True]
+
+
+def test_a_directory_has_to_be_of_the_cluster_that_is_wanted(tmp_path: Path) -> None:
+    first = manager(tmp_path)
+    first.cluster_id = "mine"
+    first.start(NOW)
+    first.shutdown(NOW)
+    assert "cluster.id=mine\n" in (tmp_path / "logs/meta.properties").read_text()
+    other = manager(tmp_path)
+    other.cluster_id = "yours"
+    with pytest.raises(LogDirectoryError, match="is of cluster mine, not of yours"):
+        other.start(NOW)

@@ -62,19 +62,6 @@ def test_block_has_a_broker_and_leaves_nothing() -> None:
     wait_until_gone(pid)
 
 
-async def enter_and_ask() -> tuple[bool, KafkaBroker]:
-    async with KafkaBroker() as broker:
-        return answers(broker), broker
-
-
-def test_async_block() -> None:
-    import asyncio
-
-    answered, broker = asyncio.run(enter_and_ask())
-    assert answered
-    assert not broker.running
-
-
 def test_two_brokers_at_once() -> None:
     with KafkaBroker() as one, KafkaBroker() as other:
         assert one.port != other.port
@@ -185,6 +172,19 @@ def test_a_name_that_kafka_does_not_know_is_warned_of() -> None:
     with pytest.warns(UserWarning, match=r"unknown config num_partitions is ignored") as caught:
         KafkaBroker({"num_partitions": 3, "num.partitions": 3, "listener.name.internal.ssl.protocol": "TLS"})
     assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_the_first_of_several_listeners_is_its_address() -> None:
+    listeners = ["ONE://127.0.0.1:0", "TWO://[::1]:0"]
+    names = {"listeners": listeners, "listener.security.protocol.map": "ONE:PLAINTEXT,TWO:PLAINTEXT"}
+    with KafkaBroker(names | {"inter.broker.listener.name": "ONE"}) as broker:
+        assert broker.host == "127.0.0.1"
+        assert answers(broker)
+
+
+def test_groups_are_quick_unless_told_otherwise() -> None:
+    assert "--quick-groups" in KafkaBroker()._command()
+    assert "--quick-groups" not in KafkaBroker(quick_groups=False)._command()
 
 
 def test_log_of_a_failed_block_is_attached() -> None:

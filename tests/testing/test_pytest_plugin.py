@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("only_our_plugin")
 
 SHARED = """
     ports = set()
@@ -15,13 +16,6 @@ SHARED = """
     def test_count():
         assert len(ports) == {count}
 """
-
-
-@pytest.fixture(autouse=True)
-def only_our_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of the others that happen to be installed."""
-    pytester.plugins = ["pykafka_broker.pytest_plugin"]
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 
 def test_one_broker_for_the_run(pytester: pytest.Pytester) -> None:
@@ -73,6 +67,40 @@ def test_factory_ends_its_brokers_with_the_test(pytester: pytest.Pytester) -> No
             assert not any(broker.running for broker in brokers)
     """)
     pytester.runpytest_subprocess().assert_outcomes(passed=2)
+
+
+def test_an_unknown_config_is_warned_of_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        def test_start(kafka_broker_factory):
+            kafka_broker_factory({"no.such.key": 1})
+    """
+    )
+    result = pytester.runpytest_subprocess()
+    result.stdout.fnmatch_lines(["*test_it.py:2: UserWarning: unknown config no.such.key is ignored by the broker"])
+
+
+def test_an_unknown_config_of_the_ini_file_is_warned_of_once_with_its_name(pytester: pytest.Pytester) -> None:
+    ini = pytester.makeini("[pytest]\nkafka_broker_config =\n  no.such.key = 1\n")
+    pytester.makepyfile("def test_config(kafka_broker): pass")
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=1, warnings=1)
+    told = f"*PytestConfigWarning: {ini}: kafka_broker_config: unknown config no.such.key is ignored by the broker"
+    result.stdout.fnmatch_lines([told])
+
+
+def test_a_broker_that_does_not_start_is_shown_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        def test_start(kafka_broker_factory):
+            kafka_broker_factory({"num.partitions": 0})
+    """
+    )
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*test_it.py:2:*", "*Invalid value 0 for configuration num.partitions*"])
+    assert "process.py" not in result.stdout.str()
+    assert "pytest_plugin.py" not in result.stdout.str()
 
 
 def test_failed_test_shows_the_log_of_its_brokers(pytester: pytest.Pytester) -> None:

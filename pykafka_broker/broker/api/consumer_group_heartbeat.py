@@ -30,4 +30,6 @@ def consumer_group_heartbeat(
     for name in request.subscribed_topic_names or ():
         services.authorise(context, Operation.DESCRIBE, Resource.TOPIC, name)
     effects = host.coordinator.consumer_heartbeat(request, host.caller(context), now)
-    return host.answer(request.group_id, effects)
+    answer = host.answer(request.group_id, effects)
+    host.heard(context, request.group_id, effects.reply.member_id or request.member_id)
+    return answer

@@ -26,4 +26,5 @@ def heartbeat(services: Services, context: RequestContext, request: HeartbeatReq
         return HeartbeatResponse()
     if error is ErrorCode.NONE:
         error = host.coordinator.heartbeat(request, context.now)
+        host.heard(context, request.group_id, request.member_id)
     return resting(HeartbeatResponse(error_code=error), host.after(request.group_id))

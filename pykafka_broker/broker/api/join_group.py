@@ -31,4 +31,5 @@ def join_group(
         return refusal(error, request.member_id)
     parked = Parked(None)
     effects = host.coordinator.join(request, host.caller(context), parked, now)
+    host.heard(context, request.group_id, request.member_id)
     return host.answer(request.group_id, effects, parked)

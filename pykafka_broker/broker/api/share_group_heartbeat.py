@@ -33,6 +33,7 @@ def share_group_heartbeat(
         return ShareGroupHeartbeatResponse(error_code=error)
     states: list[ShareKey] = []  # of partitions that the group has never read before
     response = _beat(services, context, request, states)
+    services.groups.heard(context, request.group_id, request.member_id)
     after = services.groups.after(request.group_id)
     if states:
         after += services.shares.after(states)

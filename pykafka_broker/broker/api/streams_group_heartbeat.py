@@ -41,6 +41,7 @@ def streams_group_heartbeat(
             services.topic(context, Operation.DESCRIBE, name)
     effects = host.coordinator.streams_heartbeat(request, host.caller(context), now)
     host.apply(effects)
+    host.heard(context, request.group_id, request.member_id)
     reply = effects.reply
     after = host.after(request.group_id)
     if effects.missing_topics:

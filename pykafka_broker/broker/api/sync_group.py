@@ -37,5 +37,6 @@ def sync_group(
         error = ErrorCode.REBALANCE_IN_PROGRESS
     if error is not ErrorCode.NONE and request.group_id:
         return SyncGroupResponse(error_code=error)
+    host.heard(context, request.group_id, request.member_id)
     parked = Parked(None)
     return host.answer(request.group_id, host.coordinator.sync(request, parked, now), parked)

@@ -28,7 +28,8 @@ def clock(control: Control) -> Time:
 
 async def advance_clock(control: Control, ms: Milliseconds) -> Time:
     """Move the clock on. All that falls due on the way is done before this is answered, one after the other, each at
-    its own time: retention, compaction, time-outs of sessions and transactions, requests that wait, idle connections."""
+    its own time: retention, compaction, time-outs of sessions and transactions, requests that wait, idle connections.
+    """
     await control.time.advance(ms)
     return clock(control)
 

@@ -148,6 +148,10 @@ class ClassicGroup:
         """Whether a live consumer of the group reads `topic`."""
         return self.subscribed is not None and topic in self.subscribed
 
+    def has_dynamic_member(self, member_id: str) -> bool:
+        member = self.members.get(member_id)
+        return member_id in self.pending_joins if member is None else member.instance_id is None
+
     def expiry_base(self) -> Callable[[int], int] | None:
         """Retention counts from when the group became empty (KIP-211), from the commit itself for a stable group of
         consumers (its subscribed topics are left alone) and for a simple group that has no protocol.

@@ -12,6 +12,7 @@ from typing import Any
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.coordinators.effects import Effects, Token
 from pykafka_broker.coordinators.groups import classic_listing, consumer_listing
+from pykafka_broker.coordinators.groups.absent_members import ABSENT, AbsentMembers
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.classic_requests import ClassicRequests
@@ -73,8 +74,10 @@ class GroupCoordinator:
         topics: Topics,
         new_id: Callable[[], str],
         group_config: Callable[[str], Mapping[str, str]] = lambda group_id: {},
+        absent_member_ms: int | None = None,
     ) -> None:
         self.table = GroupTable(config, topics, new_id, group_config)
+        self.absent = AbsentMembers(self.table, absent_member_ms)
         self.offsets = OffsetStore()
         self._classic = ClassicProtocol(self.table)
         self._consumer = ConsumerProtocol(self.table)
@@ -256,6 +259,8 @@ class GroupCoordinator:
             self._start_expiry(now)
         elif key.kind == EXPIRE:
             self._expire_offsets(key.group_id, effects, now)
+        elif key.kind == ABSENT:
+            self.absent.on_deadline(key, now)
         elif isinstance(group, ClassicGroup):
             self._classic.rebalance.on_timer(key, group, effects, now)
         elif isinstance(group, ConsumerGroup):

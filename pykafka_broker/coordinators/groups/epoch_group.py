@@ -50,6 +50,11 @@ class EpochMember(ABC):
             setattr(copy, name, getattr(self, name))
         return copy
 
+    @property
+    def is_static(self) -> bool:
+        """Whether it comes back under a name of its own (KIP-345)."""
+        return False
+
     @abstractmethod
     def metadata(self) -> tuple[object, ...]:
         """What the record of its metadata says."""
@@ -73,6 +78,10 @@ class ReconciledMember(EpochMember):
         self.rebalance_timeout_ms = -1
         self.state: Any = self.STABLE
         self.revoking: Any = self.NOTHING
+
+    @property
+    def is_static(self) -> bool:
+        return self.instance_id is not None
 
     def current(self) -> tuple[object, ...]:
         """What the record of its current assignment says."""
@@ -118,6 +127,10 @@ class EpochGroup(ABC, Generic[M, T]):
     @property
     def is_empty(self) -> bool:
         return not self.members
+
+    def has_dynamic_member(self, member_id: str) -> bool:
+        member = self.members.get(member_id)
+        return member is not None and not member.is_static
 
     def check_delete(self) -> None:
         """Raises NON_EMPTY_GROUP."""

@@ -47,6 +47,9 @@ class Group(Protocol):
 
     def is_subscribed_to(self, topic: str) -> bool: ...
 
+    def has_dynamic_member(self, member_id: str) -> bool:
+        """Whether the group has this member, or waits for its join, and it is not a static one (KIP-345)."""
+
     def expiry_base(self) -> Callable[[int], int] | None:
         """From an offset's commit time to the time at which its retention starts, or None while nothing may expire."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.messages.request_header import RequestHeader
@@ -34,8 +35,9 @@ class Listener:
 class LocalWorld:
     """One broker on one directory; `restart` makes a new one on the same files."""
 
-    def __init__(self, directory: Path, name: str, config: dict[str, str]) -> None:
+    def __init__(self, directory: Path, name: str, config: dict[str, str], setup: Setup = NO_SETUP) -> None:
         self.name = name
+        self._setup = setup
         self.now = START
         self._config = {"log.dirs": str(directory), **config}
         self._uuids = itertools.count(1)
@@ -43,7 +45,9 @@ class LocalWorld:
         self._boot()
 
     def _boot(self) -> None:
-        self.broker = DrivenBroker(BrokerConfig(self._config), new_uuid=self._new_uuid, new_session_id=lambda: 1)
+        self.broker = DrivenBroker(
+            BrokerConfig(self._config), new_uuid=self._new_uuid, new_session_id=lambda: 1, setup=self._setup
+        )
         self.broker.listeners["PLAINTEXT"] = Listener()
         self.broker.start(self.now)
 

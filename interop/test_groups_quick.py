@@ -1,0 +1,72 @@
+"""Groups on a broker for tests: nobody waits for intervals that were made for production."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pykafka_broker.testing import KafkaBroker
+
+PARTITIONS = 4
+KAFKAS_WAY_S = {"second": 5.0, "killed": 45.0}  # how long both take with Kafka's settings
+MEMBER = """
+import sys
+from confluent_kafka import Consumer
+consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": "g", "group.protocol": sys.argv[2]})
+consumer.subscribe(["t"])
+while not consumer.assignment():
+    consumer.poll(0.05)
+print("in", flush=True)
+while True:
+    consumer.poll(0.1)
+"""
+
+
+@pytest.fixture
+def address(target_name: str) -> Iterator[str]:
+    if target_name != "pykafka":
+        pytest.skip("it is about the settings of KafkaBroker")
+    with KafkaBroker() as broker:
+        client = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        client.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(10)
+        yield broker.bootstrap_servers
+
+
+def member(address: str, protocol: str) -> Consumer:
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "group.protocol": protocol})
+    consumer.subscribe(["t"])
+    return consumer
+
+
+def seconds_until(count: int, one: Consumer, *others: Consumer) -> float:
+    """How long until it has so many partitions."""
+    began = time.monotonic()
+    while len(one.assignment()) != count and time.monotonic() < began + 60:
+        for consumer in (one, *others):
+            consumer.poll(0.01)
+    return time.monotonic() - began
+
+
+def test_a_second_consumer_has_its_partitions_soon(address: str) -> None:
+    one = member(address, "consumer")
+    seconds_until(PARTITIONS, one)
+    two = member(address, "consumer")
+    assert seconds_until(PARTITIONS // 2, two, one) < KAFKAS_WAY_S["second"] / 2
+    one.close()
+    two.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_one_that_was_killed_leaves_its_partitions_to_the_other(address: str, protocol: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", MEMBER, address, protocol], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"in\n"
+        one = member(address, protocol)
+        seconds_until(PARTITIONS // 2, one)
+        process.kill()
+    assert seconds_until(PARTITIONS, one) < KAFKAS_WAY_S["killed"] / 2
+    one.close()
