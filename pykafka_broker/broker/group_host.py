@@ -45,7 +45,12 @@ class GroupHost:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.coordinator = GroupCoordinator(
-            node.config, node.image, self._new_id, self._group_config, node.setup.absent_member_ms
+            node.config,
+            node.image,
+            self._new_id,
+            self._group_config,
+            node.setup.absent_member_ms,
+            self._wall_at,
         )
         self.shards = CoordinatorShards(node, CONSUMER_OFFSETS, self)
         self.coordinator.on_topics_changed((), True, node.metadata.applied_offset)
@@ -56,6 +61,9 @@ class GroupHost:
         """A random UUID as text."""
         text = self._node.new_uuid().hex()
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def _wall_at(self, now: int) -> int:
+        return now + self._node.clock.wall - self._node.clock.now
 
     def _group_config(self, group_id: str) -> Mapping[str, str]:
         return self._node.image.config(ResourceType.GROUP, group_id)

@@ -72,7 +72,10 @@ class ShareHost:
             yield header.size
 
     def _replay(self, record: Record, *, written: int) -> None:
-        self.coordinator.replay(record.key or b"", record.value, record.offset, written)
+        known_at = min(written, self._node.clock.now)  # the clock may have been set back since
+        key = self.coordinator.replay(record.key or b"", record.value, record.offset, known_at)
+        if key is not None and (state := self.coordinator.states.get(key)) is not None:
+            state.written = min(state.written, known_at)
 
     def loaded(self, number: int, epoch: int) -> None:
         """There is nothing more to do: share partitions come up when somebody reads."""

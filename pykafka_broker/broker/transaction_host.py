@@ -103,6 +103,7 @@ class TransactionHost:
                 coordinator.replay(key, record.value)
             except SENSELESS as error:
                 raise SenselessRecord(record.offset, error) from error
+        coordinator.on_loaded(self._node.clock.now)
 
     def loaded(self, number: int, epoch: int) -> None:
         """Write the markers that a crash or a change of leaders has kept from being written."""

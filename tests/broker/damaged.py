@@ -117,7 +117,8 @@ def _commit_offset(node: RealBroker, group_id: str) -> None:
     assert answer.topics[0].partitions[0].error_code == 0
 
 
-def _transact(node: RealBroker, transactional_id: str, *, commit: bool) -> None:
+def begin_transaction(node: RealBroker, transactional_id: str) -> tuple[int, int]:
+    """Records of it are in t-0; returns its producer."""
     node.broker.create_missing_topics(["__transaction_state"])
     producer = node.call(InitProducerIdRequest(transactional_id, 60_000), 4)
     assert producer.error_code == 0
@@ -133,6 +134,11 @@ def _transact(node: RealBroker, transactional_id: str, *, commit: bool) -> None:
         b"in", b"transaction", producer_id=who[0], producer_epoch=who[1], base_sequence=0, transactional=True
     )
     produce(node, "t", 0, records, transactional_id)
+    return who
+
+
+def _transact(node: RealBroker, transactional_id: str, *, commit: bool) -> None:
+    who = begin_transaction(node, transactional_id)
     assert node.call(EndTxnRequest(transactional_id, *who, commit), 3).error_code == 0
 
 

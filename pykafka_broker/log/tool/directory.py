@@ -73,7 +73,7 @@ def bootstrap_problem(fs: FileSystem, path: str) -> str | None:
 def readable_properties(fs: FileSystem, path: str) -> dict[str, str]:
     """What can be made out of a damaged `meta.properties`."""
     text = read_file(fs, f"{path}/{META_PROPERTIES}").decode("ascii", "replace")
-    found = dict(match.groups() for match in map(_PROPERTY.fullmatch, text.splitlines()) if match)
+    found = {match[1]: match[2] for match in map(_PROPERTY.fullmatch, text.splitlines()) if match}
     return found if found.get("version") == "1" else {}
 
 
