@@ -111,6 +111,7 @@ def kinds_of(directory: Path) -> Iterable[str]:
             yield name
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("state", ["closed", "crashed"])
 def test_damage_stays_where_it_hit(
     world: World, state: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
