@@ -6,15 +6,27 @@ out. The records of one decision are one batch, and a load replays batch after b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.header import BatchHeader, iter_batches
+from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
+from pykafka_broker.records.record import Record, iter_records
 
 _READ_BYTES = 1 << 20
+# What a replay raises for a record that is not what it should be.
+SENSELESS = (ValueError, LookupError, TypeError, ArithmeticError)
+
+
+class SenselessRecord(Exception):
+    """A record of a coordinator's log can't be replayed."""
+
+    def __init__(self, offset: int, error: Exception) -> None:
+        super().__init__(f"the record at offset {offset} makes no sense: {type(error).__name__}: {error}")
+
 
 # What the coordinator's own clients are told when its log refuses: to find the coordinator again, or that it is our
 # fault.
@@ -48,9 +60,25 @@ def partition_for(key: str, partitions: int) -> int:
 
 
 def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch of a log, in order."""
+    """Every batch of a log, in order. `CorruptBatch` for one whose CRC or offset is wrong."""
     offset, end = log.log_start_offset, log.log_end_offset
     while offset < end and (found := log.read(offset, _READ_BYTES, end)) is not None:
         for header, batch in iter_batches(found.records.read()):
+            check_crc(batch, header)
+            if header.next_offset <= offset:
+                raise CorruptBatch(f"offset {header.base_offset} after {offset - 1}")
             yield header, batch
             offset = header.next_offset
+
+
+def replay_batch(header: BatchHeader, batch: memoryview, replay: Callable[[Record], object]) -> None:
+    """Replay each record; one without a key is as bad as one with an empty key. `SenselessRecord` for the first that
+    can't be.
+    """
+    offset = header.base_offset
+    try:
+        for record in iter_records(batch, header):
+            offset = record.offset
+            replay(record)
+    except SENSELESS as error:
+        raise SenselessRecord(offset, error) from error

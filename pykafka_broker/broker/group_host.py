@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, overload
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
-from pykafka_broker.broker.coordinator_log import read_batches
+from pykafka_broker.broker.coordinator_log import read_batches, replay_batch
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.purgatory import Parked
@@ -32,7 +32,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import TxnOffset
 from pykafka_broker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import NO_PRODUCER_ID
-from pykafka_broker.records.record import iter_records
+from pykafka_broker.records.record import Record
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,12 @@ class GroupHost:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.coordinator = GroupCoordinator(
-            node.config, node.image, self._new_id, self._group_config, node.setup.absent_member_ms
+            node.config,
+            node.image,
+            self._new_id,
+            self._group_config,
+            node.setup.absent_member_ms,
+            self._wall_at,
         )
         self.shards = CoordinatorShards(node, CONSUMER_OFFSETS, self)
         self.coordinator.on_topics_changed((), True, node.metadata.applied_offset)
@@ -56,6 +61,9 @@ class GroupHost:
         """A random UUID as text."""
         text = self._node.new_uuid().hex()
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def _wall_at(self, now: int) -> int:
+        return now + self._node.clock.wall - self._node.clock.now
 
     def _group_config(self, group_id: str) -> Mapping[str, str]:
         return self._node.image.config(ResourceType.GROUP, group_id)
@@ -76,10 +84,11 @@ class GroupHost:
                     self._replay_marker(number, marker.producer_id, marker.commit)
             else:
                 producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
-                for record in iter_records(batch, header):
-                    if record.key is not None:
-                        self.coordinator.replay(record.key, record.value, now, record.offset, producer_id)
+                replay_batch(header, batch, partial(self._replay, now=now, producer_id=producer_id))
             yield header.size
+
+    def _replay(self, record: Record, *, now: int, producer_id: int) -> None:
+        self.coordinator.replay(record.key or b"", record.value, now, record.offset, producer_id)
 
     def loaded(self, number: int, epoch: int) -> None:
         """The sessions of its members begin."""

@@ -21,14 +21,16 @@ from pykafka_broker.cluster import bootstrap
 from pykafka_broker.cluster.controller import Controller, Decision, ProducerIds
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import MetadataLog
-from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
 from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -112,7 +114,7 @@ class LocalMetadata:
 
     def load(self, deliver: Deliver) -> MetadataDelta:
         """Read what is on disk, begin to lead, and make the first records of a new cluster. `deliver` hears of every
-        change from now on; returns what has been read.
+        change from now on; returns what has been read. `LogDirectoryError` if the metadata is damaged.
         """
         self._deliver = deliver
         logs, clock = self._logs, self._clock
@@ -129,11 +131,14 @@ class LocalMetadata:
             records=self._image_records,
             clock=clock,
         )
-        loaded = self.log.load(self.image)
-        self.log.lead(clock.wall)
-        if not self.image.features:
-            records = bootstrap.bootstrap_records(self._fs, directory.path, clock.wall)
-            self.commit(bootstrap.first_records(self.controller, records))
+        try:
+            loaded = self.log.load(self.image)
+            self.log.lead(clock.wall)
+            first = () if self.image.features else bootstrap.bootstrap_records(self._fs, directory.path, clock.wall)
+        except (MetadataError, DamagedLog) as error:
+            raise LogDirectoryError(f"{error}; {remedy(directory.path)}") from error
+        if first:
+            self.commit(bootstrap.first_records(self.controller, first))
         return loaded
 
     def register(self, endpoints: Sequence[tuple[str, str, int, str]]) -> None:

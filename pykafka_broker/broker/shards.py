@@ -15,7 +15,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from pykafka_broker.broker.coordinator_log import as_its_coordinator_tells, partition_for
+from pykafka_broker.broker.coordinator_log import SenselessRecord, as_its_coordinator_tells, partition_for
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.reply import NOTHING, After
@@ -25,6 +25,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import AppendInfo, Origin
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.builder import build_keyed_batch
+from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import NO_PRODUCER_ID
 
 logger = logging.getLogger(__name__)
@@ -255,7 +256,8 @@ class CoordinatorShards:
         except Exception as error:
             # Records that make no sense, or a defect of ours: the others must not suffer for either.
             logger.debug("while %s-%d was read", self.topic, shard.number, exc_info=True)
-            self._fail(shard, ApiError(ErrorCode.NOT_COORDINATOR, f"{type(error).__name__}: {error}"), for_good=True)
+            kind = "" if isinstance(error, SenselessRecord | CorruptBatch) else f"{type(error).__name__}: "
+            self._fail(shard, ApiError(ErrorCode.NOT_COORDINATOR, f"{kind}{error}"), for_good=True)
         return budget
 
     def _is_there(self, shard: Shard) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.coordinator_log import read_batches
+from pykafka_broker.broker.coordinator_log import read_batches, replay_batch
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.reply import After
@@ -27,7 +28,7 @@ from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordina
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.record import iter_records
+from pykafka_broker.records.record import Record
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +68,14 @@ class ShareHost:
     def load(self, number: int, partition: Partition) -> Iterator[int]:
         """Replay batch after batch; yields the size of each."""
         for header, batch in read_batches(partition.log):
-            for record in iter_records(batch, header):
-                if record.key is not None:
-                    self.coordinator.replay(record.key, record.value, record.offset, header.max_timestamp)
+            replay_batch(header, batch, partial(self._replay, written=header.max_timestamp))
             yield header.size
+
+    def _replay(self, record: Record, *, written: int) -> None:
+        known_at = min(written, self._node.clock.now)  # the clock may have been set back since
+        key = self.coordinator.replay(record.key or b"", record.value, record.offset, known_at)
+        if key is not None and (state := self.coordinator.states.get(key)) is not None:
+            state.written = min(state.written, known_at)
 
     def loaded(self, number: int, epoch: int) -> None:
         """There is nothing more to do: share partitions come up when somebody reads."""

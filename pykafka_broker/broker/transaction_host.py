@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from pykafka_broker.broker.coordinator_log import read_batches
+from pykafka_broker.broker.coordinator_log import SENSELESS, SenselessRecord, read_batches, replay_batch
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.reply import NOTHING, After, when_all
@@ -34,7 +34,7 @@ from pykafka_broker.coordinators.transactions import (
 )
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.record import iter_records
+from pykafka_broker.records.record import Record
 
 log = logging.getLogger(__name__)
 
@@ -88,16 +88,22 @@ class TransactionHost:
 
     def load(self, number: int, partition: Partition) -> Iterator[int]:
         """Read batch after batch; yields the size of each. Of each transactional id only the newest record counts."""
-        newest: dict[bytes, bytes | None] = {}
+        newest: dict[bytes, Record] = {}
+
+        def note(record: Record) -> None:
+            newest[record.key or b""] = record
+
         for header, batch in read_batches(partition.log):
             if not header.is_control:
-                for record in iter_records(batch, header):
-                    if record.key is not None:
-                        newest[record.key] = record.value
+                replay_batch(header, batch, note)
             yield header.size
         coordinator = self._coordinators[number] = self._new_coordinator(partition.leader_epoch)
-        for key, value in newest.items():
-            coordinator.replay(key, value)
+        for key, record in newest.items():
+            try:
+                coordinator.replay(key, record.value)
+            except SENSELESS as error:
+                raise SenselessRecord(record.offset, error) from error
+        coordinator.on_loaded(self._node.clock.now)
 
     def loaded(self, number: int, epoch: int) -> None:
         """Write the markers that a crash or a change of leaders has kept from being written."""

@@ -26,12 +26,14 @@ from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.protocol.stored.leader_change_message import LeaderChangeMessage, Voter
 from pykafka_broker.records.builder import BatchBuilder
-from pykafka_broker.records.header import BatchHeader, iter_batches
+from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
 from pykafka_broker.records.record import iter_records
 
 logger = logging.getLogger(__name__)
 
 _READ_BYTES = 1 << 20
+# what records raise that are not what they should be; LookupError: they speak of something that is not there
+_SENSELESS = (MetadataError, ValueError, LookupError, TypeError)
 
 
 class Replay:
@@ -67,6 +69,17 @@ class Replay:
             if record.value is None:
                 raise MetadataError("a metadata record without a value")
             self.record(decode_record(record.value))
+
+    def checked(self, where: str, header: BatchHeader, batch: memoryview) -> None:
+        """A batch of the log or of a snapshot, after a look at its CRC. `MetadataError`, which names the place, if it
+        makes no sense."""
+        try:
+            check_crc(batch, header)
+            self.batch(header, batch)
+        except _SENSELESS as error:
+            raise MetadataError(
+                f"{where}: the records from offset {header.base_offset} on are damaged: {error}"
+            ) from error
 
     def _control(self, kind: int, value: bytes) -> None:
         if kind == ControlType.KRAFT_VERSION:
@@ -118,8 +131,10 @@ class MetadataLog:
             if read is None:
                 raise MetadataError(f"{self.log.directory} has nothing at offset {start}")
             for header, batch in iter_batches(read.records.read()):
-                if header.base_offset >= start:  # snapshots end where a batch ends
-                    replay.batch(header, batch)
+                if not header.base_offset <= start < header.next_offset:
+                    raise MetadataError(f"{self.log.directory} has {header.base_offset} where offset {start} should be")
+                if header.base_offset == start:  # snapshots end where a batch ends
+                    replay.checked(self.log.directory, header, batch)
                     self.bytes_since_snapshot += header.size
                     self.last_timestamp = header.max_timestamp
                 start = header.next_offset
@@ -150,7 +165,7 @@ class MetadataLog:
                 self.snapshots.remove(snapshot)
                 continue
             for header, batch in batches:
-                replay.batch(header, batch)
+                replay.checked(snapshot.path, header, batch)
             self.last_timestamp = snapshot.timestamp
             return snapshot.end_offset
         if log.log_start_offset > 0:
@@ -167,7 +182,8 @@ class MetadataLog:
 
     def lead(self, now: int) -> None:
         """Begin a new epoch with this node as its leader."""
-        known = max(quorum_state.read_epoch(self._fs, self._quorum_state), self.log.epochs.latest or 0)
+        in_snapshots = [snapshot.epoch for snapshot in self.snapshots]
+        known = max(quorum_state.read_epoch(self._fs, self._quorum_state), self.log.epochs.latest, 0, *in_snapshots)
         self.epoch = known + 1
         quorum_state.write_leader(self._fs, self._quorum_state, self._node_id, self.epoch, self.voters.kraft_version)
         # Version 1 has directory ids, but a 4.3 broker writes and reads version 0 whatever kraft.version is.

@@ -22,8 +22,8 @@ def read_epoch(fs: FileSystem, path: str) -> int:
         epoch = json.loads(read_file(fs, path))["leaderEpoch"]
     except FileNotFoundError:
         return 0
-    except (ValueError, KeyError, TypeError) as error:
-        raise MetadataError(f"{path} is damaged: {error}") from None
+    except (ValueError, KeyError, TypeError):
+        raise MetadataError(f"{path} is damaged: it names no leader epoch") from None
     if not isinstance(epoch, int) or epoch < 0:
         raise MetadataError(f"{path} is damaged: its epoch is {epoch}")
     return epoch

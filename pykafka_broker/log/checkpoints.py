@@ -25,17 +25,21 @@ MOVED = ".complete"  # in the folder of a partition that is being moved: nothing
 METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
 
 _VERSION = "0"
+_FLIPPED = 2  # characters of an id
 
 
 def read_lines(fs: FileSystem, path: str) -> list[list[str]]:
     """The words of each entry; `ValueError` if the file is not a whole checkpoint."""
-    text = read_file(fs, path).decode("ascii")
+    try:
+        text = read_file(fs, path).decode("ascii")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is damaged: it is no text") from None
     lines = text.splitlines()
     if not text.endswith("\n"):
         raise ValueError(f"{path} is torn")  # which the last number would not show
     if len(lines) < 2 or lines[0] != _VERSION:
         raise ValueError(f"{path} is not a checkpoint of version {_VERSION}")
-    if int(lines[1]) != len(lines) - 2:
+    if lines[1] != str(len(lines) - 2):
         raise ValueError(f"{path} says {lines[1]} entries and has {len(lines) - 2}")
     return [line.split() for line in lines[2:]]
 
@@ -51,9 +55,24 @@ def read_offsets(fs: FileSystem, path: str) -> dict[tuple[str, int], int]:
     no data.
     """
     try:
-        return {(topic, int(partition)): int(offset) for topic, partition, offset in read_lines(fs, path)}
-    except (FileNotFoundError, ValueError):
+        return checked_offsets(fs, path)
+    except ValueError:
         return {}
+
+
+def checked_offsets(fs: FileSystem, path: str) -> dict[tuple[str, int], int]:
+    """The same; `ValueError`, which names the file, if it is damaged."""
+    try:
+        lines = read_lines(fs, path)
+    except FileNotFoundError:
+        return {}
+    try:
+        offsets = {(topic, int(partition)): int(offset) for topic, partition, offset in lines}
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+    if min(offsets.values(), default=0) < 0:
+        raise ValueError(f"{path} is damaged: it has an offset below zero")
+    return offsets
 
 
 def write_offsets(fs: FileSystem, path: str, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -70,6 +89,12 @@ def id_bytes(text: str) -> bytes:
     if len(raw) != 16:
         raise ValueError(f"{text!r} is not an id")
     return raw
+
+
+def same_but_damaged(found: bytes, wanted: bytes) -> bool:
+    """Whether one id is the other with a flipped byte in its text. Two that were drawn differ nearly everywhere."""
+    pairs = zip(id_text(found), id_text(wanted), strict=True)
+    return sum(one != other for one, other in pairs) <= _FLIPPED
 
 
 def write_partition_metadata(fs: FileSystem, path: str, topic_id: bytes) -> None:
@@ -93,10 +118,19 @@ def read_partition_metadata(fs: FileSystem, path: str) -> bytes | None:
 
 
 def read_properties(fs: FileSystem, path: str) -> dict[str, str]:
-    """A Java properties file of plain `key=value` lines."""
-    lines = read_file(fs, path).decode("utf-8").splitlines()
-    pairs = (line.split("=", 1) for line in lines if line and not line.startswith("#"))
-    return {key.strip(): value.strip() for key, value in pairs}
+    """A Java properties file of plain `key=value` lines; `ValueError` if it is something else."""
+    properties = {}
+    try:
+        lines = read_file(fs, path).decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError("it is no text") from None
+    for number, line in enumerate(lines, 1):
+        if line and not line.startswith("#"):
+            key, equals, value = line.partition("=")
+            if not equals:
+                raise ValueError(f"line {number} is no `key=value`")
+            properties[key.strip()] = value.strip()
+    return properties
 
 
 def write_properties(fs: FileSystem, path: str, properties: Mapping[str, str]) -> None:

@@ -1,6 +1,7 @@
 """Leaving a log directory as a clean shutdown leaves it.
 
-Rule: the marker that says so comes last of all, after every log in it is synced and its checkpoints are written.
+Rule: the marker that says so comes last of all, after every log in it is synced and its checkpoints are written. A
+partition that could not be recovered is to be looked at again by the next start, so it keeps the marker away.
 """
 
 from __future__ import annotations
@@ -30,4 +31,5 @@ def close_directory(
     in_threads(manager.thread_pool, _THREADS, lambda log: close_log(log, now), logs)
     if directory.online:
         write_checkpoints(directory)
-        directory.write_clean_marker()
+        if directory.whole:
+            directory.write_clean_marker()

@@ -7,6 +7,7 @@ or falls alone: once the disk has failed it, it is offline until the broker star
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from pykafka_broker.log.checkpoints import id_bytes, id_text
 from pykafka_broker.log.directory_ids import is_reserved
 from pykafka_broker.log.filesystem import FileLock, FileSystem, write_file
 from pykafka_broker.log.loading import Offsets
+from pykafka_broker.log.scan import remedy
+
+logger = logging.getLogger(__name__)
 
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
@@ -44,6 +48,7 @@ class LogDirectory:
         self.error: Exception | None = None  # set: offline
         self.listed = False  # whether it is known what is in it
         self.clean = False  # whether the last broker here shut down cleanly
+        self.whole = True  # whether every partition in it could be recovered
         self.ready = False  # it is in order; before that nothing may say so, and its checkpoints are not ours to write
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
@@ -124,7 +129,7 @@ class LogDirectory:
         except FileNotFoundError:
             return {}
         except ValueError as error:
-            raise LogDirectoryError(f"{path} is damaged: {error}") from None
+            raise LogDirectoryError(f"{path} is damaged: {error}; {remedy(self.path)}") from None
 
     def read_state(self) -> None:
         """Read the checkpoints, and take away the marker of the clean shutdown, so that a crash from now on shows."""
@@ -133,10 +138,19 @@ class LogDirectory:
         if self.clean:
             self.fs.remove(marker)
             self.fs.sync_directory(self.path)  # or a power cut brings it back
-        self.recovery_points = checkpoints.read_offsets(self.fs, self.file(checkpoints.RECOVERY_POINTS))
-        self.log_start_offsets = checkpoints.read_offsets(self.fs, self.file(checkpoints.LOG_START_OFFSETS))
-        self.high_watermarks = checkpoints.read_offsets(self.fs, self.file(checkpoints.HIGH_WATERMARKS))
-        self.cleaner_offsets = checkpoints.read_offsets(self.fs, self.file(checkpoints.CLEANER_OFFSETS))
+        self.recovery_points = self._offsets_in(checkpoints.RECOVERY_POINTS)
+        self.log_start_offsets = self._offsets_in(checkpoints.LOG_START_OFFSETS)
+        self.high_watermarks = self._offsets_in(checkpoints.HIGH_WATERMARKS)
+        self.cleaner_offsets = self._offsets_in(checkpoints.CLEANER_OFFSETS)
+
+    def _offsets_in(self, name: str) -> dict[TopicPartition, int]:
+        """What a checkpoint says; one that is damaged is told of and says nothing, which costs a longer recovery and no
+        data."""
+        try:
+            return checkpoints.checked_offsets(self.fs, self.file(name))
+        except ValueError as error:
+            logger.warning("%s: it is not used and written anew", error)
+            return {}
 
     def checkpointed(self) -> list[tuple[str, dict[TopicPartition, int]]]:
         """The offsets kept for each partition, by the name of the file that they are written to."""
@@ -200,7 +214,8 @@ def _directory_id(path: str, known: str | None, new_uuid: Callable[[], bytes]) -
         try:
             found = id_bytes(known)
         except ValueError as error:
-            raise LogDirectoryError(f"{path} is damaged: directory.id: {error}") from None
+            reason = f"{path} is damaged: directory.id: {error}"
+            raise LogDirectoryError(f"{reason}; {remedy(os.path.dirname(path))}") from None
         if is_reserved(found):
             raise LogDirectoryError(f"{path} has the directory.id {known}, which is reserved")
         return found

@@ -18,7 +18,7 @@ from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoint_writer import CheckpointWriter
-from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID, RECOVERY_POINTS
+from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID, PARTITION_METADATA, RECOVERY_POINTS, same_but_damaged
 from pykafka_broker.log.closing import close_directory
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.deletion import Deletions
@@ -30,14 +30,14 @@ from pykafka_broker.log.flush import Flushers, Waiter
 from pykafka_broker.log.fresh_folders import FreshFolders, name_log
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
-from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, TopicPartition
+from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError, TopicPartition
 from pykafka_broker.log.metadata_topic import metadata_topic_config
 from pykafka_broker.log.moving import Moves
 from pykafka_broker.log.opening import open_directories
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.pool import ThreadPool
 from pykafka_broker.log.removal import Remover
-from pykafka_broker.log.scan import DamagedLog
+from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.upkeep import Upkeep
 from pykafka_broker.protocol.errors import ErrorCode
@@ -86,6 +86,7 @@ class LogManager:
         # What lies from this offset on can't be counted on: it was cut off, or its sync failed.
         self.on_lost: Callable[[PartitionLog, int, OSError], None] | None = None
         self.loaded: dict[TopicPartition, PartitionLog] = {}
+        self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
         # A partition is about to be in another directory: the waiter is to hear when that is known for certain.
         self.on_moving: Callable[[TopicPartition, LogDirectory, Waiter], None] | None = None
         self.on_moved: Callable[[TopicPartition], None] | None = None  # a partition is in another directory now
@@ -167,6 +168,8 @@ class LogManager:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no log of {topic}-{partition} here")
         if directory.error is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"Offline: {directory.trouble}")
+        if key in self.damaged:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.damaged[key]))
         path, offsets = directory.partition_path(key), directory.offsets(key)
         try:
             topic_id, config = self._fresh.take(path), self._config_of(topic)
@@ -177,12 +180,21 @@ class LogManager:
         except OSError as error:
             raise self.directory_failed(directory, error) from error
         except DamagedLog as damage:
-            logger.error("%s-%d can't be loaded: %s", topic, partition, damage)
+            self.out_of_service(key, damage)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         self.loaded[key] = log
         if log.overdue:  # a crash has left it in the system's memory
             self.must_sync(log)
         return log
+
+    def out_of_service(self, key: TopicPartition, damage: DamagedLog) -> None:
+        """Damage takes one partition out of service, and is told once; that of the metadata ends the start, which tells
+        it."""
+        self.damaged[key] = damage
+        if key[0] == METADATA_TOPIC:
+            return
+        help_for_it = "" if damage.old_format else f"; {remedy(self._where[key].path)}"
+        logger.error("%s-%d is out of service: %s%s", *key, damage, help_for_it)
 
     def is_fresh(self, topic: str, partition: int) -> bool:
         """Whether it was made since the start and nobody has asked for its log: there is nothing in it."""
@@ -231,7 +243,7 @@ class LogManager:
             log = self.get(topic, partition)
             if topic_id in (log.topic_id, ZERO_ID):
                 return log
-            if log.topic_id == ZERO_ID:
+            if log.topic_id == ZERO_ID or same_but_damaged(log.topic_id, topic_id):
                 self._name(log, topic_id)
                 return log
             self.delete(topic, partition, now)  # what an earlier topic of that name left behind
@@ -276,15 +288,28 @@ class LogManager:
         self._fresh.note(directory.partition_path(key), topic_id)
 
     def _name(self, log: PartitionLog, topic_id: bytes) -> None:
+        if log.topic_id != ZERO_ID:
+            logger.warning(
+                "%s/%s names another topic id: it is damaged and written anew", log.directory, PARTITION_METADATA
+            )
         try:
             name_log(log, topic_id)
         except OSError as error:
             raise self.directory_failed(self._where[log.topic, log.partition], error) from error
 
     def metadata_log(self, now: int) -> PartitionLog:
-        """`__cluster_metadata-0`, in `metadata.log.dir` or else the first directory; made if there is none."""
+        """`__cluster_metadata-0`, in `metadata.log.dir` or else the first directory; made if there is none. Raises
+        `LogDirectoryError` if it can't be had."""
         directory = self.directory_of_metadata_log()
-        return self.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, now, directory_id=directory.id)
+        try:
+            if (METADATA_TOPIC, 0) in self._where:
+                log = self.get(METADATA_TOPIC, 0)
+                if log.topic_id != METADATA_TOPIC_ID:
+                    self._name(log, METADATA_TOPIC_ID)
+                return log
+            return self.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, now, directory_id=directory.id)
+        except ApiError as error:
+            raise LogDirectoryError(f"{error.message}; {remedy(directory.path)}") from error
 
     def directory_of_metadata_log(self) -> LogDirectory:
         return self.directory_map.of_metadata_log(self.config.metadata_log_dir or self.directories[0].path)
@@ -305,6 +330,7 @@ class LogManager:
         self.moves.cancel(key)
         directories = self.directory_map.take_everywhere(key)
         log = self.loaded.pop(key, None)
+        self.damaged.pop(key, None)
         self._flushers.forget(key)
         config = log.config if log is not None else self._config_of(topic)
         for directory in directories:

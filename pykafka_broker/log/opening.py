@@ -1,8 +1,9 @@
 """Taking the directories of `log.dirs` at a start.
 
 Rule: all of them are locked and known before anything in one is touched, and a start that is refused has touched
-nothing. What is wrong with one alone takes it offline; what can't be told apart from a mistake of the operator (another
-cluster, another broker, one id twice, no metadata log) ends the start.
+nothing. What is wrong with one alone takes it offline, and what is wrong with one partition takes that out of service;
+what can't be told apart from a mistake of the operator (another cluster, another broker, one id twice, no metadata log)
+and damaged metadata end the start.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.log.interrupted_moves import resolve_future
-from pykafka_broker.log.log_directory import LogDirectory, LogDirectoryError, TopicPartition
+from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError, TopicPartition
 from pykafka_broker.log.pool import in_threads
-from pykafka_broker.log.recovery import FolderRecovery
+from pykafka_broker.log.recovery import FolderRecovery, recover_folder
+from pykafka_broker.log.scan import DamagedLog, remedy
 
 if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
@@ -82,12 +84,21 @@ def _resolve_moves(manager: LogManager, directory: LogDirectory) -> None:
 def _recover(manager: LogManager, directory: LogDirectory) -> None:
     """Recover every partition, several at a time if there are threads for it. Topics' own settings aren't known yet; of
     the broker's only the density of indexes matters here."""
-    config = manager.config.topic_defaults
+    config, files, wall = manager.config.topic_defaults, manager.files, manager.clock.wall
 
     def recover(partition: TopicPartition) -> None:
         topic, number = partition
         path, offsets = directory.partition_path(partition), directory.offsets(partition)
-        FolderRecovery(manager.files, path, f"{topic}-{number}", config, offsets, manager.clock.wall).run()
+        try:
+            if topic == METADATA_TOPIC:
+                FolderRecovery(files, path, f"{topic}-{number}", config, offsets, wall).run()
+            else:
+                recover_folder(files, path, f"{topic}-{number}", config, offsets, wall)
+        except DamagedLog as damage:
+            if topic == METADATA_TOPIC:
+                raise LogDirectoryError(f"{damage}; {remedy(directory.path)}") from damage
+            directory.whole = False
+            manager.out_of_service(partition, damage)
 
     if not directory.clean:
         partitions = manager.directory_map.in_directory(directory)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import struct
 from enum import IntEnum
 
@@ -23,7 +24,7 @@ from pykafka_broker.log.producer_snapshot import take_snapshot
 from pykafka_broker.log.producer_state import BatchMetadata, ProducerState
 from pykafka_broker.log.reading import LogRead
 from pykafka_broker.log.rolling import must_roll
-from pykafka_broker.log.scan import DamagedLog
+from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.log.timestamps import TimestampOffset
@@ -69,6 +70,7 @@ class PartitionLog:
     # invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset, and recovery_point <=
     # log_end_offset
     __slots__ = (
+        "_told",
         "config",
         "directory",
         "directory_dirty",
@@ -125,6 +127,7 @@ class PartitionLog:
         producers.on_high_watermark(self.high_watermark)
         self.unsynced_segments: list[LogSegment] = []  # complete, but their indexes are not on disk for certain
         self.truncations = 0
+        self._told: set[str] = set()  # damage that requests have come upon
         self.sole_replica = True  # then what is durable is committed; else the partition moves the high watermark
         self.last_flush_ms = now
         self.directory_dirty = True  # files came, went or were replaced since the folder was synced
@@ -352,8 +355,10 @@ class PartitionLog:
             raise self.unreadable(damage) from damage
 
     def unreadable(self, damage: DamagedLog) -> ApiError:
-        """What a request is told that came upon damage; the rest of the log is served on."""
-        logger.error("%s", damage)
+        """What a request is told that came upon damage; the rest of the log is served on. The log hears of it once."""
+        if str(damage) not in self._told:
+            self._told.add(str(damage))
+            logger.error("%s; %s", damage, remedy(os.path.dirname(self.directory)))
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage))
 
     def has_open_transaction(self, header: BatchHeader) -> bool:

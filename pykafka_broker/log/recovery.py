@@ -1,8 +1,9 @@
 """Bringing a partition's folder back into order after a crash.
 
 Rule: afterwards the folder looks as a clean shutdown could have left it. What was synced (below the recovery point)
-must be whole: if it is not, recovery refuses, since cutting there would lose what was promised. Beyond it the log
-ends at the first batch that is not whole: what follows was never promised to anybody, and is cut off, with the number
+must be whole: if it is not, recovery refuses, since cutting there would lose what was promised; a log that is whole
+and only ends before it is read from its start (`recover_folder`). Beyond it the log ends at the first batch that is not
+whole: what follows was never promised to anybody, and is cut off, with the number
 of bytes logged. Indexes, transaction index, producer snapshot and leader epochs are rebuilt from the batches.
 """
 
@@ -26,6 +27,11 @@ from pykafka_broker.log.segments import Segments
 from pykafka_broker.log.transaction_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
+
+
+class EndsEarly(DamagedLog):
+    """All that is there is sound, but it ends before the recovery point: what was behind it is lost, or the checkpoint
+    is wrong."""
 
 
 class Recovered(NamedTuple):
@@ -167,7 +173,7 @@ class FolderRecovery:
     def _check_synced(self, segments: Segments, end: int) -> None:
         if end < self._offsets.recovery_point:
             reason = f"it ends at offset {end}, but had been synced up to {self._offsets.recovery_point}"
-            raise DamagedLog(segments.active.log.path, segments.active.size, reason)
+            raise EndsEarly(segments.active.log.path, segments.active.size, reason)
 
     def _start_over(self, segments: Segments, end: int) -> int:
         """Where the log goes on. If what is left of it lies below its start (what DeleteRecords took away was not
@@ -194,3 +200,16 @@ class FolderRecovery:
 
     def _take_snapshot(self, offset: int) -> None:
         take_snapshot(self._files.fs, self._directory, self._producers, offset)
+
+
+def recover_folder(
+    files: FileCache, directory: str, name: str, config: TopicConfig, offsets: Offsets, wall: int
+) -> Recovered:
+    """The recovery of a partition that clients write to. One that ends before its recovery point is told once, and
+    checked from its start."""
+    try:
+        return FolderRecovery(files, directory, name, config, offsets, wall).run()
+    except EndsEarly as early:
+        logger.error("%s; it is recovered from its start and goes on where it ends", early)
+        from_start = Offsets(offsets.log_start_offset, 0)
+        return FolderRecovery(files, directory, name, config, from_start, wall).run()

@@ -31,6 +31,11 @@ class DamagedLog(ValueError):
         self.old_format = old_format
 
 
+def remedy(directory: str) -> str:
+    """What helps against damage that the broker does not mend by itself."""
+    return f"stop the broker and run `pykafka-broker log repair {directory}`, which keeps what it cuts off"
+
+
 class ScannedBatch(NamedTuple):
     position: int
     header: BatchHeader

@@ -83,7 +83,8 @@ class Upkeep:
         """Some logs at a time, those not yet loaded too: nobody may ever ask for them, but their time comes as well."""
         manager = self._manager
         if not self._to_retain:
-            self._to_retain = [key for key in manager.partitions() if key[0] != METADATA_TOPIC]
+            damaged = manager.damaged
+            self._to_retain = [key for key in manager.partitions() if key[0] != METADATA_TOPIC and key not in damaged]
         for key in self._to_retain[-_RETAINED_AT_ONCE:]:
             try:
                 directory = manager.directory_of(key)

@@ -42,6 +42,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Refuse:
 def broker(tmp_path: Path, refuse: Refuse) -> RealBroker:
     """With a record in each of two topics, t and u, which are deleted in one request, and t's folder stays."""
     made = RealBroker(tmp_path)
+    made.draw_distant_ids()
     for name in "tu":
         create(made, name)
         made.broker.partition_log(name, 0).append(batch(b"old", timestamp=made.now), made.now)

@@ -328,6 +328,7 @@ def test_the_log_of_a_topic_deleted_while_its_directory_was_away_is_not_the_new_
 
 def test_a_lone_log_of_an_earlier_topic_is_replaced_at_its_first_use(tmp_path: Path) -> None:
     node = Node(tmp_path, "a")
+    node.draw_distant_ids()
     node.create("t", 1)
     node.write(0)
     kept = tmp_path / "kept"

@@ -320,6 +320,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         log/tool/metadata log/tool/repair
         """,
     ),
+    "broker/test_damage.py": (
+        "takes senseless records out of coordinators' logs",
+        """
+        log/tool/senseless
+        """,
+    ),
     "log/tool/test_tool.py": (
         "finds and repairs each kind of damage",
         """

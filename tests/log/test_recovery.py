@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.checkpoints import RECOVERY_POINTS
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
@@ -101,25 +102,60 @@ def test_a_hole_cuts_what_follows_even_in_later_segments(tmp_path: Path) -> None
     assert newest_segment(tmp_path) == second
 
 
-def test_damage_in_what_was_synced_takes_the_directory_offline(tmp_path: Path) -> None:
+def test_damage_in_what_was_synced_takes_its_partition_out_of_service(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     crashed(tmp_path, synced=20)
     first_unsynced = sorted(tmp_path.glob("logs/t-0/*.log"))[-2]
     data = bytearray(first_unsynced.read_bytes())
     data[100] ^= 1
     first_unsynced.write_bytes(data)
-    with pytest.raises(LogDirectoryError, match="damaged at byte 0"):
-        start(tmp_path)
+    for _ in range(2):  # a stop in between is no clean shutdown: the next start says it again
+        caplog.clear()
+        logs = start(tmp_path)
+        for _ in range(2):
+            with pytest.raises(ApiError, match="damaged at byte 0") as caught:
+                logs.get("t", 0)
+            assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        [told] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+        assert told.startswith(f"t-0 is out of service: {first_unsynced} is damaged at byte 0: crc of the batch")
+        assert f"`pykafka-broker log repair {tmp_path}/logs`" in told
+        logs.shutdown(NOW)
     assert first_unsynced.read_bytes() == data
 
 
-def test_a_log_shorter_than_what_was_synced_is_refused(tmp_path: Path) -> None:
+def test_a_partition_out_of_service_may_be_deleted_and_made_anew(tmp_path: Path) -> None:
+    crashed(tmp_path, synced=20)
+    damaged = sorted(tmp_path.glob("logs/t-0/*.log"))[-2]
+    damaged.write_bytes(bytes(damaged.stat().st_size))
+    logs = start(tmp_path)
+    logs.delete("t", 0, NOW)
+    assert logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW).base_offset == 0
+
+
+def test_a_log_shorter_than_what_was_synced_is_recovered_from_its_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     crashed(tmp_path, appends=20, synced=19)
     newest_segment(tmp_path).write_bytes(b"")
-    with pytest.raises(LogDirectoryError, match="had been synced up to 38"):
-        start(tmp_path)
+    log = start(tmp_path).get("t", 0)
+    assert 0 < log.log_end_offset < 38
+    assert offsets_in(log) == list(range(0, log.log_end_offset, 2))
+    assert log.producers.entries[1].last_sequence == log.log_end_offset - 1
+    [told] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert "but had been synced up to 38; it is recovered from its start" in told
 
 
-def test_other_directories_serve_on(tmp_path: Path) -> None:
+def test_a_recovery_point_beyond_every_log_costs_no_record(tmp_path: Path) -> None:
+    crashed(tmp_path, synced=19)
+    checkpoint = tmp_path / "logs" / RECOVERY_POINTS
+    checkpoint.write_text("0\n1\nt 0 9999\n")
+    log = start(tmp_path).get("t", 0)
+    assert offsets_in(log) == list(range(0, 60, 2))
+    assert log.append(batch(), NOW).base_offset == 60
+
+
+def test_other_partitions_serve_on(tmp_path: Path) -> None:
     dirs = f"{tmp_path}/a,{tmp_path}/b"
     logs = manager(tmp_path, log_dirs=dirs)
     logs.start(NOW)
@@ -133,15 +169,14 @@ def test_other_directories_serve_on(tmp_path: Path) -> None:
     bad.write_bytes(b"x" * bad.stat().st_size)
     logs = manager(tmp_path, log_dirs=dirs)
     logs.start(NOW)
-    assert [directory.online for directory in logs.directories] == [False, True]
-    served = []
-    for folder in tmp_path.glob("b/t-*"):
-        served.append(logs.get("t", int(folder.name[-1])).log_end_offset)
-    assert served == [1, 1]
-    for folder in tmp_path.glob("a/t-*"):
-        with pytest.raises(ApiError) as caught:
-            logs.get("t", int(folder.name[-1]))
-        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert [directory.online for directory in logs.directories] == [True, True]
+    for number in range(4):
+        if bad.parent.name == f"t-{number}":
+            with pytest.raises(ApiError) as caught:
+                logs.get("t", number)
+            assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        else:
+            assert logs.get("t", number).log_end_offset == 1
 
 
 def test_only_segments_past_the_recovery_point_are_read(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from pykafka_broker.coordinators.groups.classic_group import (
 )
 from pykafka_broker.coordinators.groups.classic_join import ClassicJoin, Join, refusal
 from pykafka_broker.coordinators.groups.classic_rebalance import ClassicRebalance
-from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, GroupTable
+from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, GroupTable, WallAt, unchanged
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -51,7 +51,7 @@ class ClassicProtocol:
             if request.member_id != UNKNOWN_MEMBER:
                 join.effects.reply = refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
                 return
-            group = ClassicGroup(request.group_id, join.now)
+            group = ClassicGroup(request.group_id, join.now, wall_at=self._table.wall_at)
             self._table.groups[request.group_id] = group
         self._join.join(group, join)
         if created and len(join.effects.records) == written:
@@ -178,7 +178,7 @@ class ClassicProtocol:
                     group.members[stored_member.member_id].assignment = stored_member.assignment
                 group.move_to(STABLE, now)
         else:
-            self._table.groups[group_id] = restored(group_id, value, now)
+            self._table.groups[group_id] = restored(group_id, value, now, self._table.wall_at)
 
     def send_away(self, group: ClassicGroup, effects: Effects[Any]) -> None:
         """Tell whoever waits that the coordinator is elsewhere."""
@@ -197,9 +197,9 @@ class ClassicProtocol:
             self.rebalance.prepare(group, effects, now)
 
 
-def restored(group_id: str, value: GroupMetadataValue, now: int) -> ClassicGroup:
+def restored(group_id: str, value: GroupMetadataValue, now: int, wall_at: WallAt = unchanged) -> ClassicGroup:
     """The group that a GroupMetadata record describes: stable with members, else empty."""
-    group = ClassicGroup(group_id, now, STABLE if value.members else EMPTY)
+    group = ClassicGroup(group_id, now, STABLE if value.members else EMPTY, wall_at=wall_at)
     group.live = False
     group.state_since = None if value.current_state_timestamp == -1 else value.current_state_timestamp
     group.generation = value.generation

@@ -13,7 +13,7 @@ from typing import Any
 
 from pykafka_broker.coordinators.effects import Token
 from pykafka_broker.coordinators.groups.consumer_protocol import subscribed_topics
-from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, WallAt, unchanged
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -105,12 +105,13 @@ class ClassicGroup:
     type_name = "classic"
     goes_when_empty = True
 
-    def __init__(self, group_id: str, now: int, state: ClassicState = EMPTY) -> None:
+    def __init__(self, group_id: str, now: int, state: ClassicState = EMPTY, *, wall_at: WallAt = unchanged) -> None:
         self.group_id = group_id
         self.state = state
         self.previous_state = state
         self.live = True  # False while it is read from the log
-        self.state_since: int | None = now  # None where an old record has not said it
+        self._wall_at = wall_at
+        self.state_since: int | None = wall_at(now)  # by the wall clock; None where an old record has not said it
         self.generation = 0
         self.protocol_type_or_none: str | None = None
         self.protocol_name: str | None = None
@@ -353,7 +354,7 @@ class ClassicGroup:
         if self.state not in ALLOWED_FROM[state]:
             raise RuntimeError(f"group {self.group_id} can't go from {self.state.value} to {state.value}")
         self.previous_state, self.state = self.state, state
-        self.state_since = now
+        self.state_since = self._wall_at(now)
 
     @property
     def can_rebalance(self) -> bool:

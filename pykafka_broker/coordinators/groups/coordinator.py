@@ -21,7 +21,7 @@ from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
 from pykafka_broker.coordinators.groups.consumer_requests import ConsumerRequests
 from pykafka_broker.coordinators.groups.epoch_group import EpochGroup
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
+from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, WallAt, unchanged
 from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.offset_requests import OffsetRequests
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
@@ -75,8 +75,11 @@ class GroupCoordinator:
         new_id: Callable[[], str],
         group_config: Callable[[str], Mapping[str, str]] = lambda group_id: {},
         absent_member_ms: int | None = None,
+        wall_at: WallAt = unchanged,
     ) -> None:
-        self.table = GroupTable(config, topics, new_id, group_config)
+        """`wall_at` is for what is stored and compared after a restart: when offsets were committed, and since when a
+        group is empty."""
+        self.table = GroupTable(config, topics, new_id, group_config, wall_at)
         self.absent = AbsentMembers(self.table, absent_member_ms)
         self.offsets = OffsetStore()
         self._classic = ClassicProtocol(self.table)

@@ -70,6 +70,14 @@ class Group(Protocol):
         """Raise if the group may not be deleted."""
 
 
+WallAt = Callable[[int], int]  # what the wall clock shows at a time of the steady one
+
+
+def unchanged(now: int) -> int:
+    """The wall clock was never set."""
+    return now
+
+
 class GroupTable:
     """The groups and what their rules share: deadlines, settings, topics, and a source of unique ids."""
 
@@ -79,8 +87,10 @@ class GroupTable:
         topics: Topics,
         new_id: Callable[[], str],
         group_config: Callable[[str], Mapping[str, str]] = lambda group_id: {},
+        wall_at: WallAt = unchanged,
     ) -> None:
         self.config = config
+        self.wall_at = wall_at
         self.topics = topics
         self.new_id = new_id  # a random UUID as text, 36 characters
         self.group_config = group_config  # the overrides of a GROUP config resource

@@ -153,7 +153,7 @@ class Migration:
         """Put a classic group with these members in the group's place. It counts from now on, since its members and
         deadlines are soft state; its records follow in the same batch."""
         effects.records += consumer_stored.group_tombstones(group)
-        back = ClassicGroup(group.group_id, now, STABLE)
+        back = ClassicGroup(group.group_id, now, STABLE, wall_at=self._table.wall_at)
         back.generation = group.epoch
         back.protocol_type_or_none = CONSUMER_PROTOCOL_TYPE
         for member in staying:

@@ -89,7 +89,7 @@ class OffsetRequests:
                         verdict = self._may_commit(request, version, now)
                     code = self._refusal(verdict, one.committed_metadata)
                     if code is _NONE:
-                        value = _committed(request, image.id, one, now)
+                        value = _committed(request, image.id, one, self._table.wall_at(now))
                         key, raw_key = stored.offset_key(request.group_id, image.name, one.partition_index)
                         effects.records.append(KeyValue(raw_key, stored.offset_value(value)))
                         decided.append((key, value))
@@ -166,7 +166,10 @@ class OffsetRequests:
                     code = self._refusal(verdict, one.committed_metadata)
                 if code is ErrorCode.NONE:
                     value = OffsetCommitValue(
-                        one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "", now
+                        one.committed_offset,
+                        one.committed_leader_epoch,
+                        one.committed_metadata or "",
+                        self._table.wall_at(now),
                     )
                     effects.records.append(
                         stored.offset_commit(request.group_id, topic.name, one.partition_index, value)
@@ -284,7 +287,7 @@ class OffsetRequests:
         """Tombstones for what has outlived its retention, and whether nothing of the group's offsets is left after
         them (KIP-211)."""
         group = self._table.groups[group_id]
-        base = group.expiry_base()
+        base, wall = group.expiry_base(), self._table.wall_at(now)
         tombstones: list[KeyValue] = []
         left = self._store.has_pending(group_id)
         retention_ms = self._table.config.offsets_retention_minutes * MS_PER_MINUTE
@@ -292,7 +295,7 @@ class OffsetRequests:
             if (
                 base is not None
                 and not group.is_subscribed_to(topic)
-                and _is_expired(offset, base, retention_ms, now)
+                and _is_expired(offset, base, retention_ms, wall)
                 and not self._store.is_pending(group_id, topic, partition)
             ):
                 tombstones.append(stored.offset_commit(group_id, topic, partition, None))
@@ -339,22 +342,22 @@ def _verdict(
 
 
 def _committed(
-    request: OffsetCommitRequest, topic_id: bytes, partition: OffsetCommitRequestPartition, now: int
+    request: OffsetCommitRequest, topic_id: bytes, partition: OffsetCommitRequestPartition, wall: int
 ) -> OffsetCommitValue:
     return OffsetCommitValue(
         partition.committed_offset,
         partition.committed_leader_epoch,
         partition.committed_metadata or "",
-        now if partition.commit_timestamp == -1 else partition.commit_timestamp,
-        -1 if request.retention_time_ms == -1 else now + request.retention_time_ms,
+        wall if partition.commit_timestamp == -1 else partition.commit_timestamp,
+        -1 if request.retention_time_ms == -1 else wall + request.retention_time_ms,
         topic_id,
     )
 
 
-def _is_expired(offset: CommittedOffset, base: Callable[[int], int], retention_ms: int, now: int) -> bool:
+def _is_expired(offset: CommittedOffset, base: Callable[[int], int], retention_ms: int, wall: int) -> bool:
     if offset.expire_timestamp != -1:
-        return now >= offset.expire_timestamp
-    return now - base(offset.commit_timestamp) >= retention_ms
+        return wall >= offset.expire_timestamp
+    return wall - base(offset.commit_timestamp) >= retention_ms
 
 
 def _of_another_topic(offset: CommittedOffset, topic_id: bytes) -> bool:

@@ -58,7 +58,9 @@ class GroupReplay:
         if isinstance(key_message, _OFFSET_KEYS):
             if value_message is not None and key_message.group not in self._table.groups:
                 # Committing is enough to be a group, a simple one.
-                self._table.groups[key_message.group] = ClassicGroup(key_message.group, now)
+                self._table.groups[key_message.group] = ClassicGroup(
+                    key_message.group, now, wall_at=self._table.wall_at
+                )
             self._offsets.replay(
                 key_message.group, key_message.topic, key_message.partition, value_message, log_offset, producer_id
             )

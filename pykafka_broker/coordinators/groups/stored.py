@@ -54,9 +54,7 @@ def read_record(key: Buffer, value: Buffer | None) -> tuple[Any, Any] | None:
         return key_message, None
     if len(value) < 2:
         raise DecodeError(f"a {value_class.__name__} of {len(value)} bytes")
-    # A version above ours adds tagged fields only (KIP-915): read it as the highest that we know.
-    version = min(_TYPE.unpack_from(value)[0], value_class.MAX_VERSION)
-    value_message, _ = value_class.read(value, 2, version)
+    value_message, _ = value_class.read(value, 2, _TYPE.unpack_from(value)[0])
     return key_message, value_message
 
 

@@ -98,8 +98,11 @@ def read_record(
     read, _ = (ShareSnapshotKey if is_snapshot else ShareUpdateKey).read(key, 2, 0)
     share_key = ShareKey(read.group_id, bytes(read.topic_id), read.partition)
     if value is None:
-        return (share_key, None) if is_snapshot else None
+        if not is_snapshot:
+            raise DecodeError("a tombstone of an update, which is never written")
+        return share_key, None
     if len(value) < 2:
         raise DecodeError(f"a share coordinator value of {len(value)} bytes")
-    message, _ = (ShareSnapshotValue if is_snapshot else ShareUpdateValue).read(value, 2, 0)
+    version = _INT16.unpack_from(value)[0]
+    message, _ = (ShareSnapshotValue if is_snapshot else ShareUpdateValue).read(value, 2, version)
     return share_key, message

@@ -94,6 +94,14 @@ class TransactionCoordinator:
             transaction = None if value is None else decode_value(value)
         self._take_over(transactional_id, transaction)
 
+    def on_loaded(self, now: int) -> None:
+        """What another run has dated ahead of this one's clock began now, or it would never time out."""
+        for transactional_id, transaction in list(self.transactions.items()):
+            if max(transaction.start_ms, transaction.last_update_ms) > now:
+                start_ms, last_update_ms = min(transaction.start_ms, now), min(transaction.last_update_ms, now)
+                dated = transaction._replace(start_ms=start_ms, last_update_ms=last_update_ms)
+                self._take_over(transactional_id, dated)
+
     def _take_over(self, transactional_id: str, transaction: Transaction | None) -> None:
         self._ongoing.discard(transactional_id)
         self._preparing.pop(transactional_id, None)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.coordinators.transactions.state import TransactionState
+from pykafka_broker.protocol.runtime import DecodeError
 from pykafka_broker.protocol.stored.transaction_log_key import TransactionLogKey
 from pykafka_broker.protocol.stored.transaction_log_value import PartitionsSchema, TransactionLogValue
 
@@ -19,6 +20,7 @@ TopicPartition = tuple[str, int]
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_TIMESTAMP = -1
+_VERSION_SIZE = 2
 MAX_EPOCH = 32767  # only ever the epoch of a marker: a client is never handed it
 LAST_CLIENT_EPOCH = MAX_EPOCH - 1
 
@@ -94,8 +96,11 @@ def _grouped(transaction: Transaction) -> list[PartitionsSchema] | None:
 
 
 def decode_value(value: bytes | memoryview) -> Transaction:
-    """The transaction that a value holds, of version 0 or 1."""
-    record = TransactionLogValue.decode(value[2:], int.from_bytes(value[:2], "big"))
+    """The transaction that a value holds, of version 0 or 1. What stands behind it is nobody's business, as with Kafka.
+    Raises ValueError."""
+    if len(value) < _VERSION_SIZE:
+        raise DecodeError(f"a TransactionLogValue of {len(value)} bytes")
+    record, _ = TransactionLogValue.read(value, _VERSION_SIZE, int.from_bytes(value[:_VERSION_SIZE], "big"))
     return Transaction(
         producer_id=record.producer_id,
         producer_epoch=record.producer_epoch,

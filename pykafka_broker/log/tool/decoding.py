@@ -21,6 +21,8 @@ _INT16 = struct.Struct(">h")
 _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_TYPES = ("ABORT", "COMMIT", "LeaderChange", "SnapshotHeader", "SnapshotFooter", "KRaftVersion", "KRaftVoters")
 _FRAME_VERSION = 1
+_NEVER_REMOVED = "__share_group_state", 1  # updates go with their snapshot
+_TRANSACTION_STATES = range(8)
 
 
 def decode(topic: str, key: bytes | None, value: bytes | None) -> dict[str, object] | None:
@@ -42,6 +44,44 @@ def decode(topic: str, key: bytes | None, value: bytes | None) -> dict[str, obje
         return {"record": spec.value_name.removesuffix("Value"), **decoded}
     except (DecodeError, KeyError, struct.error) as error:
         return {"undecodable": str(error), "key": text(key), "value": text(value)}
+
+
+def is_kept_for(topic: str) -> bool:
+    """Whether the records of this topic are the broker's own."""
+    return topic == METADATA_TOPIC or topic in _KEYED
+
+
+def senseless(topic: str, key: bytes | None, value: bytes | None) -> str | None:
+    """Why whoever keeps this topic can't read the record; None if it can, or passes over it: a type of key that is not
+    known belongs to a newer release."""
+    try:
+        if topic == METADATA_TOPIC:
+            decode_metadata(value or b"")
+        elif topic in _KEYED:
+            _decode_keyed(topic, key or b"", value)
+    except DecodeError as error:
+        return str(error)
+    return None
+
+
+def _decode_keyed(topic: str, key: bytes, value: bytes | None) -> None:
+    if len(key) < _INT16.size:
+        raise DecodeError(f"a key of {len(key)} bytes")
+    kind = _INT16.unpack_from(key)[0]
+    spec = _KEYED[topic].get(kind)
+    if spec is None:
+        return
+    spec.key_class().read(key, _INT16.size, 0)
+    if value is None:
+        if (topic, kind) == _NEVER_REMOVED:
+            raise DecodeError("a tombstone of an update, which is never written")
+        return
+    if len(value) < _INT16.size:
+        raise DecodeError(f"a value of {len(value)} bytes")
+    message, _ = spec.value_class().read(value, _INT16.size, _INT16.unpack_from(value)[0])
+    state = getattr(message, "transaction_status", 0)
+    if state not in _TRANSACTION_STATES:
+        raise DecodeError(f"a transaction in state {state}")
 
 
 def decode_metadata(value: bytes) -> tuple[Message, int]:

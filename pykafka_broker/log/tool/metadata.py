@@ -67,7 +67,10 @@ def lost_beginning(folder: Folder) -> str | None:
 
 def quorum_state(fs: FileSystem, folder: str) -> dict[str, object]:
     """`ValueError` if it is damaged, `FileNotFoundError` if it is missing."""
-    state = json.loads(read_file(fs, f"{folder}/{QUORUM_STATE}"))
+    try:
+        state = json.loads(read_file(fs, f"{folder}/{QUORUM_STATE}"))
+    except ValueError:
+        raise ValueError("it is no JSON") from None
     if not isinstance(state, dict) or not isinstance(state.get("leaderEpoch"), int):
         raise ValueError("it names no leader epoch")
     return state

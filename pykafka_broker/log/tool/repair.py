@@ -19,23 +19,34 @@ from pykafka_broker.log.checkpoints import (
     RECOVERY_POINTS,
     read_offsets,
     read_partition_metadata,
+    same_but_damaged,
     write_offsets,
     write_partition_metadata,
+    write_properties,
 )
 from pykafka_broker.log.files import CachedFile, FileCache
-from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.filesystem import FileHandle, FileSystem
 from pykafka_broker.log.loading import Offsets
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.recovery import FolderRecovery
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
-from pykafka_broker.log.tool.directory import damaged_checkpoints, properties_problem
+from pykafka_broker.log.tool.decoding import is_kept_for
+from pykafka_broker.log.tool.directory import (
+    BOOTSTRAP_FILE,
+    bootstrap_problem,
+    damaged_checkpoints,
+    properties_problem,
+    readable_properties,
+)
 from pykafka_broker.log.tool.folders import Folder, Row, base_of, is_partition, partition_folders
-from pykafka_broker.log.tool.metadata import lost_beginning, snapshots, topic_ids
+from pykafka_broker.log.tool.metadata import QUORUM_STATE, lost_beginning, quorum_state, snapshots, topic_ids
+from pykafka_broker.log.tool.senseless import senseless_records, take_out
 from pykafka_broker.log.transaction_index import CorruptTransactionIndex, TransactionIndex
 
 DAMAGED = ".damaged"
 _PIECE_BYTES = 1 << 20
+_MOST_IN_SEGMENT = 0x7FFFFFFF  # offsets, which an index counts with 32 bits
 
 
 def repair(fs: FileSystem, path: str, now: int) -> Iterator[Row]:
@@ -56,30 +67,57 @@ def repair(fs: FileSystem, path: str, now: int) -> Iterator[Row]:
 
 def _repair_directory(fs: FileSystem, path: str) -> Iterator[Row]:
     problem = properties_problem(fs, path)
-    if problem is not None:
-        yield {"type": "error", "file": META_PROPERTIES, "problem": f"{problem} (write it anew by hand)"}
+    if problem is not None and not fs.exists(f"{path}/{META_PROPERTIES}"):
+        yield {"type": "error", "file": META_PROPERTIES, "problem": f"{problem} A start makes a cluster.id of its own"}
+    elif problem is not None:
+        yield _repair_properties(fs, path, problem)
+    if bootstrap_problem(fs, path) is not None:
+        yield {"type": "repaired", "file": BOOTSTRAP_FILE, "put_aside": [_move_aside(fs, f"{path}/{BOOTSTRAP_FILE}")]}
     for name, _ in list(damaged_checkpoints(fs, path)):
         yield {"type": "repaired", "file": name, "put_aside": [_move_aside(fs, f"{path}/{name}")]}
+
+
+def _repair_properties(fs: FileSystem, path: str, problem: str) -> Row:
+    """Keep the lines that are as they were written; a start completes the file."""
+    found = readable_properties(fs, path)
+    aside = _move_aside(fs, f"{path}/{META_PROPERTIES}")
+    if found:
+        write_properties(fs, f"{path}/{META_PROPERTIES}", found)
+    lost = [key for key in ("cluster.id", "directory.id") if key not in found]
+    if lost:
+        problem += f"; a start makes a new {' and '.join(lost)}, unless the old one is written into it by hand"
+    return {"type": "repaired", "file": META_PROPERTIES, "put_aside": [aside], "problem": problem}
 
 
 def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
     """`ids` are those of the topics, for a folder that does not know its own."""
     fs = folder.fs
+    cut = _begin_at_snapshot(folder) if folder.is_metadata else []
     found = _examine(folder)
     damages, wrong = found.damages, found.wrong
     old = next((damage for damage in damages.values() if damage is not None and damage.old_format), None)
     if old is not None:
         return {"type": "error", "file": folder.name, "problem": f"left as it is: {old}"}
-    kept = [_move_aside(fs, path) for path in found.doubled]
-    kept += [*_put_aside(fs, damages), *_put_snapshots_aside(folder), *_name_again(folder, ids)]
+    kept = cut + [_move_aside(fs, path) for path in found.doubled]
+    kept += [*_put_aside(fs, damages), *_put_metadata_aside(folder), *_name_again(folder, ids)]
+    kept += _take_out_senseless(folder)
+    end = max(found.end, _end_of_snapshots(folder))
+    if end > found.end:  # the snapshot says more than what is left of the log, which begins anew behind it
+        kept += [_move_aside(fs, path) for path in folder.files(".log")]
+        damages = {}
     for suffix in (".index", ".timeindex", ".txnindex"):
         for file in folder.files(suffix):
             fs.remove(file)
-    problems, start = _lower_checkpoints(folder, found.end), folder.offsets.log_start_offset
-    if not damages:
+    problems, start = _lower_checkpoints(folder, end), folder.offsets.log_start_offset
+    if folder.is_metadata:
+        start = end if not damages else min(start, end)
+    elif not damages:
         start = folder.offsets.recovery_point  # no offset is given twice
-    elif start > found.end:
+    elif start > end:
         start = 0
+    for file in folder.files(".snapshot"):
+        if base_of(file) > end:
+            fs.remove(file)
     config = BrokerConfig({}).topic_defaults
     recovered = FolderRecovery(FileCache(fs), folder.path, folder.name, config, Offsets(start, 0), now).run()
     lost = lost_beginning(folder) if folder.is_metadata else None
@@ -125,31 +163,86 @@ def _split(fs: FileSystem, path: str, position: int) -> str:
     """Move what lies from `position` on to another file."""
     name = _free_name(fs, path)
     source, target = fs.open(path), fs.open(name, create=True)
-    written = 0
-    while data := source.read_at(_PIECE_BYTES, position + written):
-        target.write_at(data, written)
-        written += len(data)
-    target.sync()
+    _copy_from(source, position, target)
     fs.sync_directory(os.path.dirname(path))
     source.truncate(position)
     return os.path.basename(name)
 
 
-def _put_snapshots_aside(folder: Folder) -> Iterator[str]:
-    """Of the metadata log: with a damaged one a broker reads the one before, or the log from its beginning."""
-    if folder.is_metadata:
-        for snapshot in snapshots(folder.fs, folder.path):
-            if snapshot.problem() is not None:
-                yield _move_aside(folder.fs, snapshot.path)
+def _put_metadata_aside(folder: Folder) -> Iterator[str]:
+    """What only the metadata log has. With a damaged snapshot a broker reads the one before, or the log from its
+    beginning; without `quorum-state` it takes the epoch from the log.
+    """
+    if not folder.is_metadata:
+        return
+    for snapshot in snapshots(folder.fs, folder.path):
+        if snapshot.problem() is not None:
+            yield _move_aside(folder.fs, snapshot.path)
+    try:
+        quorum_state(folder.fs, folder.path)
+    except FileNotFoundError:
+        return
+    except ValueError:
+        yield _move_aside(folder.fs, f"{folder.path}/{QUORUM_STATE}")
+
+
+def _begin_at_snapshot(folder: Folder) -> list[str]:
+    """What is damaged below the newest snapshot is not needed: the metadata log then begins where that ends."""
+    fs, start = folder.fs, _end_of_snapshots(folder)
+    older = [path for path in folder.files(".log") if base_of(path) < start]
+    if not older or all(_examine(folder).damages[path] is None for path in older):
+        return []
+    handle = fs.open(older[-1], writable=False)
+    try:
+        batches = scan(handle, older[-1], 0, handle.size(), verify=False)
+        position = next((batch.position for batch in batches if batch.header.base_offset == start), None)
+    except DamagedLog:
+        return []
+    if position is None:
+        return []
+    aside = [_move_aside(fs, path) for path in older]
+    source, target = fs.open(f"{folder.path}/{aside[-1]}", writable=False), f"{folder.path}/{start:020d}.log"
+    _copy_from(source, position, fs.open(target, create=True))
+    return aside
+
+
+def _copy_from(source: FileHandle, position: int, target: FileHandle) -> None:
+    written = 0
+    while data := source.read_at(_PIECE_BYTES, position + written):
+        target.write_at(data, written)
+        written += len(data)
+    target.sync()
+
+
+def _end_of_snapshots(folder: Folder) -> int:
+    """Up to which offset the whole snapshots of the metadata log tell everything."""
+    found = snapshots(folder.fs, folder.path) if folder.is_metadata else []
+    return max((each.end_offset for each in found if each.problem() is None), default=0)
+
+
+def _take_out_senseless(folder: Folder) -> Iterator[str]:
+    """Of a coordinator's log, the records that keep it out of service."""
+    if not is_kept_for(folder.topic) or folder.is_metadata:
+        return
+    for path in folder.files(".log"):
+        handle = folder.fs.open(path, writable=False)
+        batches = scan(handle, path, 0, handle.size(), verify=False)
+        if any(True for batch in batches for _ in senseless_records(folder.topic, batch)):
+            aside = _move_aside(folder.fs, path)
+            take_out(folder.fs, folder.topic, f"{folder.path}/{aside}", path)
+            yield aside
 
 
 def _name_again(folder: Folder, ids: Mapping[str, bytes]) -> Iterator[str]:
     path = f"{folder.path}/{PARTITION_METADATA}"
-    if read_partition_metadata(folder.fs, path) is not None:
+    topic_id = METADATA_TOPIC_ID if folder.is_metadata else ids.get(folder.topic)
+    found = read_partition_metadata(folder.fs, path)
+    if found is not None and (
+        topic_id in (None, found) or not (folder.is_metadata or same_but_damaged(found, topic_id or b""))
+    ):
         return
     if folder.fs.exists(path):
         yield _move_aside(folder.fs, path)
-    topic_id = METADATA_TOPIC_ID if folder.is_metadata else ids.get(folder.topic)
     if topic_id is not None:
         write_partition_metadata(folder.fs, path, topic_id)
 
@@ -170,7 +263,7 @@ def _examine(folder: Folder) -> _Examined:
             doubled.append(path)
             continue
         markers.begin_segment()
-        damages[path], segment_end = _damage(folder, path, markers)
+        damages[path], segment_end = _damage(folder, path, markers, after=end if damages else None)
         end = segment_end if sound else end
         if damages[path] is not None:
             sound = False
@@ -187,14 +280,23 @@ def _is_right(folder: Folder, path: str, markers: AbortMarkers) -> bool:
         return False
 
 
-def _damage(folder: Folder, path: str, markers: AbortMarkers) -> tuple[DamagedLog | None, int]:
-    """And the offset up to which the segment is sound."""
+def _damage(folder: Folder, path: str, markers: AbortMarkers, *, after: int | None) -> tuple[DamagedLog | None, int]:
+    """And the offset up to which the segment is sound. The metadata log ends where anything is missing `after` the
+    segment before, or makes no sense: what comes later rests on it.
+    """
     handle = folder.fs.open(path)
     end = base_of(path)
+    if folder.is_metadata and after is not None and end > after:
+        return DamagedLog(path, 0, f"the records from offset {after} on are missing"), after
     try:
         for batch in scan(handle, path, 0, handle.size(), verify=True):
+            if batch.header.last_offset - base_of(path) > _MOST_IN_SEGMENT:
+                return DamagedLog(path, batch.position, f"offset {batch.header.base_offset} is out of reach"), end
             if batch.header.base_offset < end:
                 return DamagedLog(path, batch.position, f"offset {batch.header.base_offset} after {end - 1}"), end
+            if folder.is_metadata:
+                for offset, reason in senseless_records(folder.topic, batch):
+                    return DamagedLog(path, batch.position, f"the record at offset {offset}: {reason}"), end
             markers.learn(batch)
             end = batch.header.next_offset
     except DamagedLog as damage:

@@ -10,7 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from pykafka_broker.log.checkpoints import CLEAN_SHUTDOWN, LOCK, PARTITION_METADATA, read_partition_metadata
+from pykafka_broker.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    LOCK,
+    METADATA_TOPIC_ID,
+    PARTITION_METADATA,
+    id_text,
+    read_partition_metadata,
+    same_but_damaged,
+)
 from pykafka_broker.log.files import CachedFile, FileCache
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.index import OffsetIndex, TimeIndex
@@ -21,9 +29,11 @@ from pykafka_broker.log.producer_snapshot import CorruptSnapshot, encode, read_s
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
+from pykafka_broker.log.tool.decoding import is_kept_for
 from pykafka_broker.log.tool.directory import check_directory, in_use
 from pykafka_broker.log.tool.folders import Folder, Row, base_of, is_partition, partition_folders
-from pykafka_broker.log.tool.metadata import QUORUM_STATE, lost_beginning, quorum_state, snapshots
+from pykafka_broker.log.tool.metadata import QUORUM_STATE, lost_beginning, quorum_state, snapshots, topic_ids
+from pykafka_broker.log.tool.senseless import senseless_records
 from pykafka_broker.log.transaction_index import AbortedTransaction, TransactionIndex
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
@@ -38,22 +48,25 @@ def verify(fs: FileSystem, path: str) -> Iterator[Row]:
     if directory == path:
         yield from check_directory(fs, path)
     closed = fs.exists(f"{directory}/{CLEAN_SHUTDOWN}")
+    ids = topic_ids(fs, directory)
     for folder in folders:
-        yield from PartitionCheck(folder, closed=closed).run()
+        yield from PartitionCheck(folder, closed=closed, topic_id=ids.get(folder.topic)).run()
 
 
 class PartitionCheck:
     """Reads one partition from end to end."""
 
-    def __init__(self, folder: Folder, *, closed: bool = True) -> None:
+    def __init__(self, folder: Folder, *, closed: bool = True, topic_id: bytes | None = None) -> None:
         self._folder = folder
         self._closed = closed  # by a clean shutdown: then there is no torn end that a start would cut
+        self._topic_id = METADATA_TOPIC_ID if folder.is_metadata else topic_id  # as far as the metadata says it
         self._cache = FileCache(folder.fs)
         self._findings: list[Row] = []
         self._producers = ProducerState(folder.name)
         self._markers = AbortMarkers()
         self._producers_known = True  # false after compaction or damage: then snapshots can't be held against batches
         self._epochs: list[tuple[int, int]] = []
+        self._is_kept = is_kept_for(folder.topic)
         self._end = 0
         self._batches = self._records = 0
 
@@ -87,6 +100,8 @@ class PartitionCheck:
 
     def _check_segment(self, path: str, *, last: bool) -> None:
         base = base_of(path)
+        if base > self._end and self._folder.is_metadata:
+            self._found("error", path, f"begins at {base}, but the records from {self._end} on are missing")
         if base < self._end:
             self._found("error", path, f"begins at {base}, but the segment before it ends at {self._end}")
         self._check_snapshot(base)
@@ -108,6 +123,8 @@ class PartitionCheck:
                 self._found("error", path, f"byte {damage.position}: {damage.reason}; {lost} bytes can't be read")
             self._producers_known = whole = False
             self._markers.lost_track()
+        if whole and not batches and (self._closed or not last) and self._has_entries(path, base):
+            self._found("error", path, "is empty, but its index speaks of records: they are lost")
         self._check_offset_index(path, base, batches)
         self._check_time_index(path, base, batches)
         self._check_transactions(path, aborted, whole=whole)
@@ -121,6 +138,11 @@ class PartitionCheck:
         latest = self._epochs[-1][0] if self._epochs else -1
         if header.partition_leader_epoch > latest:
             self._epochs.append((header.partition_leader_epoch, header.base_offset))
+        if self._is_kept:
+            for offset, reason in senseless_records(self._folder.topic, batch):
+                self._found(
+                    "error", path, f"byte {batch.position}: the record at offset {offset} makes no sense: {reason}"
+                )
         try:
             count = sum(1 for _ in iter_records(batch.data, header))
             ended = replay_batch(self._producers, batch)
@@ -135,6 +157,13 @@ class PartitionCheck:
         self._batches += 1
         self._records += count
         self._end = header.next_offset
+
+    def _has_entries(self, log_path: str, base: int) -> bool:
+        """Whether the time index has any: it has one for every segment that was ever written to."""
+        path = log_path[: -len(".log")] + ".timeindex"
+        return self._folder.fs.exists(path) and any(
+            True for _ in TimeIndex(CachedFile(self._cache, path), base, fresh=False).entries()
+        )
 
     def _check_offset_index(self, log_path: str, base: int, batches: list[ScannedBatch]) -> None:
         path = log_path[: -len(".log")] + ".index"
@@ -213,7 +242,8 @@ class PartitionCheck:
         for suffix in (".index", ".timeindex", ".txnindex"):
             for path in self._folder.files(suffix):
                 if base_of(path) not in bases:
-                    self._found("warning", path, "belongs to no segment")
+                    lost = "; if retention or a cleaning did not take it, its records are lost"
+                    self._found("warning", path, f"belongs to no segment{lost if suffix == '.index' else ''}")
         for path in self._folder.files(".snapshot"):
             if base_of(path) == self._end and self._end not in bases:
                 self._check_snapshot(self._end)
@@ -245,8 +275,15 @@ class PartitionCheck:
             self._found("error", folder.path, f"ends at offset {self._end}, but had been synced up to {synced}")
         if start > self._end:
             self._found("error", folder.path, f"ends at offset {self._end}, but its checkpointed start is {start}")
-        if read_partition_metadata(folder.fs, f"{folder.path}/{PARTITION_METADATA}") is None:
+        topic_id = read_partition_metadata(folder.fs, f"{folder.path}/{PARTITION_METADATA}")
+        if topic_id is None:
             self._found("warning", PARTITION_METADATA, "is missing or names no topic id")
+        elif self._topic_id is not None and topic_id != self._topic_id:
+            damaged = folder.is_metadata or same_but_damaged(topic_id, self._topic_id)
+            follows = "it is written anew" if damaged else "it is taken for an earlier topic's, and removed"
+            self._found(
+                "warning", PARTITION_METADATA, f"does not name the topic's id {id_text(self._topic_id)}: {follows}"
+            )
         found = LeaderEpochs.load(folder.fs, f"{folder.path}/{EPOCHS_FILE}")
         wanted = LeaderEpochs(folder.fs, "", list(self._epochs))
         wanted.truncate_from_start(start)  # what lies below was forgotten

@@ -36,12 +36,12 @@ def test_a_type_of_a_newer_release_is_left_alone() -> None:
     assert read_record(b"\x03\xe7\x00\x01g", b"\x00\x00") is None
 
 
-def test_a_value_of_a_newer_version_is_read_as_our_newest() -> None:
+@pytest.mark.parametrize("version", [b"\x00\x09", b"\xff\xff"])
+def test_a_value_of_an_unknown_version_is_refused_as_by_kafka(version: bytes) -> None:
     record = offset_commit("g", "t", 0, OffsetCommitValue(5, 1, "m", 7))
     assert record.value is not None
-    messages = read_record(record.key, b"\x00\x09" + record.value[2:])
-    assert messages is not None
-    assert messages[1].offset == 5
+    with pytest.raises(DecodeError, match="OffsetCommitValue has no version"):
+        read_record(record.key, version + record.value[2:])
 
 
 @pytest.mark.parametrize(("key", "value"), [(b"", b""), (b"\x00\x01", b""), (b"\x00\x01\x00\x01g", b"")])

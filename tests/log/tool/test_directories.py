@@ -12,8 +12,10 @@ from struct import pack
 
 import pytest
 
+from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import id_text, read_partition_metadata
 from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.tool.command import run
 from pykafka_broker.log.tool.dump import dump
 from pykafka_broker.log.tool.repair import repair
@@ -134,11 +136,29 @@ def test_small_files_of_the_directory(kafka: Path) -> None:
     assert sorted(map(str, damaged)) == sorted(name for _, name in wrong)
     rows = list(repair(FS, str(kafka), NOW))
     assert [(row["type"], row["file"]) for row in rows[:3]] == [
-        ("error", "meta.properties"),
+        ("repaired", "meta.properties"),
         *(("repaired", name) for _, name in wrong[1:]),
     ]
     assert (kafka / "recovery-point-offset-checkpoint.damaged").exists()
-    assert findings(kafka) == wrong[:1]
+    assert findings(kafka) == wrong[:1], "a start writes it anew"
+
+
+def test_repair_keeps_the_sound_lines_of_meta_properties(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    logs.start(NOW)
+    logs.shutdown(NOW)
+    path = tmp_path / "logs" / "meta.properties"
+    kept = {line for line in path.read_text().splitlines() if "directory" not in line and "#" not in line}
+    path.write_bytes(path.read_bytes().replace(b"directory.id=", b"directory.id=\xff"))
+    with pytest.raises(LogDirectoryError, match=r"is damaged: it is no text; stop the broker and run .*log repair"):
+        manager(tmp_path).start(NOW)
+    [row] = repair(FS, str(tmp_path / "logs"), NOW)
+    assert row["type"] == "repaired"
+    assert "a start makes a new directory.id" in str(row["problem"])
+    again = manager(tmp_path)
+    again.start(NOW)
+    assert kept < set(path.read_text().splitlines())
+    assert again.cluster_id == logs.cluster_id
 
 
 @pytest.mark.parametrize(
@@ -189,8 +209,9 @@ def test_messages_of_old_formats_are_named_and_never_cut_off(tmp_path: Path, mag
     assert "left as it is" in lines[0]
     (tmp_path / "logs" / ".kafka_cleanshutdown").unlink()
     logs = manager(tmp_path)
-    with pytest.raises(Exception, match="format 0 or 1"):
-        logs.start(NOW)
+    logs.start(NOW)
+    with pytest.raises(ApiError, match="format 0 or 1"):
+        logs.get("t", 0)
     assert path.read_bytes() == before
 
 
@@ -218,7 +239,7 @@ def test_damage_of_the_metadata_log(metadata: Path) -> None:
     assert ("error", "__cluster_metadata-0/quorum-state") in findings(metadata)
     assert told("dump", "--records", str(metadata))[0] == 1
     rows = {row["file"]: row for row in repair(FS, str(metadata), NOW)}
-    assert rows["__cluster_metadata-0"]["put_aside"] == [f"{snapshot.name}.damaged"]
+    assert rows["__cluster_metadata-0"]["put_aside"] == [f"{snapshot.name}.damaged", "quorum-state.damaged"]
     (folder / f"{0:020d}.log").rename(folder / f"{5:020d}.log")
     assert ("error", "__cluster_metadata-0/__cluster_metadata-0") in findings(metadata)
     (repaired,) = [row for row in repair(FS, str(metadata), NOW) if row["file"] == folder.name]
