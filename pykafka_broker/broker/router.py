@@ -1,8 +1,8 @@
 """From a frame to a reply.
 
 Rule: whatever a request holds, this connection gets an answer or a `FrameError`, and no other connection notices.
-`except Exception` stands here: what a handler raises beyond `ApiError` is our bug, is logged with the request's header,
-and is answered with UNKNOWN_SERVER_ERROR.
+`except Exception` stands here, and in `slices.py` for the same reason: what a handler raises beyond `ApiError` is our
+bug, is logged with the request's header, and is answered with UNKNOWN_SERVER_ERROR.
 
 A handler module below `broker/api/` declares itself:
 
@@ -33,9 +33,10 @@ from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.failure import whole_request_failure
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Reply, when_all
+from pykafka_broker.broker.reply import After, Reply, when_all
 from pykafka_broker.broker.routes import ROUTES, Route
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Work
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -257,6 +258,7 @@ class Router:
             except Exception as raised:
                 then = _told(endpoint, context, request, raised)
             if isinstance(then, Reply):
+                parked.cancelled = partial(_abandon, then.after)
                 when_all(then.after, partial(go_on, then))
             elif isinstance(then, Parked) and not then.done:
                 _guard(then, endpoint, context, request)
@@ -266,8 +268,16 @@ class Router:
             else:
                 parked.complete(then.reply if isinstance(then, Parked) else then)
 
+        parked.cancelled = partial(_abandon, reply.after)
         when_all(reply.after, partial(go_on, reply))
         return parked
+
+
+def _abandon(after: After) -> None:
+    """Nobody waits for what rests on these any more: work that is done for the answer ends."""
+    for place, _ in after:
+        if isinstance(place, Work):
+            place.abandon()
 
 
 def _failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Exception) -> Any:

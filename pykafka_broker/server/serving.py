@@ -62,6 +62,7 @@ async def _serve(
         submit=jobs.submit,
         thread_pool=ThreadPoolExecutor,
         setup=setup,
+        later=turns.soon,
     )
     server = Server(broker, turns)
     server.listen(listeners)

@@ -1,0 +1,137 @@
+"""Long work of requests, in slices.
+
+Rule: work is a generator, and what it does up to a `yield` takes about a millisecond. Works take turns, a few slices in
+each turn of the loop, and all sockets are served in between. What a work returns or raises belongs to its request
+alone, so `except Exception` stands here too. Work whose client has gone is ended where it is.
+
+A handler whose answer takes long returns `services.slices.reply(steps)`; the response is what the generator returns in
+the end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeVar
+
+from pykafka_broker.broker.reply import Reply, Waiter
+
+R = TypeVar("R")
+Steps = Generator[None, None, R]
+Later = Callable[[Callable[[], None]], object]
+
+SLICES_A_TURN = 4
+
+
+class Work(Generic[R]):
+    """One of them: a place (`reply.Committing`) where everything is committed once it is done."""
+
+    __slots__ = ("_error", "_result", "_running", "_steps", "_waiters", "done")
+
+    def __init__(self, steps: Steps[R]) -> None:
+        self._steps = steps
+        self._waiters: list[Waiter] = []
+        self._result: Any = None
+        self._error: Exception | None = None
+        self._running = False
+        self.done = False
+
+    def result(self) -> R:
+        """What it returned, or raises what it raised; asked once it is done."""
+        if self._error is not None:
+            raise self._error
+        result: R = self._result
+        return result
+
+    def is_committed(self, offset: int) -> bool:
+        return self.done
+
+    def when_committed(self, offset: int, waiter: Waiter) -> None:
+        if self.done:
+            waiter(None)
+        else:
+            self._waiters.append(waiter)
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more."""
+        if not self.done:
+            self.done = True
+            self._waiters.clear()
+            if not self._running:  # else whoever waited for it has gone by what it does just now
+                self._steps.close()
+
+    def step(self) -> None:
+        """One slice."""
+        if self.done:
+            return
+        self._running = True
+        try:
+            next(self._steps)
+        except StopIteration as end:
+            self._result = end.value
+        except Exception as error:
+            self._error = error
+        else:
+            return
+        finally:
+            self._running = False
+        self.done = True
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter(None)
+
+
+class Slices:
+    """All works of one broker.
+
+    `later` calls what it is given in the next turn of the loop; without one, work is done where it arises.
+    """
+
+    def __init__(self, later: Later | None) -> None:
+        self._later = later
+        self._works: deque[Work[Any]] = deque()
+        self._will_go_on = False
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+    def begin(self, steps: Steps[R]) -> Work[R]:
+        """Its first slice is done at once."""
+        work = Work(steps)
+        work.step()
+        if self._later is None:
+            while not work.done:
+                work.step()
+        elif not work.done:
+            self._works.append(work)
+            self._go_on_later()
+        return work
+
+    def reply(self, steps: Steps[R]) -> R | Reply:
+        """For a handler to return: the response (or a further wait) that the work returns in the end."""
+        work = self.begin(steps)
+        return work.result() if work.done else Reply(((work, 0),), work.result)
+
+    def _go_on_later(self) -> None:
+        if self._works and self._later is not None and not self._will_go_on:
+            self._will_go_on = True
+            self._later(self._go_on)
+
+    def _go_on(self) -> None:
+        """The share of one turn."""
+        self._will_go_on = False
+        works = self._works
+        for _ in range(min(SLICES_A_TURN, len(works))):
+            work = works.popleft()
+            work.step()
+            if not work.done:
+                works.append(work)
+        self._go_on_later()
+
+    def stop(self) -> None:
+        """The broker ends."""
+        while self._works:
+            self._works.popleft().abandon()
+
+
+__all__ = ["SLICES_A_TURN", "Later", "Slices", "Steps", "Work"]
