@@ -5,7 +5,7 @@ each turn of the loop, and all sockets are served in between. What a work return
 alone, so `except Exception` stands here too. Work whose client has gone is ended where it is.
 
 A handler whose answer takes long returns `services.slices.reply(steps)`; the response is what the generator returns in
-the end.
+the end. Work that yields places (`reply.After`) goes on when all is committed there, or has the ApiError raised in it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
-from pykafka_broker.broker.reply import Reply, Waiter
+from pykafka_broker.broker.reply import After, Reply, Waiter, when_all
+from pykafka_broker.errors import ApiError
 
 R = TypeVar("R")
-Steps = Generator[None, None, R]
+Steps = Generator[After | None, None, R]
 Later = Callable[[Callable[[], None]], object]
 
 SLICES_A_TURN = 4
@@ -26,10 +27,14 @@ SLICES_A_TURN = 4
 class Work(Generic[R]):
     """One of them: a place (`reply.Committing`) where everything is committed once it is done."""
 
-    __slots__ = ("_error", "_result", "_running", "_steps", "_waiters", "done")
+    __slots__ = ("_error", "_lost", "_result", "_resume", "_running", "_steps", "_waiters", "done", "waits")
 
-    def __init__(self, steps: Steps[R]) -> None:
+    def __init__(self, steps: Steps[R], resume: Callable[[Work[Any]], None]) -> None:
+        """`resume` is called when it need not wait any more."""
         self._steps = steps
+        self._resume = resume
+        self._lost: ApiError | None = None
+        self.waits = False
         self._waiters: list[Waiter] = []
         self._result: Any = None
         self._error: Exception | None = None
@@ -65,8 +70,12 @@ class Work(Generic[R]):
         if self.done:
             return
         self._running = True
+        lost, self._lost = self._lost, None
         try:
-            next(self._steps)
+            after = next(self._steps) if lost is None else self._steps.throw(lost)
+            if after:
+                self.waits = True
+                when_all(after, self._go_on)
         except StopIteration as end:
             self._result = end.value
         except Exception as error:
@@ -79,6 +88,11 @@ class Work(Generic[R]):
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             waiter(None)
+
+    def _go_on(self, error: ApiError | None) -> None:
+        self.waits, self._lost = False, error
+        if not (self._running or self.done):
+            self._resume(self)
 
 
 class Slices:
@@ -97,15 +111,19 @@ class Slices:
 
     def begin(self, steps: Steps[R]) -> Work[R]:
         """Its first slice is done at once."""
-        work = Work(steps)
+        work = Work(steps, self._take)
         work.step()
+        if not (work.done or work.waits):
+            self._take(work)
+        return work
+
+    def _take(self, work: Work[Any]) -> None:
         if self._later is None:
-            while not work.done:
+            while not (work.done or work.waits):
                 work.step()
-        elif not work.done:
+        else:
             self._works.append(work)
             self._go_on_later()
-        return work
 
     def reply(self, steps: Steps[R]) -> R | Reply:
         """For a handler to return: the response (or a further wait) that the work returns in the end."""
@@ -124,7 +142,7 @@ class Slices:
         for _ in range(min(SLICES_A_TURN, len(works))):
             work = works.popleft()
             work.step()
-            if not work.done:
+            if not (work.done or work.waits):
                 works.append(work)
         self._go_on_later()
 

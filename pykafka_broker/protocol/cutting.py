@@ -1,6 +1,6 @@
 """Giant messages in parts.
 
-Rule: a part is a message of its own, with some hundred of the whole one's elements, and what would be cut through is
+Rule: a part is a message of its own, with a few hundred of the whole one's elements, and what would be cut through is
 begun again in the next part: its plain fields repeated, its lists empty so far. So parts are read by the ordinary
 readers, and `merge` makes the whole one of them again. Unknown tagged fields are left out. What comes after the cut is
 zero or empty in a part; only the last one has it.
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from pykafka_broker.protocol.runtime import DecodeError, Fields, read_tag, read_uvarint, refuse_count, uvarint
 from pykafka_broker.protocol.shapes import SHAPES
 
-PART_ITEMS = 500
+PART_ITEMS = 200
 PART_BYTES = 256 << 10
 _TAGS_A_STEP = 2000
 _SMALL_TAG_BYTES = 4096
@@ -78,6 +78,7 @@ class Cutter:
     def __init__(self, buffer: bytes, at: int, shape: Shape, items: int = PART_ITEMS) -> None:
         self._buffer = buffer
         self._at = at
+        self.end = at  # of the message, once its last part is there
         self._shape = shape
         self._items = items
         self._stack: list[_Frame] = []
@@ -88,7 +89,7 @@ class Cutter:
         """Raises DecodeError where there is no such message; what else is wrong with a part its reader finds."""
         try:
             root = _Frame(self._shape)
-            yield from self._struct(root, self._at)
+            self.end = yield from self._struct(root, self._at)
             yield Part(bytes(root.live), self._goes_on)
         except (IndexError, StructError):
             raise DecodeError("a message ends too early") from None
