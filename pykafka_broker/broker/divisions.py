@@ -1,8 +1,8 @@
 """Which requests can be answered in parts.
 
 Rule: a request is here if what it asks about is answered element by element, so that the answers to its parts, one
-after the other, are the answer to the whole. Where an element that is named again matters, the division says how; where the
-elements hang together in another way the request is not here, or its handler does its own slices.
+after the other, are the answer to the whole. Where an element that is named again matters, the division says how.
+Where elements hang together in another way the request is not here, or its handler does its own slices.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ DIVISIONS: dict[ApiKey, tuple[tuple[int, Division], ...]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: ((0, Division(_PARTITIONS, ("responses", "partitions"))),),
     ApiKey.ADD_PARTITIONS_TO_TXN: ((4, Division(("transactions",), ("results_by_transaction",))),),
     ApiKey.WRITE_TXN_MARKERS: ((0, Division(("markers",), ("markers",))),),
-    ApiKey.TXN_OFFSET_COMMIT: ((0, Division(_PARTITIONS, _PARTITIONS, from_bytes=_COMMIT_BYTES)),),
     ApiKey.DESCRIBE_PRODUCERS: ((0, Division(("topics", "partition_indexes"), _PARTITIONS, items=_LOG_ITEMS)),),
     ApiKey.DESCRIBE_TRANSACTIONS: ((0, Division(("transactional_ids",), ("transaction_states",))),),
     ApiKey.FIND_COORDINATOR: ((4, Division(("coordinator_keys",), ("coordinators",))),),

@@ -113,11 +113,11 @@ class Endpoint:
         self.when_lost = _REFUSED.when_lost if route is None else route.when_lost
         self.before_authentication = route is not None and route.before_authentication
         self.remembered = route is not None and route.remembered
-        self.decode = self._decode_once if route is not None and route.repeated else self._decode
+        self.decode = self._decode_once if route is not None and route.repeated else self.decode_anew
         self._requests: dict[tuple[int, bytes], Any] = {}  # by version and bytes, of what is repeated
         self.any_version = api_key is ApiKey.API_VERSIONS  # a version that we don't know is answered all the same
 
-    def _decode(self, frame: memoryview, body: int, version: int) -> Any:
+    def decode_anew(self, frame: memoryview, body: int, version: int) -> Any:
         """The request that begins there. Raises FrameError."""
         try:
             request, end = self.read(frame, body, version)
@@ -130,11 +130,11 @@ class Endpoint:
     def _decode_once(self, frame: memoryview, body: int, version: int) -> Any:
         """The same for what clients ask again and again. It is not to be changed."""
         if len(frame) - body > _REMEMBERED_BYTES:
-            return self._decode(frame, body, version)
+            return self.decode_anew(frame, body, version)
         key = (version, bytes(frame[body:]))
         request = self._requests.get(key)
         if request is None:
-            request = self._decode(memoryview(key[1]), 0, version)
+            request = self.decode_anew(memoryview(key[1]), 0, version)
             if len(self._requests) >= _MOST_REQUESTS:
                 self._requests.clear()
             self._requests[key] = request
@@ -295,7 +295,7 @@ class _Asking:
         self.version = context.api_version
 
     def read(self, body: bytes) -> Any:
-        return self._endpoint.decode(memoryview(body), 0, self.version)
+        return self._endpoint.decode_anew(memoryview(body), 0, self.version)
 
     def answer(self, request: Any, repeated: Set[Hashable]) -> Any:
         context = PartContext(self._context, repeated) if repeated else self._context

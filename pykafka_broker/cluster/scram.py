@@ -105,7 +105,7 @@ def describe_user_scram_credentials(
     for mechanism, name in sorted(image.scram):
         found.setdefault(name, []).append(CredentialInfo(mechanism, image.scram[mechanism, name].iterations))
     results = []
-    for name, times in Counter(users or found).items():
+    for name, times in Counter(list(users or found)).items():
         code, message = ErrorCode.NONE, ""
         if times > 1:
             code = ErrorCode.DUPLICATE_RESOURCE

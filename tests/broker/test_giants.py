@@ -161,18 +161,18 @@ def test_a_giant_request_takes_many_turns_and_none_does_more_than_its_share(
     node.call(DescribeGroupsRequest(["g"]), 5)
     endpoint = node.broker.router._endpoints[ApiKey.DESCRIBE_GROUPS]
     sizes: list[int] = []
-    handler, decode = endpoint.handler, endpoint.decode
+    handler, read = endpoint.handler, endpoint.read
 
     def counting(services: Any, context: Any, request: Any) -> Any:
         sizes.append(len(request.groups))
         return handler(services, context, request)
 
     def reading(*of: Any) -> Any:
-        request = decode(*of)
+        request, end = read(*of)
         sizes.append(len(request.groups))
-        return request
+        return request, end
 
-    endpoint.handler, endpoint.decode = counting, reading  # type: ignore[method-assign]
+    endpoint.handler, endpoint.read = counting, reading
     most = 0
     for _ in node.turns(ApiKey.DESCRIBE_GROUPS, 5, body):
         most = max(most, sum(sizes))
