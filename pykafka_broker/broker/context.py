@@ -43,7 +43,9 @@ class RequestContext:
     """One request: its header, its connection and the time (epoch milliseconds) at which it arrived."""
 
     __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "now")
-    repeated: Set[Hashable] = frozenset()  # see `PartContext`
+    is_part = False  # these three: see `PartContext`
+    repeated: Set[Hashable] = frozenset()
+    traits: Set[Hashable] = frozenset()
 
     def __init__(
         self,
@@ -69,10 +71,12 @@ class RequestContext:
 
 
 class PartContext(RequestContext):
-    """A part of a request. repeated: what the whole of it names more than once."""
+    """A part of a request. repeated: what the whole names more than once; traits: what its division notes of it."""
 
-    __slots__ = ("repeated",)
+    __slots__ = ("repeated", "traits")
+    is_part = True
 
-    def __init__(self, of: RequestContext, repeated: Set[Hashable]) -> None:
+    def __init__(self, of: RequestContext, repeated: Set[Hashable], traits: Set[Hashable]) -> None:
         super().__init__(of.api_key, of.api_version, of.correlation_id, of.client_id, of.connection, of.now)
         self.repeated = repeated
+        self.traits = traits

@@ -7,11 +7,13 @@ Where elements hang together in another way the request is not here, or its hand
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.cutting import PART_ITEMS
+from pykafka_broker.protocol.runtime import ZERO_UUID
 
 _DIVIDED_FROM_BYTES = 8 << 10
 _COMMIT_BYTES = 64 << 10  # of a commit: below it, all of its offsets are one batch
@@ -33,6 +35,8 @@ class Division(NamedTuple):
     again: what an element is named by is in `named_by`, or is the element itself.
     items: of a part; so many that they take no more than some milliseconds.
     from_bytes: shorter requests are served whole.
+    trait: what an element of a request in some version says of all of them, or None; the handler finds it in
+        `RequestContext.traits`.
     """
 
     asked: tuple[str, ...]
@@ -41,6 +45,20 @@ class Division(NamedTuple):
     named_by: tuple[str, ...] = ()
     items: int = PART_ITEMS
     from_bytes: int = _DIVIDED_FROM_BYTES
+    trait: Callable[[Any, int], str | None] | None = None
+
+
+# Of the topics of a Metadata request.
+INVALID_TOPIC, BY_ID = "invalid topic", "by id"
+IDS_FROM = 12
+
+
+def topic_trait(topic: Any, version: int) -> str | None:
+    """One that can't be meant refuses them all, and with one that is asked for by its id, names count for nothing."""
+    has_id = topic.topic_id != ZERO_UUID
+    if (has_id if version < IDS_FROM else False) or (topic.name is None and not has_id):
+        return INVALID_TOPIC
+    return BY_ID if has_id else None
 
 
 _PARTITIONS = ("topics", "partitions")
@@ -54,6 +72,7 @@ DIVISIONS: dict[ApiKey, tuple[tuple[int, Division], ...]] = {
     ApiKey.LIST_OFFSETS: ((0, Division(_PARTITIONS, _PARTITIONS, Again.ONCE, _INDEX, _LOG_ITEMS)),),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: ((0, Division(_PARTITIONS, _PARTITIONS, items=_LOG_ITEMS)),),
     ApiKey.DELETE_RECORDS: ((0, Division(_PARTITIONS, _PARTITIONS, Again.ONCE, _INDEX, _LOG_ITEMS)),),
+    ApiKey.METADATA: ((0, Division(("topics",), ("topics",), Again.ONCE, ("name", "topic_id"), trait=topic_trait)),),
     # One of a broker's resources alone takes a millisecond.
     ApiKey.DESCRIBE_CONFIGS: ((0, Division(("resources",), ("results",), items=3, from_bytes=128)),),
     ApiKey.ALTER_CONFIGS: ((0, Division(("resources",), ("responses",), Again.TOLD, _RESOURCE)),),

@@ -8,7 +8,7 @@ any other is answered whole.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Set
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pykafka_broker.broker.divisions import Again, Division
 from pykafka_broker.broker.reply import Reply
@@ -17,6 +17,13 @@ from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.cutting import PART_ITEMS, Cutter, Part, merge, shape_of
 from pykafka_broker.protocol.joining import Joined
 from pykafka_broker.protocol.runtime import DecodeError, EncodeError, Message
+
+
+class Whole(NamedTuple):
+    """What a handler is told of a request when it answers a part of it: see `PartContext`."""
+
+    repeated: Set[Hashable]
+    traits: Set[Hashable]
 
 
 class Answering(Protocol):
@@ -29,8 +36,8 @@ class Answering(Protocol):
     def read(self, body: bytes) -> Any:
         """The request with these bytes."""
 
-    def answer(self, request: Any, repeated: Set[Hashable]) -> Any:
-        """As its handler gives it: a response, a `Reply` or a `Parked`. `repeated`: see `RequestContext`."""
+    def answer(self, request: Any, of: Whole | None) -> Any:
+        """As its handler gives it: a response, a `Reply` or a `Parked`. `of`: what the request is a part of."""
 
     def go_on(self, request: Any, reply: Reply, error: ApiError | None) -> Any:
         """What comes after the wait."""
@@ -60,7 +67,7 @@ class _Giant:
             self._at = yield from self._skipped_tags(-self._at)
         request, is_whole = yield from self._read()
         if is_whole:
-            return (yield from self._settled(request, frozenset()))
+            return (yield from self._settled(request, None))
         return (yield from self._in_parts(request))
 
     def _skipped_tags(self, at: int) -> Steps[int]:
@@ -91,9 +98,9 @@ class _Giant:
                 merge(whole, last, part.goes_on)
         return (whole, True) if count == 1 or self._division is None else (last, False)
 
-    def _settled(self, request: Any, repeated: Set[Hashable]) -> Steps[Any]:
+    def _settled(self, request: Any, of: Whole | None) -> Steps[Any]:
         """The answer to a request, after all waits but one in the purgatory."""
-        reply = self._asking.answer(request, repeated)
+        reply = self._asking.answer(request, of)
         while isinstance(reply, Reply):
             try:
                 yield reply.after
@@ -106,20 +113,21 @@ class _Giant:
     def _in_parts(self, end: Any) -> Steps[Any]:
         division = self._division
         assert division is not None
-        repeats = _Repeats(division)
+        repeats = _Repeats(division, self._asking.version)
         if division.again is not Again.ANSWERED:
             for found in self._requests(division, end):
                 if found is not None:
                     repeats.look(*found)
                 yield None
         told = frozenset(repeats.names()) if division.again is Again.TOLD else frozenset()
+        whole = Whole(told, repeats.traits)
         answer = Joined(self._asking.response_type, self._asking.version, division.answered)
         for found in self._requests(division, end):
             if found is not None:
                 request, goes_on = found
                 if division.again is Again.ONCE:
                     repeats.gather(request, goes_on)
-                answer.add((yield from self._settled(request, told)), len(goes_on))
+                answer.add((yield from self._settled(request, whole)), len(goes_on))
             yield None
         return answer
 
@@ -155,9 +163,12 @@ def _ending(request: Any, end: Any) -> Any:
 
 
 class _Repeats:
-    """The elements that a request names more than once, below the same element of the list above."""
+    """What a request names more than once, below the same element of the list above, and its traits."""
 
-    def __init__(self, division: Division) -> None:
+    def __init__(self, division: Division, version: int) -> None:
+        self.traits: set[Hashable] = set()
+        self._trait = division.trait
+        self._version = version
         self._path = division.asked
         self._named_by = division.named_by
         self._seen: set[Hashable] = set()
@@ -177,6 +188,8 @@ class _Repeats:
                     self._last[above, name] = element
                 else:
                     self._seen.add(name)
+                if self._trait is not None:
+                    self.traits.add(self._trait(element, self._version))
 
     def gather(self, request: Any, goes_on: tuple[str, ...]) -> None:
         """Let what is named again stand with its first time."""

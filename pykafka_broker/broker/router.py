@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Hashable, Set
+from collections.abc import Callable, Hashable
 from functools import partial, wraps
 from struct import Struct
 from struct import error as StructError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.broker.context import ConnectionContext, PartContext, RequestContext
 from pykafka_broker.broker.divisions import division_of, giant_bytes
@@ -43,6 +43,9 @@ from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import DecodeError, EncodeError
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.giants import Whole
 
 log = logging.getLogger(__name__)
 
@@ -297,8 +300,8 @@ class _Asking:
     def read(self, body: bytes) -> Any:
         return self._endpoint.decode_anew(memoryview(body), 0, self.version)
 
-    def answer(self, request: Any, repeated: Set[Hashable]) -> Any:
-        context = PartContext(self._context, repeated) if repeated else self._context
+    def answer(self, request: Any, of: Whole | None) -> Any:
+        context = self._context if of is None else PartContext(self._context, *of)
         return self._try(partial(self._endpoint.handler, self._services, context, request), request)
 
     def go_on(self, request: Any, reply: Reply, error: ApiError | None) -> Any:
