@@ -159,7 +159,7 @@ def test_a_giant_request_takes_many_turns_and_none_does_more_than_its_share(
     node = SlowBroker(tmp_path, **SMALL)
     body = DescribeGroupsRequest([f"g{number}" for number in range(20_000)]).encode(5)
     node.call(DescribeGroupsRequest(["g"]), 5)
-    endpoint = node.broker.router._endpoints[ApiKey.DESCRIBE_GROUPS]
+    endpoint: Any = node.broker.router._endpoints[ApiKey.DESCRIBE_GROUPS]
     sizes: list[int] = []
     handler, read = endpoint.handler, endpoint.read
 
