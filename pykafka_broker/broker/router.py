@@ -245,10 +245,10 @@ class Router:
 
     def _wait(
         self, endpoint: Endpoint, context: RequestContext, request: Any, reply: Reply | Parked
-    ) -> Pieces | PendingReply:
+    ) -> Pieces | PendingReply | None:
         parked = self._held(endpoint, context, request, reply) if isinstance(reply, Reply) else reply
         if parked.done:
-            return encode_response(endpoint, context, parked.reply)
+            return None if parked.reply is None else encode_response(endpoint, context, parked.reply)
         _guard(parked, endpoint, context, request)
         self._services.purgatory.park(parked)
         return PendingReply(parked, endpoint, context)
@@ -269,12 +269,16 @@ class Router:
                 then = held.then()
             except Exception as raised:
                 then = _told(endpoint, context, request, raised)
+            arrived(then)
+
+        def arrived(then: Any) -> None:
+            """The answer, or what it has to wait for next."""
             if isinstance(then, Reply):
                 parked.cancelled = partial(_abandon, then.after)
                 when_all(then.after, partial(go_on, then))
             elif isinstance(then, Parked) and not then.done:
                 _guard(then, endpoint, context, request)
-                then.on_reply = parked.complete
+                then.on_reply = arrived
                 self._services.purgatory.park(then)
                 parked.cancelled = partial(self._services.purgatory.cancel, then)
             else:
@@ -332,7 +336,7 @@ def _giant(services: Services, endpoint: Endpoint, context: RequestContext, fram
 def _abandon(after: After) -> None:
     """Nobody waits for what rests on these any more: work that is done for the answer ends."""
     for place, _ in after:
-        if isinstance(place, Work):
+        if isinstance(place, Work) and not place.outlives_client:
             place.abandon()
 
 

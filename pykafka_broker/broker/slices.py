@@ -6,35 +6,54 @@ alone, so `except Exception` stands here too. Work whose client has gone is ende
 
 A handler whose answer takes long returns `services.slices.reply(steps)`; the response is what the generator returns in
 the end. Work that yields places (`reply.After`) goes on when all is committed there, or has the ApiError raised in it.
+A handler that serves partitions does so in `shares` of them where `are_many`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from pykafka_broker.broker.reply import After, Reply, Waiter, when_all
 from pykafka_broker.errors import ApiError
 
 R = TypeVar("R")
+G = TypeVar("G")
+T = TypeVar("T")
 Steps = Generator[After | None, None, R]
 Later = Callable[[Callable[[], None]], object]
 
 SLICES_A_TURN = 4
+PARTITIONS_A_SLICE = 32  # the dearest are loaded first, or get their first record: a quarter of a millisecond each
 
 
 class Work(Generic[R]):
     """One of them: a place (`reply.Committing`) where everything is committed once it is done."""
 
-    __slots__ = ("_error", "_lost", "_result", "_resume", "_running", "_steps", "_waiters", "done", "waits")
+    __slots__ = (
+        "_error",
+        "_lost",
+        "_result",
+        "_resume",
+        "_running",
+        "_steps",
+        "_waiters",
+        "done",
+        "outlives_client",
+        "waits",
+    )
 
-    def __init__(self, steps: Steps[R], resume: Callable[[Work[Any]], None]) -> None:
-        """`resume` is called when it need not wait any more."""
+    def __init__(
+        self, steps: Steps[R], resume: Callable[[Work[Any]], None], *, outlives_client: bool = False
+    ) -> None:
+        """`resume` is called when it need not wait any more. One that `outlives_client` is done to its end even if
+        nobody waits for it."""
         self._steps = steps
         self._resume = resume
         self._lost: ApiError | None = None
         self.waits = False
+        self.outlives_client = outlives_client
         self._waiters: list[Waiter] = []
         self._result: Any = None
         self._error: Exception | None = None
@@ -109,9 +128,9 @@ class Slices:
     def __len__(self) -> int:
         return len(self._works)
 
-    def begin(self, steps: Steps[R]) -> Work[R]:
+    def begin(self, steps: Steps[R], *, outlives_client: bool = False) -> Work[R]:
         """Its first slice is done at once."""
-        work = Work(steps, self._take)
+        work = Work(steps, self._take, outlives_client=outlives_client)
         work.step()
         if not (work.done or work.waits):
             self._take(work)
@@ -125,9 +144,9 @@ class Slices:
             self._works.append(work)
             self._go_on_later()
 
-    def reply(self, steps: Steps[R]) -> R | Reply:
+    def reply(self, steps: Steps[R], *, outlives_client: bool = False) -> R | Reply:
         """For a handler to return: the response (or a further wait) that the work returns in the end."""
-        work = self.begin(steps)
+        work = self.begin(steps, outlives_client=outlives_client)
         return work.result() if work.done else Reply(((work, 0),), work.result)
 
     def _go_on_later(self) -> None:
@@ -152,4 +171,31 @@ class Slices:
             self._works.popleft().abandon()
 
 
-__all__ = ["SLICES_A_TURN", "Later", "Slices", "Steps", "Work"]
+def are_many(groups: Iterable[Collection[object]]) -> bool:
+    """Whether the partitions of these topics are too many for one slice."""
+    return sum(map(len, groups)) > PARTITIONS_A_SLICE
+
+
+def shares(groups: Iterable[tuple[G, Sequence[T]]]) -> Iterator[list[tuple[G, Sequence[T]]]]:
+    """The partitions of several topics, as many at a time as are served in one slice, in their order. A topic without
+    any comes too, and counts as one.
+    """
+    share: list[tuple[G, Sequence[T]]] = []
+    room = PARTITIONS_A_SLICE
+    for group, items in groups:
+        start = 0
+        while True:
+            some = items[start : start + room]
+            share.append((group, some))
+            start += len(some)
+            room -= max(1, len(some))
+            if room <= 0:
+                yield share
+                share, room = [], PARTITIONS_A_SLICE
+            if start >= len(items):
+                break
+    if share:
+        yield share
+
+
+__all__ = ["PARTITIONS_A_SLICE", "SLICES_A_TURN", "Later", "Slices", "Steps", "Work", "are_many", "shares"]
