@@ -170,7 +170,8 @@ class LogSegment(SegmentFiles):
         self.transactions.complete()
         if self._sealed:
             return
-        self.log.create()
+        if not self.size:
+            self.log.create()
         if self.max_timestamp != NO_TIMESTAMP:
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
         self.offset_index.write_out()

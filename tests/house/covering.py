@@ -234,6 +234,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         log/filesystem
         """,
     ),
+    "log/test_closing.py": (
+        "leaves directories with many logs that were written to",
+        """
+        log/syncfs
+        """,
+    ),
     "log/test_index.py": (
         "has all indexes of a segment",
         """
@@ -243,7 +249,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/test_manager.py": (
         "starts, keeps up and ends a broker's logs",
         """
-        log/closing log/jobs log/metadata_topic log/upkeep
+        log/jobs log/metadata_topic log/upkeep
         """,
     ),
     "log/test_partition_log.py": (
