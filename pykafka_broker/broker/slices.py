@@ -25,7 +25,7 @@ Steps = Generator[After | None, None, R]
 Later = Callable[[Callable[[], None]], object]
 
 SLICES_A_TURN = 4
-PARTITIONS_A_SLICE = 32  # the dearest are loaded first, or get their first record: a quarter of a millisecond each
+PARTITIONS_A_SLICE = 16  # the dearest are loaded first, or get their first record: a quarter of a millisecond each
 
 
 class Work(Generic[R]):

@@ -8,7 +8,6 @@ disk. A broker whose log directories have all failed ends, with exit code 1, so 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import random
 import uuid
@@ -19,6 +18,7 @@ from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server import Announce
+from pykafka_broker.server.collector import Collector
 from pykafka_broker.server.job_runner import JobRunner
 from pykafka_broker.server.listeners import listeners_of
 from pykafka_broker.server.readiness import new_event_loop
@@ -67,6 +67,7 @@ async def _serve(
     server = Server(broker, turns)
     server.listen(listeners)
     stopped, useless = asyncio.Event(), False
+    collector = Collector()
 
     def give_up() -> None:
         nonlocal useless
@@ -79,7 +80,7 @@ async def _serve(
     try:
         turns.clock.tick()
         broker.start({listener.name: listener for listener in listeners})
-        gc.freeze()  # what a start leaves behind lives as long as the process: no collection needs to look at it again
+        collector.start()
         log.info(
             "version %s, node %d, cluster %s, data in %s",
             __version__,
@@ -92,6 +93,7 @@ async def _serve(
         await stopped.wait()
         log.info("stopping")
     finally:
+        collector.stop()
         await server.stop()
         broker.stop_jobs()
         await jobs.drain()

@@ -33,7 +33,7 @@ from pykafka_broker.protocol.messages.fetch_response import FetchableTopicRespon
 TOPIC_IDS_FROM = 13
 _NO_LIMIT = 0x7FFFFFFF
 _READ_AT_ONCE = 128  # partitions; more are read in slices
-_READ_A_SLICE = 64
+_READ_A_SLICE = 32
 _INLINE_BYTES = 32 << 10  # up to here a copy is cheaper than a system call of its own to send a slice of a file
 _ISOLATION_LEVELS = frozenset(Isolation)
 _COMMITTED = Isolation.READ_COMMITTED
