@@ -44,7 +44,7 @@ def _in_slices(
     groups = zip(response.topics, map(_once, request.topics), strict=True)
     for number, share in enumerate(shares(groups)):
         if number:
-            yield
+            yield None
         for result, some in share:
             result.partitions += [_delete(services, context, result.name, *one) for one in some]
     return response

@@ -148,17 +148,17 @@ class FetchAttempt:
                 more, size, one_failed = self._read(some, size)
                 found += more
                 failed = failed or one_failed
-                yield
+                yield None
             if not (self._waits(size, failed) and may_wait()):
                 break
             watched = self.watched()
             if _nothing_new(found, watched):
                 return watched
-            yield
+            yield None
         told: list[Found] = []
         for part in _slices_of(found):
             told += self._told(part)
-            yield
+            yield None
         return self._respond(told)
 
     def _waits(self, size: int, failed: bool) -> bool:

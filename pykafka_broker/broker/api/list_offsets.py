@@ -148,7 +148,7 @@ class _Search:
         for share in shares(groups):
             for (asked, answers), some in share:
                 self.answer(asked, some, answers)
-            yield
+            yield None
         return (yield from self.complete(response))
 
     def complete(self, response: ListOffsetsResponse) -> Steps[ListOffsetsResponse]:

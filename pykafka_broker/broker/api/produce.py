@@ -116,7 +116,7 @@ class Production:
             joining: list[tuple[Committing, int]] = []
             for share in shares((topic, topic.partition_data) for topic in topics):
                 joining += self._join(share)
-                yield
+                yield None
             if joining:
                 return Reply(tuple(joining), self.run)
         responses = [TopicProduceResponse(topic.name, topic.topic_id, []) for topic in topics]
@@ -124,7 +124,7 @@ class Production:
         for numbered in shares(by_number):
             for number, some in numbered:
                 responses[number].partition_responses += self._write(topics[number], some).partition_responses
-            yield
+            yield None
         return self._answer(responses)
 
     def _answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Parked | None:
