@@ -44,9 +44,7 @@ class Work(Generic[R]):
         "waits",
     )
 
-    def __init__(
-        self, steps: Steps[R], resume: Callable[[Work[Any]], None], *, outlives_client: bool = False
-    ) -> None:
+    def __init__(self, steps: Steps[R], resume: Callable[[Work[Any]], None], *, outlives_client: bool = False) -> None:
         """`resume` is called when it need not wait any more. One that `outlives_client` is done to its end even if
         nobody waits for it."""
         self._steps = steps
