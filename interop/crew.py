@@ -31,6 +31,17 @@ class Kind:
     settings: dict[str, Any]
 
 
+# Sessions long enough for the restart of a real Kafka: who is thrown out for its absence would prove nothing.
+PATIENT = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 300}
+_PATIENT_PYTHON = {key.replace(".", "_"): value for key, value in PATIENT.items()}
+_ROUNDROBIN = {"partition_assignment_strategy": ["roundrobin"]}  # the only one that all know
+ONE_OF_EACH = [
+    Kind("confluent", {**PATIENT, **COMES_BACK, "partition.assignment.strategy": "roundrobin"}),
+    Kind("kafka-python", {**_PATIENT_PYTHON, "reconnect_backoff_max_ms": 300, **_ROUNDROBIN}),
+    Kind("aiokafka", {**_PATIENT_PYTHON, **_ROUNDROBIN}),
+]
+
+
 class Member:
     """`interop.member` as a process."""
 
