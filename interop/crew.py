@@ -47,6 +47,7 @@ class Member:
 
     def __init__(self, kind: Kind, bootstrap: str, group: str, topic: str, files: Path) -> None:
         command = [sys.executable, "-m", "interop.member", kind.client, bootstrap, group, topic]
+        self.kind = kind
         self._values, self._log = files.with_suffix(".values"), files.with_suffix(".log")
         with self._values.open("ab") as out, self._log.open("ab") as err:
             self._process = subprocess.Popen([*command, json.dumps(kind.settings)], cwd=ROOT, stdout=out, stderr=err)
@@ -80,7 +81,8 @@ class Member:
 class Feed:
     """Writes numbered records, round the partitions, until told to stop."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, pause_s: float) -> None:
+        self._pause_s = pause_s
         settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 0}
         self._producer = Producer(settings | COMES_BACK)
         self._topic, self._partitions, self.sent = topic, partitions, 0
@@ -94,7 +96,7 @@ class Feed:
                 self._producer.produce(self._topic, b"%d" % self.sent, partition=self.sent % self._partitions)
                 self.sent += 1
             self._producer.poll(0)
-            self._stop.wait(0.01)
+            self._stop.wait(self._pause_s)
 
     def stop(self) -> None:
         """Wait until everything is acknowledged."""
@@ -106,19 +108,25 @@ class Feed:
 class Crew:
     """A group, a topic of its own, and a running producer."""
 
-    def __init__(self, bootstrap: str, group: str, directory: Path, partitions: int = 6) -> None:
+    def __init__(
+        self, bootstrap: str, group: str, directory: Path, partitions: int = 6, *, pause_s: float = 0.01
+    ) -> None:
         self.group, self.topic = group, f"{group}-topic"
         self._bootstrap, self._directory, self._partitions = bootstrap, directory, partitions
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(self.topic, partitions, 1)])[self.topic].result(20)
         self.members: list[Member] = []
         self._everyone: list[Member] = []
-        self.feed = Feed(bootstrap, self.topic, partitions)
+        self.feed = Feed(bootstrap, self.topic, partitions, pause_s)
 
     def start(self, kind: Kind) -> Member:
+        member = self._started(kind)
+        self.members.append(member)
+        return member
+
+    def _started(self, kind: Kind) -> Member:
         files = self._directory / f"{len(self._everyone)}-{kind.client}"
         member = Member(kind, self._bootstrap, self.group, self.topic, files)
-        self.members.append(member)
         self._everyone.append(member)
         return member
 
@@ -130,6 +138,12 @@ class Crew:
     def kill(self, member: Member) -> None:
         self.members.remove(member)
         member.kill()
+
+    def replace_the_dead(self) -> None:
+        """Some clients do not get over the loss of their only broker: an operator would start them again."""
+        for place, member in enumerate(self.members):
+            if not member.running:
+                self.members[place] = self._started(member.kind)
 
     @property
     def seen(self) -> Counter[bytes]:

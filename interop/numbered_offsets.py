@@ -21,7 +21,8 @@ GROUPS = 20  # enough to be in many partitions of `__consumer_offsets`
 class NumberedOffsets:
     """Commits for one group after the other, in a thread, over a connection that is made anew when it breaks."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, pause_s: float = 0.005) -> None:
+        self._pause_s = pause_s
         self._bootstrap, self._topic = bootstrap, topic
         self._groups = [f"numbered-{number}" for number in range(GROUPS)]
         self._acknowledged = dict.fromkeys(self._groups, -1)
@@ -45,7 +46,7 @@ class NumberedOffsets:
                     while not self._stop.is_set():
                         for group in self._groups:
                             self._commit(client, group)
-                        self._stop.wait(0.005)
+                        self._stop.wait(self._pause_s)
             except (OSError, Closed):
                 self._stop.wait(0.02)
 

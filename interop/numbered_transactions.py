@@ -21,7 +21,8 @@ ANSWER_WITHIN_S = 10
 class NumberedTransactions:
     """One transactional producer at a time, in a thread; when it can't go on, the next takes its id over."""
 
-    def __init__(self, bootstrap: str, topics: Iterable[str], name: str) -> None:
+    def __init__(self, bootstrap: str, topics: Iterable[str], name: str, pause_s: float = 0.002) -> None:
+        self._pause_s = pause_s
         self._bootstrap, self._topics, self._name = bootstrap, list(topics), name
         self.committed: set[int] = set()
         self.aborted: set[int] = set()
@@ -66,7 +67,7 @@ class NumberedTransactions:
             for number in numbers:
                 self.open.add(number)
                 self._one(producer, consumer, number)
-                self._stop.wait(0.002)
+                self._stop.wait(self._pause_s)
                 if self._stop.is_set():
                     return
 
@@ -83,6 +84,7 @@ class NumberedTransactions:
                 _until_told(producer.commit_transaction)
                 self._note(number, self.committed)
                 return
+            producer.flush(ANSWER_WITHIN_S)  # librdkafka drops what it has not sent, and then misses its numbers
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise

@@ -1,5 +1,5 @@
-"""A disk of some megabytes that a test can fill. Rule: it is a tmpfs, which takes the right to mount; without that a test
-fails and says what to do: a promise that was not looked at must not look kept.
+"""A disk of some megabytes that a test can fill. Rule: it is a tmpfs, which takes the right to mount; without that a
+test fails and says what to do: a promise that was not looked at must not look kept.
 """
 
 import os

@@ -141,6 +141,7 @@ class Load:
         if turn % STARTS_KILLED_OF == 5:
             kill_a_start(self._broker, random.Random(turn).uniform(0, START_S))
         self._broker.restart()
+        self.crew.replace_the_dead()
         safe.finish()
         self._next_plain = plain.sent
         for producer in (plain, safe):

@@ -1,5 +1,5 @@
-"""What a second client sees while a first one asks for much: how long its small requests take, and what memory the broker
-needs for it.
+"""What a second client sees while a first one asks for much: how long its small requests take, and what memory the
+broker needs for it.
 
 Rule: a wait counts if the broker repeats it. A busy machine holds everybody up now and then, hence the best of a few
 tries decides.
@@ -58,7 +58,8 @@ class Seen:
     end: str
 
     def __str__(self) -> str:
-        return f"{self.name}: others wait {self.worst_s:.2f} s, {self.peak_mb:.0f} MB, {self.end} after {self.took_s:.1f} s"
+        end = f"{self.end} after {self.took_s:.1f} s"
+        return f"{self.name}: others wait {self.worst_s:.2f} s, {self.peak_mb:.0f} MB, {end}"
 
 
 def send_giant(bootstrap_servers: str, giant: Giant, answer_within_s: float = 60) -> Seen:
