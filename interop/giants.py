@@ -58,20 +58,36 @@ class Giant:
     elements: int
 
 
-def arrays_of(kind: type[Fields], path: tuple[str, ...] = ()) -> Iterator[Array]:
-    for name, annotation in _fields(kind):
-        element = annotation[5:-1] if annotation.startswith("list[") else annotation
-        if annotation.startswith("list["):
-            yield Array((*path, name), element)
-        inner = getattr(sys.modules[kind.__module__], element, None)
-        if isinstance(inner, type) and issubclass(inner, Fields):
-            yield from arrays_of(inner, (*path, name))
+@dataclass(frozen=True)
+class Field:
+    """A parameter of a message's constructor: its type without null and `list`."""
+
+    name: str
+    type: str
+    is_array: bool
+    default: Any
+    inner: Any  # the class, where it is one of a message's structs
+
+    @property
+    def is_id(self) -> bool:
+        return self.type == "bytes" and self.default == ZERO_UUID
 
 
-def _fields(kind: type[Fields]) -> Iterator[tuple[str, str]]:
-    """Name and type of each, without its null."""
+def _fields(kind: type[Fields]) -> Iterator[Field]:
     for name, parameter in list(inspect.signature(kind.__init__).parameters.items())[1:]:
-        yield name, str(parameter.annotation).removesuffix(" | None")
+        annotation = str(parameter.annotation).removesuffix(" | None")
+        element = annotation.removeprefix("list[").removesuffix("]")
+        inner = getattr(sys.modules[kind.__module__], element, None)
+        struct_of = inner if isinstance(inner, type) and issubclass(inner, Fields) else None
+        yield Field(name, element, element != annotation, parameter.default, struct_of)
+
+
+def arrays_of(kind: type[Fields], path: tuple[str, ...] = ()) -> Iterator[Array]:
+    for field in _fields(kind):
+        if field.is_array:
+            yield Array((*path, field.name), field.type)
+        if field.inner is not None:
+            yield from arrays_of(field.inner, (*path, field.name))
 
 
 class GiantMaker:
@@ -134,30 +150,35 @@ class Filling:
         return made
 
     def _object(self, kind: type[Fields], path: tuple[str, ...], elements: int, mark: bool = False) -> Fields:
-        module, values = sys.modules[kind.__module__], {}
-        defaults = {name: p.default for name, p in inspect.signature(kind.__init__).parameters.items()}
-        for name, annotation in _fields(kind):
-            inner = getattr(module, annotation.removeprefix("list[").removesuffix("]"), None)
-            if path and name == path[0]:
-                if not annotation.startswith("list["):
-                    values[name] = self._object(inner, path[1:], elements)
-                elif path[1:]:
-                    values[name] = [self._object(inner, path[1:], elements)]
-                else:
-                    values[name] = [self._element(inner) for _ in range(elements)]
-            elif mark and annotation in MARKS and (annotation != "bytes" or defaults[name] == ZERO_UUID):
-                values[name], mark, self.marked = MARKS[annotation], False, annotation
-            elif name in CHOSEN:
-                values[name] = CHOSEN[name]
-            elif name in OF_A_TOPIC and defaults[name] is not None:
-                values[name] = [self._object(inner, (), 0) if inner else 0]
-            elif annotation == "str" and defaults[name] is not None:
-                values[name] = self._text
-            elif annotation == "bytes" and defaults[name] == ZERO_UUID:
-                values[name] = self._topic_id
-            elif annotation == "Records":
-                values[name] = batch(b"x")
+        values: dict[str, Any] = {}
+        for field in _fields(kind):
+            if path and field.name == path[0]:
+                values[field.name] = self._on_the_way(field, path[1:], elements)
+            elif mark and not field.is_array and field.type in MARKS and (field.type != "bytes" or field.is_id):
+                values[field.name], mark, self.marked = MARKS[field.type], False, field.type
+            else:
+                values |= self._usual(field)
         return kind(**values)
+
+    def _on_the_way(self, field: Field, rest: tuple[str, ...], elements: int) -> Any:
+        """The field that leads to the array, or is it."""
+        if not field.is_array:
+            return self._object(field.inner, rest, elements)
+        if rest:
+            return [self._object(field.inner, rest, elements)]
+        return [self._element(field.inner) for _ in range(elements)]
+
+    def _usual(self, field: Field) -> dict[str, Any]:
+        """What stands in a field beside it; nothing where the default will do."""
+        if field.name in CHOSEN:
+            return {field.name: CHOSEN[field.name]}
+        if field.name in OF_A_TOPIC and field.default is not None:
+            return {field.name: [self._object(field.inner, (), 0) if field.inner else 0]}
+        if field.type == "str" and not field.is_array and field.default is not None:
+            return {field.name: self._text}
+        if field.is_id:
+            return {field.name: self._topic_id}
+        return {field.name: batch(b"x")} if field.type == "Records" else {}
 
     def _element(self, kind: type[Fields] | None) -> Any:
         if kind is not None:

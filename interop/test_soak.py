@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -59,6 +60,16 @@ def broker(tmp_path: Path) -> Iterator[SteppedBroker]:
         yield running
 
 
+class Load(Protocol):
+    """Clients that write, and know what they wrote."""
+
+    def start(self) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def check(self) -> None: ...
+
+
 class Soak:
     """The clients, and what happens to their broker."""
 
@@ -85,7 +96,8 @@ class Soak:
         for crew, _ in self._crews:
             crew.await_shares()
         self._numbered.resume()
-        for load in (self._transactions, self._offsets, *self._python):
+        self._loads: list[Load] = [self._transactions, self._offsets, *self._python]
+        for load in self._loads:
             load.start()
 
     def live(self, seconds: float) -> tuple[VitalSigns, VitalSigns]:
@@ -149,12 +161,11 @@ class Soak:
         """Looks for everything that was acknowledged; says how much that was."""
         self._numbered.pause()
         self._numbered.finish()
-        loads = (self._transactions, self._offsets, *self._python)
-        for load in loads:
+        for load in self._loads:
             load.finish()
         for crew, _ in self._crews:
             crew.finish(120)
-        for load in loads:
+        for load in self._loads:
             load.check()
         found, acknowledged = read_all(self._where, "numbered"), self._numbered.acknowledged["numbered"]
         check_places(found, acknowledged)
