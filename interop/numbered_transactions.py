@@ -7,11 +7,14 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import count
+from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from interop.crew import COMES_BACK
 from interop.numbered import PARTITIONS, Partitions, check_once_in_order, read_all
+from pykafka_broker.records.header import iter_batches
+from pykafka_broker.records.record import iter_records
 
 RECORDS = 6  # of one transaction, in each topic
 ABORTED_OF = 3
@@ -127,3 +130,20 @@ def _until_told(end: Callable[[float], object]) -> None:
         except KafkaException as error:
             if not error.args[0].retriable():
                 raise
+
+
+def check_markers(data_dir: Path, topic: str) -> None:
+    """Each transaction has a marker of its own in each partition: one that is missing is not seen by readers as long as
+    the next transaction ends in the same way.
+    """
+    for partition in range(PARTITIONS):
+        last = None  # the transaction whose records came last, none behind a marker
+        for path in sorted((data_dir / f"{topic}-{partition}").glob("*.log")):
+            for header, batch in iter_batches(path.read_bytes()):
+                if header.is_control:
+                    last = None
+                    continue
+                for record in iter_records(batch, header):
+                    number = int(bytes(record.value or b"")) // RECORDS
+                    assert last in (None, number), f"{path}: no marker between transactions {last} and {number}"
+                    last = number

@@ -29,7 +29,7 @@ from interop.numbered import (
     read_all,
 )
 from interop.numbered_offsets import NumberedOffsets
-from interop.numbered_transactions import NumberedTransactions
+from interop.numbered_transactions import NumberedTransactions, check_markers
 from interop.targets import Target
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.tool.verify import verify
@@ -114,8 +114,9 @@ class Load:
         for kind in ONE_OF_EACH:
             self.crew.start(kind)
         self.crew.await_shares()
-        self.transactions.start()
-        self.offsets.start()
+        for load in (self.transactions, self.offsets):
+            load.start()
+            stack.callback(load.finish)  # also when the test fails
 
     def one_kill(self, turn: int) -> None:
         # The first never sends anything twice, so nothing may be there twice; the second goes on after the restart with
@@ -167,6 +168,9 @@ class Load:
         self._broker.stop()
         assert not left_over(self._broker.data_dir), "a temporary file of a killed broker is still there"
         check_files(self._broker)
+        if isinstance(self._broker, KafkaBroker):
+            for topic in TRANSACTIONAL:
+                check_markers(self._broker.data_dir, topic)
         assert self.transactions.committed, self.transactions.given_up
         assert self.offsets.commits
         return Tally(

@@ -19,7 +19,7 @@ from interop.crew import COMES_BACK, ONE_OF_EACH, Crew, Kind
 from interop.numbered import NumberedProducer, check_no_gaps, check_once_in_order, check_places, create, read_all
 from interop.numbered_offsets import NumberedOffsets
 from interop.numbered_python import NumberedAiokafka, NumberedKafkaPython
-from interop.numbered_transactions import NumberedTransactions
+from interop.numbered_transactions import NumberedTransactions, check_markers
 from interop.small_disk import small_disk, use_up
 from interop.stepped_broker import SteppedBroker
 from interop.vital_signs import VitalSigns, measure
@@ -34,10 +34,10 @@ DISK_MB = 2_000
 GOES_ON_WITHIN_S = 90
 CLOCK_IS_OFF_MINUTES = 25  # `message.timestamp.after.max.ms` is an hour
 CONSUMERS = [Kind("confluent", {**COMES_BACK, "group.protocol": "consumer"})] * 2
+TRANSACTIONAL = ["transactions-a", "transactions-b"]
 ROLLING = {"segment.bytes": 1_048_576, "retention.bytes": 3_000_000}
 TOPICS: dict[str, Mapping[str, object]] = {
-    "transactions-a": {},
-    "transactions-b": {},
+    **{topic: {} for topic in TRANSACTIONAL},
     "offsets": {},
     "numbered": {},
     "kafka-python": {},
@@ -80,7 +80,7 @@ class Soak:
         self._dice = random.Random(11)
         create(self._where, TOPICS)
         self._numbered = NumberedProducer(self._where, ["numbered"], burst=10, pause_s=0.1, enable_idempotence=True)
-        self._transactions = NumberedTransactions(self._where, ["transactions-a", "transactions-b"], "soak", 0.05)
+        self._transactions = NumberedTransactions(self._where, TRANSACTIONAL, "soak", 0.05)
         self._offsets = NumberedOffsets(self._where, "offsets", 0.1)
         self._python = [
             NumberedKafkaPython(self._where, "kafka-python", 0.02),
@@ -96,9 +96,11 @@ class Soak:
         for crew, _ in self._crews:
             crew.await_shares()
         self._numbered.resume()
+        stack.callback(self._numbered.pause)  # also when the test fails
         self._loads: list[Load] = [self._transactions, self._offsets, *self._python]
         for load in self._loads:
             load.start()
+            stack.callback(load.finish)
 
     def live(self, seconds: float) -> tuple[VitalSigns, VitalSigns]:
         """One life of the broker's process, after some short ones."""
@@ -174,6 +176,8 @@ class Soak:
         self._broker.stop()
         damage = [row for row in verify(OsFileSystem(), str(self._broker.data_dir)) if row["type"] == "error"]
         assert not damage
+        for topic in TRANSACTIONAL:
+            check_markers(self._broker.data_dir, topic)
         records = sum(len(load.acknowledged) for load in self._python) + len(acknowledged)
         read = sum(len(crew.seen) for crew, _ in self._crews)
         commits = f"{len(self._transactions.committed):,} transactions, {self._offsets.commits:,} commits"

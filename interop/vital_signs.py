@@ -6,9 +6,10 @@ import time
 from dataclasses import dataclass
 
 from interop.answers.requests import BY_NAME, fetch, fetch_topic, produce
-from interop.batches import batch
+from interop.batches import Rec, batch
 from interop.processes import process_at, resident_mb
 from interop.raw import RawClient
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 
 MORE_MB = 40
@@ -45,11 +46,11 @@ def measure(bootstrap_servers: str, topic: str, seconds: float = 10) -> VitalSig
     with RawClient(bootstrap_servers) as client:
         while (begin := time.monotonic()) < end:
             client.call(ApiVersionsRequest("vital-signs", "1"), 3)
-            answer = client.call(produce(topic, batch(b"beat")), BY_NAME)
+            answer = client.call(produce(topic, batch(Rec(b"beat", timestamp=time.time_ns() // 1_000_000))), BY_NAME)
             [written] = answer.responses[0].partition_responses
-            assert written.error_code == 0
+            assert written.error_code == ErrorCode.NONE
             [read] = client.call(fetch([fetch_topic(topic, written.base_offset)]), BY_NAME).responses[0].partitions
-            assert read.error_code == 0
+            assert read.error_code == ErrorCode.NONE
             assert read.records
             rounds_ms.append((time.monotonic() - begin) * 1_000)
             time.sleep(0.01)

@@ -73,7 +73,7 @@ def send_giant(bootstrap_servers: str, giant: Giant, answer_within_s: float = 60
         end = _end_of(client, giant)
         took = time.monotonic() - begin
     [line] = [line for line in (peak / "status").read_text().splitlines() if line.startswith("VmHWM")]
-    return Seen(giant.name, max(witness.waits_s), int(line.split()[1]) / 1024 - before, took, end)
+    return Seen(giant.name, max(witness.waits_s, default=0.0), int(line.split()[1]) / 1024 - before, took, end)
 
 
 def _end_of(client: RawClient, giant: Giant) -> str:
