@@ -31,15 +31,21 @@ class Kind:
     settings: dict[str, Any]
 
 
-# Sessions long enough for the restart of a real Kafka: who is thrown out for its absence would prove nothing.
-PATIENT = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 300}
-_PATIENT_PYTHON = {key.replace(".", "_"): value for key, value in PATIENT.items()}
-_ROUNDROBIN = {"partition_assignment_strategy": ["roundrobin"]}  # the only one that all know
-ONE_OF_EACH = [
-    Kind("confluent", {**PATIENT, **COMES_BACK, "partition.assignment.strategy": "roundrobin"}),
-    Kind("kafka-python", {**_PATIENT_PYTHON, "reconnect_backoff_max_ms": 300, **_ROUNDROBIN}),
-    Kind("aiokafka", {**_PATIENT_PYTHON, **_ROUNDROBIN}),
-]
+def patient(session_timeout_ms: int) -> dict[str, Any]:
+    """Settings of the classic protocol, as librdkafka names them."""
+    return {"session.timeout.ms": session_timeout_ms, "heartbeat.interval.ms": 300}
+
+
+def one_of_each(session_timeout_ms: int) -> list[Kind]:
+    """A classic group of all clients, with the only assignor that all of them know."""
+    settings = patient(session_timeout_ms)
+    python = {key.replace(".", "_"): value for key, value in settings.items()}
+    python["partition_assignment_strategy"] = ["roundrobin"]
+    return [
+        Kind("confluent", {**settings, **COMES_BACK, "partition.assignment.strategy": "roundrobin"}),
+        Kind("kafka-python", {**python, "reconnect_backoff_max_ms": 300}),
+        Kind("aiokafka", python),
+    ]
 
 
 class Member:
@@ -72,8 +78,8 @@ class Member:
     def ask_to_leave(self) -> None:
         self._process.terminate()
 
-    def await_end(self) -> None:
-        status = self._process.wait(30)
+    def await_end(self, timeout_s: float = 30) -> None:
+        status = self._process.wait(timeout_s)
         # On a busy machine one that has only just started may not hear the signal yet.
         assert status == 0 or (status == -signal.SIGTERM and not self.values), self.log
 
@@ -130,10 +136,10 @@ class Crew:
         self._everyone.append(member)
         return member
 
-    def leave(self, member: Member) -> None:
+    def leave(self, member: Member, timeout_s: float = 30) -> None:
         self.members.remove(member)
         member.ask_to_leave()
-        member.await_end()
+        member.await_end(timeout_s)
 
     def kill(self, member: Member) -> None:
         self.members.remove(member)

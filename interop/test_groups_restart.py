@@ -10,18 +10,21 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from interop.conftest import NewBroker
-from interop.crew import COMES_BACK, ONE_OF_EACH, PATIENT, Crew, Kind
+from interop.crew import COMES_BACK, Crew, Kind, one_of_each, patient
 from interop.targets import Target
 from interop.waiting import eventually
 
+# Long enough for the restart of a real Kafka: who is thrown out for its absence would prove nothing.
+SESSION_MS = 45_000
+CLASSIC = one_of_each(SESSION_MS)
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
 GROUPS = {
-    "classic": ONE_OF_EACH,
+    "classic": CLASSIC,
     "static": [
         Kind(kind.client, {**kind.settings, name: f"i-{kind.client}"})
-        for kind, name in zip(ONE_OF_EACH, ("group.instance.id", "group_instance_id", "group_instance_id"), strict=True)
+        for kind, name in zip(CLASSIC, ("group.instance.id", "group_instance_id", "group_instance_id"), strict=True)
     ],
-    "cooperative": [Kind("confluent", {**PATIENT, **COMES_BACK, **COOPERATIVE})] * 3,
+    "cooperative": [Kind("confluent", {**patient(SESSION_MS), **COMES_BACK, **COOPERATIVE})] * 3,
     "consumer": [Kind("confluent", {**COMES_BACK, "group.protocol": "consumer"})] * 3,
 }
 NOT_YET = {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE}

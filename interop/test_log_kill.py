@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from interop.conftest import NewBroker
-from interop.crew import ONE_OF_EACH, Crew
+from interop.crew import Crew, one_of_each
 from interop.numbered import (
     NumberedProducer,
     Partitions,
@@ -39,6 +39,7 @@ KILLS = 50
 LOAD_S = 0.2
 STARTS_KILLED_OF = 10  # every so many starts are killed themselves
 START_S = 0.4
+SESSION_MS = 45_000  # nobody is thrown out for the time in which there is no broker
 TRANSACTIONS_AWAITED_OF = 2
 VERIFIED_OF = 10  # after every so many kills the files are looked at
 BURST = 10
@@ -111,7 +112,7 @@ class Load:
         self.transactions = NumberedTransactions(self._where, TRANSACTIONAL, "transactions")
         self.offsets = NumberedOffsets(self._where, OFFSETS)
         self.crew = stack.enter_context(Crew(self._where, "crew", files))
-        for kind in ONE_OF_EACH:
+        for kind in one_of_each(SESSION_MS):
             self.crew.start(kind)
         self.crew.await_shares()
         for load in (self.transactions, self.offsets):

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import pytest
 
-from interop.crew import COMES_BACK, ONE_OF_EACH, Crew, Kind
+from interop.crew import COMES_BACK, Crew, Kind, one_of_each
 from interop.numbered import NumberedProducer, check_no_gaps, check_once_in_order, check_places, create, read_all
 from interop.numbered_offsets import NumberedOffsets
 from interop.numbered_python import NumberedAiokafka, NumberedKafkaPython
@@ -32,6 +32,7 @@ LIVES = 4
 KILLED_FOR = 0.2  # of a life's time, at its begin
 DISK_MB = 2_000
 GOES_ON_WITHIN_S = 90
+SESSION_MS = 15_000  # so long a group waits for a member that was killed
 CLOCK_IS_OFF_MINUTES = 25  # `message.timestamp.after.max.ms` is an hour
 CONSUMERS = [Kind("confluent", {**COMES_BACK, "group.protocol": "consumer"})] * 2
 TRANSACTIONAL = ["transactions-a", "transactions-b"]
@@ -87,7 +88,7 @@ class Soak:
             NumberedAiokafka(self._where, "aiokafka", 0.02),
         ]
         self._crews: list[tuple[Crew, list[Kind]]] = []
-        for name, kinds in (("classic", ONE_OF_EACH), ("consumers", CONSUMERS)):
+        for name, kinds in (("classic", one_of_each(SESSION_MS)), ("consumers", CONSUMERS)):
             (files / name).mkdir()
             crew = stack.enter_context(Crew(self._where, name, files / name, pause_s=0.1))
             for kind in kinds:
@@ -130,7 +131,10 @@ class Soak:
     def _replace_member(self) -> None:
         crew, kinds = self._dice.choice(self._crews)
         place = self._dice.randrange(len(kinds))
-        self._dice.choice((crew.kill, crew.leave))(crew.members[place])
+        if self._dice.random() < 0.5:
+            crew.kill(crew.members[place])
+        else:
+            crew.leave(crew.members[place], GOES_ON_WITHIN_S)
         crew.members.insert(place, crew.start(kinds[place]))
         crew.members.pop()
 
