@@ -16,7 +16,7 @@ class SteppedBroker(KafkaBroker):
     """Only the broker's clock is off; clients keep theirs."""
 
     def __init__(self, config: Mapping[str, object], data_dir: Path, step_file: Path) -> None:
-        super().__init__(config, data_dir=data_dir, port=free_port())
+        super().__init__(config, data_dir=data_dir, port=free_port(), start_timeout_s=120)
         self._step_file = step_file
         self.set_clock(0)
 

@@ -76,7 +76,7 @@ class Soak:
 
     def __init__(self, broker: SteppedBroker, files: Path, stack: ExitStack) -> None:
         self._broker, self._where = broker, broker.bootstrap_servers
-        self.kills = 0
+        self.kills, self.slowest_start_s = 0, 0.0
         self._disk = broker.data_dir.parent
         self._dice = random.Random(11)
         create(self._where, TOPICS)
@@ -109,8 +109,10 @@ class Soak:
         while time.monotonic() < begin + seconds * KILLED_FOR:
             time.sleep(self._dice.uniform(0.2, 3))
             self._broker.kill()
+            start = time.monotonic()
             self._broker.restart()
             self.kills += 1
+            self.slowest_start_s = max(self.slowest_start_s, time.monotonic() - start)
         self._await_everybody()
         born = measure(self._where, "beats")
         while time.monotonic() < begin + seconds:
@@ -185,7 +187,7 @@ class Soak:
         records = sum(len(load.acknowledged) for load in self._python) + len(acknowledged)
         read = sum(len(crew.seen) for crew, _ in self._crews)
         commits = f"{len(self._transactions.committed):,} transactions, {self._offsets.commits:,} commits"
-        written = f"{self.kills} kills, {records:,} records, {commits}"
+        written = f"{self.kills} kills (starts up to {self.slowest_start_s:.1f} s), {records:,} records, {commits}"
         return f"{written}, {read:,} records read by groups; given up: {self._given_up()}"
 
 
