@@ -62,7 +62,8 @@ class NumberedProducer:
                         topic, b"%d%s" % (number, PADDING), key_of(number), number % PARTITIONS, on_delivery=self._noted
                     )
             self.sent += self._burst
-            self._producer.poll(self._pause_s)
+            self._producer.poll(0)
+            self._stop.wait(self._pause_s)
 
     def _noted(self, error: Any, message: Message) -> None:
         if error is None:

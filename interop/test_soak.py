@@ -76,7 +76,7 @@ class Soak:
 
     def __init__(self, broker: SteppedBroker, files: Path, stack: ExitStack) -> None:
         self._broker, self._where = broker, broker.bootstrap_servers
-        self.kills, self.slowest_start_s = 0, 0.0
+        self.kills, self.disturbances, self.slowest_start_s = 0, 0, 0.0
         self._disk = broker.data_dir.parent
         self._dice = random.Random(11)
         create(self._where, TOPICS)
@@ -115,9 +115,15 @@ class Soak:
             self.slowest_start_s = max(self.slowest_start_s, time.monotonic() - start)
         self._await_everybody()
         born = measure(self._where, "beats")
-        while time.monotonic() < begin + seconds:
-            self._dice.choice((self._fill_disk, self._set_clock, self._replace_member))()
-            time.sleep(self._dice.uniform(1, 5))
+        disturbances = [self._fill_disk, self._set_clock, self._replace_member]
+        while True:  # each of them at least once, however slow the machine
+            self._dice.shuffle(disturbances)
+            for disturb in disturbances:
+                disturb()
+                self.disturbances += 1
+                time.sleep(self._dice.uniform(1, 5))
+            if time.monotonic() > begin + seconds:
+                break
         self._broker.set_clock(0)
         self._await_everybody()
         return born, measure(self._where, "beats")
@@ -187,7 +193,8 @@ class Soak:
         records = sum(len(load.acknowledged) for load in self._python) + len(acknowledged)
         read = sum(len(crew.seen) for crew, _ in self._crews)
         commits = f"{len(self._transactions.committed):,} transactions, {self._offsets.commits:,} commits"
-        written = f"{self.kills} kills (starts up to {self.slowest_start_s:.1f} s), {records:,} records, {commits}"
+        met = f"{self.kills} kills (starts up to {self.slowest_start_s:.1f} s), {self.disturbances} disturbances"
+        written = f"{met}, {records:,} records, {commits}"
         return f"{written}, {read:,} records read by groups; given up: {self._given_up()}"
 
 
