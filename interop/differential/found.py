@@ -46,6 +46,36 @@ def fetch(topic: str = "§a", version: int = 17, keep: str = "", partition: Fiel
     return Step("Fetch", version, {"max_wait_ms": 0, "min_bytes": 0, "topics": topics, **fields}, keep=keep)
 
 
+def delete(*names: str) -> Step:
+    return Step("DeleteTopics", 5, {"topic_names": [*names], "timeout_ms": 10_000})
+
+
+def part(topic: str = "§a", partition: int = 0, **more: Any) -> Fields:
+    one = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1_000_000, **more}
+    return {"topic": topic, "topic_id": of("topic_id " + topic[1:]), "partitions": [one]}
+
+
+def session(version: int, number: int, *topics: Fields, forget: int | None = None) -> Step:
+    """The fetch with that number of a session; 0 opens it. `forget` is a partition of §a."""
+    fields: Fields = {"max_wait_ms": 0, "min_bytes": 0, "session_epoch": number, "topics": [*topics]}
+    if number:
+        fields["session_id"] = of("session_id s")
+    if forget is not None:
+        fields["forgotten_topics_data"] = [{"topic": "§a", "topic_id": of("topic_id a"), "partitions": [forget]}]
+    return Step("Fetch", version, fields, keep="" if number else "s")
+
+
+def commit_for(retention_ms: int, version: int = 2) -> Step:
+    partition = {"partition_index": 0, "committed_offset": 5, "committed_metadata": "m"}
+    topics = [{"name": "§a", "partitions": [partition]}]
+    return Step("OffsetCommit", version, {"group_id": "§g", "topics": topics, "retention_time_ms": retention_ms})
+
+
+def elect(kind: int, *partitions: int) -> Step:
+    topics = [{"topic": "§a", "partitions": [*partitions]}] if partitions else []
+    return Step("ElectLeaders", 2, {"topic_partitions": topics, "timeout_ms": 10_000, "election_type": kind})
+
+
 def list_offsets(timestamp: int, partition: int = 0, version: int = 11, epoch: int = -1) -> Step:
     asked = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
     topics = [{"name": "§a", "partitions": [asked]}]
@@ -101,6 +131,40 @@ FOUND: dict[str, list[Step]] = {
         fetch(partition={"last_fetched_epoch": 0}), fetch(partition={"current_leader_epoch": -2}),
         list_offsets(-1, epoch=-2),
     ],
+    "sessions-with-a-topic-that-is-gone": [
+        create("§a"), create("§b"), produce(records()),
+        *(step for version in (12, 17) for step in (
+            session(version, 0, part(), part("§b")), delete("§a"), session(version, 1), session(version, 2),
+            session(version, 3, part(), part("§b")), session(version, 0, part(), part("§b")), create("§a"),
+            session(version, 1), session(version, 2, part()), produce(records()), session(version, 3))),
+    ],
+    "sessions-with-a-topic-that-was-made-anew": [
+        *(step for version in (12, 17) for step in (
+            create("§a"), create("§b"), session(version, 0, part(), part(partition=1), part("§b")), delete("§a"),
+            create("§a"), session(version, 1), produce(records()), session(version, 2), session(version, 3, part()),
+            session(version, 4, forget=0), delete("§a", "§b"))),
+    ],
+    "what-is-forgotten-and-asked-for": [
+        create("§a"), produce(records()), session(17, 0, part(), part(partition=1)),
+        session(17, 1, part(), forget=0), produce(records()), session(17, 2), session(17, 3, part(), forget=1),
+        session(17, 4), session(17, 5, forget=0), session(17, 6),
+    ],
+    "no-room-for-a-batch-of-committed-records": [
+        create("§a"), create("§b"), produce(records()), produce(records(), "§b"),
+        *(Step("Fetch", 17, {
+            "max_wait_ms": 0, "min_bytes": 0, "isolation_level": level,
+            "topics": [part(), part("§b", partition_max_bytes=limit), part("§b", 1, partition_max_bytes=limit)],
+        }) for level in (1, 0) for limit in (0, 1, 1000)),
+    ],
+    "retention-beyond-all-time": [
+        create("§a"), *(commit_for(2**63 - less, version) for version in (2, 3, 4) for less in (1, 10**12)),
+        Step("OffsetFetch", 5, {"group_id": "§g", "topics": [{"name": "§a", "partition_indexes": [0]}]}),
+    ],
+    "elections-of-an-unknown-kind": [create("§a"), *(elect(kind, *on) for kind in (2, -1, 1) for on in ((), (0, 7)))],
+    "subscriptions-that-nobody-can-read": [
+        create("§a"), join("m", "", 3, protocols=[{"name": "range", "metadata": {"hex": "0001"}}]),
+        Step("OffsetDelete", 0, {"group_id": "§g", "topics": [{"name": "§a", "partitions": [{"partition_index": 0}]}]}),
+    ],
     "names-of-offsets-that-a-version-does-not-know": [
         create("§a"), list_offsets(-4, 9, 7), list_offsets(-3, 0, 4), list_offsets(-7, -1),
     ],
@@ -145,6 +209,7 @@ FOUND: dict[str, list[Step]] = {
         alter(TOPIC, "a b", ("max.message.bytes", SUBTRACT, "1")),
         alter(TOPIC, "a b", ("max.message.bytes", SET, "-1")),
         alter(TOPIC, "§a", ("file.delete.delay.ms", APPEND, "1"), ("no.such.key", UNKNOWN, "1")),
+        alter(TOPIC, "§a", ("local.retention.bytes", UNKNOWN, "1"), ("local.retention.ms", APPEND, "1")),
     ],
     "configs-of-a-new-topic-as-they-were-written": [create("§a", preallocate="TRUE", retention_ms=" 7")],
     "configs-of-metrics-subscriptions": [
