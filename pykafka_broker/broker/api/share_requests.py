@@ -38,7 +38,7 @@ def member_of(
     if not is_enabled(services.image.features):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id or "")
-    if not request.group_id or not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
+    if request.group_id is None or not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     return request.group_id, request.member_id
 
