@@ -165,6 +165,25 @@ FOUND: dict[str, list[Step]] = {
         create("§a"), join("m", "", 3, protocols=[{"name": "range", "metadata": {"hex": "0001"}}]),
         Step("OffsetDelete", 0, {"group_id": "§g", "topics": [{"name": "§a", "partitions": [{"partition_index": 0}]}]}),
     ],
+    "markers-of-no-producer": [
+        create("§a"), *(Step("WriteTxnMarkers", 1, {"markers": [{
+            "producer_id": 5, "producer_epoch": -1, "transaction_result": False, "coordinator_epoch": 0,
+            "topics": [{"name": name, "partition_indexes": [0, 7]}],
+        }]}) for name in ("§a", "§none")),
+    ],
+    "a-static-member-that-turns-its-group-back-and-wants-another-topic": [
+        create("§a"), create("§b"), heartbeat("nAAAAAAAAAAAAAAAAAAAAA"),
+        heartbeat("oAAAAAAAAAAAAAAAAAAAAA", instance_id="§o"),
+        heartbeat("nAAAAAAAAAAAAAAAAAAAAA", member_epoch=-1), join("n", "nobody"),
+        join("o", "", group_instance_id="§o", protocols=[{"name": "range", "metadata": {"subscription": ["§b"]}}]),
+        Step("DescribeGroups", 5, {"groups": ["§g"]}),
+    ],
+    "a-static-member-that-turns-its-group-back": [
+        create("§a"), heartbeat("nAAAAAAAAAAAAAAAAAAAAA"), heartbeat("oAAAAAAAAAAAAAAAAAAAAA", instance_id="§o"),
+        heartbeat("nAAAAAAAAAAAAAAAAAAAAA", member_epoch=-1), join("n", "nobody"),
+        join("o", "", group_instance_id="§o"),
+        Step("DescribeGroups", 5, {"groups": ["§g"]}),
+    ],
     "names-of-offsets-that-a-version-does-not-know": [
         create("§a"), list_offsets(-4, 9, 7), list_offsets(-3, 0, 4), list_offsets(-7, -1),
     ],

@@ -15,9 +15,12 @@ from interop.differential.play import Outcome, Side, lockstep
 from interop.differential.steps import Step, prefix_of
 
 SETTLE_S, CAREFUL_SETTLE_S = 0.12, 0.4
+ASSIGNED = {"ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"}
 CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
+    "group.share.assignment.interval.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
@@ -63,7 +66,8 @@ class Pair:
     def run(self, steps: Sequence[Step], settle_s: float = SETTLE_S, to_the_end: bool = False) -> Run:
         """Up to the first difference, unless Kafka's answers to all are wanted."""
         prefix = prefix_of(next(self._numbers))
-        sides = [Side(self._addresses[0], prefix), Side(self._addresses[1], prefix, settle_s * self._settles)]
+        asks = self._settles and any(step.api in ASSIGNED for step in steps)
+        sides = [Side(self._addresses[0], prefix), Side(self._addresses[1], prefix, settle_s * self._settles, asks)]
         theirs: list[Outcome] = []
         try:
             for at, step in enumerate(steps):
@@ -97,7 +101,7 @@ class Pair:
         size = len(smallest.steps) // 2
         while size:
             for candidate in without(smallest.steps, size):
-                shown = self.run(candidate, 0.1).difference
+                shown = self.run(candidate, CAREFUL_SETTLE_S).difference
                 if shown is not None and shown.kind == difference.kind and len(shown.steps) < len(smallest.steps):
                     smallest = shown
                     break
