@@ -251,6 +251,12 @@ FOUND: dict[str, list[Step]] = {
         create("§a"), join("o", "", 3), join("m", ""), join("m", of("member_id m")),
         Step("LeaveGroup", 3, {"group_id": "§g", "members": [{"member_id": of("member_id m")}]}),
     ],
+    "joins-that-a-share-group-refuses": [
+        create("§a"),
+        Step("ShareGroupHeartbeat", 1, {"group_id": "§g", "member_id": "m" * 22, "subscribed_topic_names": ["§a"]}),
+        join("n", "nobody", 4), join("n", "", 4), join("n", "nobody", 9, group_instance_id="§n"),
+        join("n", "nobody", 9, session_timeout_ms=2_000_000),
+    ],
     "joins-that-an-empty-consumer-group-refuses": [
         create("§a"), heartbeat("mAAAAAAAAAAAAAAAAAAAAA"), join("m", "nobody", 2, session_timeout_ms=2_000_000),
         heartbeat("mAAAAAAAAAAAAAAAAAAAAA", member_epoch=-1), join("m", "nobody", 2),
