@@ -33,8 +33,8 @@ ON_PURPOSE = [
 CHANCE = re.compile(
     # Which member becomes a group's leader when the old one is gone comes from a hash table of random ids.
     r"JoinGroup v\d+\.(leader|members)\b"
-    # A JoinGroup with an unknown id that an empty group of a newer protocol refuses: Kafka describes the group as before,
-    # and writes as if there were none.
+    # A JoinGroup with an unknown id that an empty group of a newer protocol refuses: Kafka describes it as it was,
+    # and takes offsets as if there were none.
     r"|OffsetCommit v\d+\.topics\[\d+\]\.partitions\[\d+\]\.error_code: Kafka 69, found 25"
 )
 # The transactions listed as aborted are those of the records in the answer; Kafka's list also has some behind them.
