@@ -57,21 +57,19 @@ class Pair:
     """Our broker and theirs, by address."""
 
     def __init__(self, ours: str, theirs: str, *, settles: bool = True) -> None:
-        self._addresses = (ours, theirs)
+        self.addresses = (ours, theirs)
         self._settles = settles  # whether theirs needs time after a change of metadata
         # A broker that runs on from run to run still knows the groups of earlier ones.
         self._numbers = itertools.count(int(time.time() * 10) % 9_000_000)
-        self.steps_played = 0
 
     def run(self, steps: Sequence[Step], settle_s: float = SETTLE_S, to_the_end: bool = False) -> Run:
         """Up to the first difference, unless Kafka's answers to all are wanted."""
         prefix = prefix_of(next(self._numbers))
         asks = self._settles and any(step.api in ASSIGNED for step in steps)
-        sides = [Side(self._addresses[0], prefix), Side(self._addresses[1], prefix, settle_s * self._settles, asks)]
+        sides = [Side(self.addresses[0], prefix), Side(self.addresses[1], prefix, settle_s * self._settles, asks)]
         theirs: list[Outcome] = []
         try:
             for at, step in enumerate(steps):
-                self.steps_played += 1
                 answered = dict(sides[0].waiting) | {step.on: step}
                 outcomes = lockstep(sides, step)
                 theirs.append(outcomes[1])
@@ -84,7 +82,7 @@ class Pair:
         finally:
             for side in sides:
                 side.close()
-            for address in self._addresses:
+            for address in self.addresses:
                 clean(address, prefix, steps)
 
     def examined(self, steps: Sequence[Step]) -> Difference | None:
