@@ -8,7 +8,7 @@ from interop.differential.making import groups, log, topics
 from interop.differential.making.maker import Area, Maker
 from interop.differential.steps import Step, of
 
-GROUP, STATE_GROUP = "§g", "§y"
+GROUP, STATE_GROUP, UNREAD_GROUP = "§g", "§y", "§i"
 MEMBERS = ("m", "n", "o")
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 GROUP_RESOURCE, SET = 32, 0
@@ -28,7 +28,7 @@ def start(maker: Maker) -> list[Step]:
     steps += configured(maker, "share.auto.offset.reset", "earliest")
     for name in ("§a", "§a", "§b", "§c"):
         steps += produced(maker, name)
-    return steps + begun(maker, LOADING_MS)
+    return steps + begun(maker)
 
 
 def configured(maker: Maker, key: str, value: str) -> list[Step]:
@@ -124,11 +124,11 @@ def asked_topics(maker: Maker, with_acks: float, share_of_strangers: float = 0.0
     return found
 
 
-def begun(maker: Maker, wait_ms: int = WAIT_MS) -> list[Step]:
+def begun(maker: Maker) -> list[Step]:
     """A member with a session; one partition after the other, since Kafka answers with those that are loaded first."""
     steps = joined(maker, "m")
     for session, topic in enumerate(maker.subscribed):
-        steps += fetched(maker, "m", session, topic, wait_ms=wait_ms)
+        steps += fetched(maker, "m", session, topic, wait_ms=LOADING_MS)
     return steps
 
 
@@ -155,7 +155,8 @@ def fetch(maker: Maker) -> list[Step]:
         "group_id": maker.mostly(group(maker), None, share=0.99),
         "member_id": maker.mostly(member_id(name), "nobody", "", None, share=0.97),
         "share_session_epoch": session,
-        "topics": maker.one([], asked_topics(maker, 0.0 if session == 0 and maker.often(0.9) else 0.8)),
+        # A session with a topic that there is not is UNKNOWN_SERVER_ERROR with Kafka from then on.
+        "topics": maker.one([], asked_topics(maker, 0.0 if session == 0 and maker.often(0.9) else 0.8, 0.0)),
         "max_wait_ms": WAIT_MS,
         "min_bytes": maker.mostly(1, 0),
         "max_bytes": maker.mostly(1_000_000, 1, share=0.95),
@@ -198,23 +199,35 @@ def offsets(maker: Maker) -> list[Step]:
     return maker.step("DescribeShareGroupOffsets", {"groups": [one] * maker.mostly(1, 0, share=0.97)})
 
 
-def alter(maker: Maker) -> list[Step]:
+def altered(maker: Maker, name: str) -> list[Step]:
     partitions = [{"partition_index": maker.partition(), "start_offset": maker.mostly(maker.one(0, 1, 3), 100, -1)}]
     topic = {"topic_name": maker.topic(), "partitions": partitions}
-    return maker.step("AlterShareGroupOffsets", {"group_id": group(maker), "topics": [topic]})
+    return maker.step("AlterShareGroupOffsets", {"group_id": name, "topics": [topic]})
 
 
-def delete_offsets(maker: Maker) -> list[Step]:
-    topic = {"topic_name": maker.topic()}
-    return maker.step("DeleteShareGroupOffsets", {"group_id": group(maker), "topics": [topic]})
+def deleted(maker: Maker, name: str) -> list[Step]:
+    return maker.step("DeleteShareGroupOffsets", {"group_id": name, "topics": [{"topic_name": maker.topic()}]})
 
 
-def leave_all(maker: Maker) -> list[Step]:
-    """So that offsets can be altered."""
-    names = ("m",) if maker.alone else MEMBERS
-    fields = [{"group_id": GROUP, "member_id": member_id(name), "member_epoch": -1} for name in names]
-    steps = [step for one in fields for step in maker.step("ShareGroupHeartbeat", one)]
-    return steps + maker.one(alter, delete_offsets, groups.delete)(maker) + offsets(maker) + begun(maker)
+def refused(maker: Maker) -> list[Step]:
+    """Offsets of a group that has members stay."""
+    return joined(maker, "m") + maker.one(altered, deleted)(maker, GROUP)
+
+
+def administer(maker: Maker) -> list[Step]:
+    """Offsets of a group that comes and goes and reads nothing: where it has read, Kafka goes on with what it has in
+    memory until it writes the next time."""
+    who = {"group_id": UNREAD_GROUP, "member_id": member_id("q")}
+    steps = []
+    if maker.often(0.5):
+        joins = who | {"member_epoch": 0, "subscribed_topic_names": maker.some(["§a", "§b", "§c"])}
+        steps += maker.step("ShareGroupHeartbeat", joins)
+    if maker.often(0.9):
+        steps += maker.step("ShareGroupHeartbeat", who | {"member_epoch": -1})
+    for _ in range(maker.one(1, 2)):
+        steps += maker.one(altered, altered, deleted)(maker, UNREAD_GROUP)
+    asked = {"group_id": UNREAD_GROUP, "topics": None}
+    return steps + maker.step("DescribeShareGroupOffsets", {"groups": [asked]})
 
 
 def state(maker: Maker) -> list[Step]:
@@ -241,7 +254,7 @@ def state(maker: Maker) -> list[Step]:
 AREA = Area(
     start,
     [
-        (produce, 6), (heartbeat, 8), (fetch, 14), (acknowledge, 10), (describe, 3), (offsets, 4), (alter, 1),
-        (delete_offsets, 1), (leave_all, 1), (configure, 1), (state, 3), (groups.listing, 1), (log.delete_records, 1),
+        (produce, 6), (heartbeat, 8), (fetch, 14), (acknowledge, 10), (describe, 3), (offsets, 4), (refused, 1),
+        (administer, 2), (configure, 1), (state, 3), (groups.listing, 1), (log.delete_records, 1),
     ],
 )  # fmt: skip
