@@ -37,7 +37,6 @@ CHANCE = re.compile(
     # and takes offsets as if there were none.
     r"|OffsetCommit v\d+\.topics\[\d+\]\.partitions\[\d+\]\.error_code: Kafka 69, found 25"
 )
-# The transactions listed as aborted are those of the records in the answer; Kafka's list also has some behind them.
 # Differences that the makers of sequences keep clear of:
 # - The header of an uncompressed batch is believed; Kafka looks at every record of it, and writes the greatest
 #   timestamp anew.
@@ -48,6 +47,11 @@ CHANCE = re.compile(
 # - A regular expression is resolved within the heartbeat that brings it, not some time later.
 # - A topic that Metadata creates is in the same answer, where Kafka says UNKNOWN_TOPIC_OR_PARTITION at first.
 # - Produce v0-v2 are served, which Kafka 4 only says.
+# - Which of several partitions of a share session gets what the limits leave depends on how far Kafka has looked into
+#   each; a topic that there is not, or that the group does not read, makes it fail with UNKNOWN_SERVER_ERROR, or not.
+# - Where a share group has read, Kafka notices that its offsets were altered or deleted with its next write.
+# - Kafka does not answer DescribeShareGroupOffsets for a partition that there is not.
+# Forgiven is also that Kafka lists aborted transactions behind those of the records in the answer.
 _EXCUSED = [re.compile(entry.pattern) for entry in ON_PURPOSE]
 
 

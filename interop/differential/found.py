@@ -112,6 +112,32 @@ def heartbeat(member: str, **fields: Any) -> Step:
     )
 
 
+def share_join(*topics: str) -> Step:
+    fields = {"group_id": "§g", "member_id": "m" * 22, "member_epoch": 0, "subscribed_topic_names": [*topics]}
+    return Step("ShareGroupHeartbeat", 1, fields, keep="m")
+
+
+def share_fetch(number: int, *topics: str) -> Step:
+    partitions = [{"partition_index": 0}]
+    wanted = [{"topic_id": of("topic_id " + topic[1:]), "partitions": partitions} for topic in topics]
+    fields = {"group_id": "§g", "member_id": "m" * 22, "share_session_epoch": number, "max_wait_ms": 2000}
+    fields |= {"min_bytes": 1, "max_bytes": 1_000_000, "max_records": 100, "batch_size": 100, "topics": wanted}
+    return Step("ShareFetch", 2, fields, on="share")
+
+
+def share_acknowledge(number: int, *topics: str, group: str = "§g") -> Step:
+    batch = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
+    partitions = [{"partition_index": 0, "acknowledgement_batches": [batch]}]
+    told = [{"topic_id": of("topic_id " + topic[1:]), "partitions": partitions} for topic in topics]
+    fields = {"group_id": group, "member_id": "m" * 22, "share_session_epoch": number, "topics": told}
+    return Step("ShareAcknowledge", 2, fields, on="share")
+
+
+def share_state(what: str, group: str = "§y", **partition: int) -> Step:
+    one = {"partition": 0, **partition}
+    return Step(what, 0, {"group_id": group, "topics": [{"topic_id": of("topic_id a"), "partitions": [one]}]})
+
+
 def acls(kind: int, operation: int = 2) -> list[Step]:
     looked_for = {"resource_type_filter": kind, "operation": operation, "permission_type": 3}
     made = {"resource_type": kind, "resource_name": "§a", "principal": "User:x", "host": "*"}
@@ -123,7 +149,12 @@ def acls(kind: int, operation: int = 2) -> list[Step]:
     ]
 
 
-TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
+EARLIEST = Step("IncrementalAlterConfigs", 1, {"validate_only": False, "resources": [{
+    "resource_type": GROUP, "resource_name": "§g",
+    "configs": [{"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}],
+}]})  # fmt: skip
+STATES = ("InitializeShareGroupState", "ReadShareGroupStateSummary", "DeleteShareGroupState")
 SET, APPEND, SUBTRACT, UNKNOWN = 0, 2, 3, 9
 FOUND: dict[str, list[Step]] = {
     "an-empty-log-has-its-leader-epoch": [
@@ -164,6 +195,16 @@ FOUND: dict[str, list[Step]] = {
     "subscriptions-that-nobody-can-read": [
         create("§a"), join("m", "", 3, protocols=[{"name": "range", "metadata": {"hex": "0001"}}]),
         Step("OffsetDelete", 0, {"group_id": "§g", "topics": [{"name": "§a", "partitions": [{"partition_index": 0}]}]}),
+    ],
+    "acknowledgements-of-what-nobody-has-read": [
+        create("§a"), create("§b"), EARLIEST, produce(records()), share_join("§a"), share_fetch(0, "§a"),
+        share_acknowledge(1, "§b", "§a"), share_acknowledge(2, "§a", group=""), share_acknowledge(2, "§none"),
+    ],
+    "share-states-of-no-group-and-of-no-partition": [
+        create("§a"), *(share_state(what, partition=partition) for what in STATES for partition in (-1, 9)),
+        *(share_state(what, group="") for what in STATES), share_state(STATES[0], state_epoch=5),
+        share_state(STATES[0], state_epoch=-1), share_state(STATES[0], state_epoch=-2),
+        share_state("ReadShareGroupState"),
     ],
     "markers-of-no-producer": [
         create("§a"), *(Step("WriteTxnMarkers", 1, {"markers": [{
