@@ -22,7 +22,7 @@ from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.share_reader import ShareReader
+from pykafka_broker.broker.share_reader import ACQUIRE_MODES, ShareReader
 from pykafka_broker.cluster.authorizer import Resource, denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -64,6 +64,8 @@ def _check(request: ShareFetchRequest, has_acks: bool) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST)  # to renew is to ask for no records
     if has_acks and request.share_session_epoch == INITIAL_EPOCH:
         raise ApiError(ErrorCode.INVALID_REQUEST)
+    if request.share_acquire_mode not in ACQUIRE_MODES:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown acquire mode {request.share_acquire_mode}")
 
 
 def _session(
