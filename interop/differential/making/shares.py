@@ -197,7 +197,7 @@ def offsets(maker: Maker) -> list[Step]:
         maker.mostly(maker.one("§a", "§b", "§c"), "§none", "a b", "", share=0.93) for _ in range(maker.one(1, 1, 2))
     }
     wanted = [{"topic_name": name, "partitions": [0]} for name in sorted(names)]
-    one = {"group_id": group(maker), "topics": maker.mostly(wanted, None, [], share=0.8)}
+    one = {"group_id": maker.mostly(GROUP, "§h"), "topics": maker.mostly(wanted, None, [], share=0.8)}
     return maker.step("DescribeShareGroupOffsets", {"groups": [one] * maker.mostly(1, 0, share=0.97)})
 
 

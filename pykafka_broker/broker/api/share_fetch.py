@@ -47,6 +47,8 @@ def share_fetch(
         member = member_of(services, context, request)
         _check(request, bool(acks))
         session = _session(services, context, member, request)
+        if request.share_acquire_mode not in ACQUIRE_MODES:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown acquire mode {request.share_acquire_mode}")
     except ApiError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
     results = acknowledge(services, context, member, acks, request.is_renew_ack)
@@ -64,8 +66,6 @@ def _check(request: ShareFetchRequest, has_acks: bool) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST)  # to renew is to ask for no records
     if has_acks and request.share_session_epoch == INITIAL_EPOCH:
         raise ApiError(ErrorCode.INVALID_REQUEST)
-    if request.share_acquire_mode not in ACQUIRE_MODES:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown acquire mode {request.share_acquire_mode}")
 
 
 def _session(

@@ -74,6 +74,8 @@ def acknowledge(
     group_id, member_id = member
     for (topic_id, partition), batches in acks.items():
         try:
+            if topic_id not in services.image.topics_by_id:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
             _check(batches, may_renew)
             if not may_read(services, context, topic_id):
                 raise denial(Resource.TOPIC)

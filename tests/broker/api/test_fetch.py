@@ -305,3 +305,10 @@ def test_old_clients_get_old_message_formats(broker: LightBroker, version: int, 
     data = parts(answer(broker, asked({0: 0}), version=version))[0]
     assert isinstance(data.records, bytes | bytearray)
     assert data.records[16] == magic
+
+
+def test_an_epoch_before_all_ends_where_an_empty_log_begins(broker: LightBroker) -> None:
+    broker.add("t")
+    log = broker.partition_log("t", 0)
+    assert log.leader_epoch_end(-2) == (-2, 0)
+    assert log.leader_epoch_end(-1) == (-1, -1)
