@@ -1,4 +1,4 @@
-"""What a broker asks of a producer's records, one by one. Rule: what Kafka refuses is refused and what it takes is taken.
+"""What a broker asks of a producer's records. Rule: what Kafka refuses is refused and what it takes is taken.
 
 Kafka reads uncompressed records in full: each has the length that it names, and its header keys are there; nobody looks
 at offset deltas. In a batch that stays compressed it passes over keys, values and headers by their own lengths and

@@ -42,7 +42,7 @@ def _steady(time: int) -> int | str:
 def _written(call: Call, topic: str, offset: int) -> list[int | str]:
     """Attributes, count, last offset delta, base and max timestamp of the batch at that offset."""
     wanted = FetchTopic(topic, partitions=[FetchPartition(0, fetch_offset=offset, partition_max_bytes=1)])
-    fetched = call(FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1, topics=[wanted]), VERSION)
+    fetched = call(FetchRequest(max_wait_ms=5000, min_bytes=1, max_bytes=1, topics=[wanted]), VERSION)
     header = read_header(bytes(fetched.responses[0].partitions[0].records)[:61])
     assert header.base_offset == offset
     times = [_steady(header.base_timestamp), _steady(header.max_timestamp)]

@@ -528,8 +528,8 @@ def lots() -> Iterator[Kind]:
         yield Kind(f"{name}: 40 MiB of zeros", "plain", batch(zeros, 1, codec=CODECS[name]))
         broken = zeros + b"x"
         yield Kind(f"{name}: 40 MiB of zeros and a byte", "plain", batch(broken, 1, codec=CODECS[name]))
-        empty = bytes(40 << 20)
-        yield Kind(f"{name}: 40 MiB of records of length 0", "plain", batch(empty, 40 << 20, codec=CODECS[name]))
+        empty = bytes(1 << 18)
+        yield Kind(f"{name}: 256 KiB of records of length 0", "plain", batch(empty, 1 << 18, codec=CODECS[name]))
 
 
 def kinds() -> Iterator[Kind]:
