@@ -33,10 +33,10 @@ Bytes = bytes | bytearray
 
 
 class Passed(NamedTuple):
-    """The records up to `index` are sound and end at `position`."""
+    """The records below `number` are sound and end at `position`."""
 
     position: int
-    index: int
+    number: int
     high: int  # the greatest time delta
     looks: int  # that are left; one is worth about half a microsecond
 

@@ -192,7 +192,7 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
     return headers, position
 
 
-def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray, position: int, bits: int = 32) -> tuple[int, int]:
     """A zigzag varint of up to `bits` bits and the position after it; IndexError at the end of the data. Bits beyond
     those are dropped, as Java does.
     """

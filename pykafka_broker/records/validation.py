@@ -55,7 +55,7 @@ class Limits(NamedTuple):
 class Refused(NamedTuple):
     """A record that is sound and not wanted."""
 
-    index: int
+    number: int  # in the batch
     reason: int
     timestamp: int
 

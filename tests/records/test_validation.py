@@ -47,7 +47,7 @@ def test_the_greatest_time_and_records_without_a_key() -> None:
     for codec in range(5):
         assert check(build_batch(records, codec=codec)).max_timestamp == 70
         refused = check(build_batch(records, codec=codec), KEYED).refused
-        assert [(one.index, one.reason) for one in refused] == [(1, WITHOUT_KEY), (4, WITHOUT_KEY)]
+        assert [(one.number, one.reason) for one in refused] == [(1, WITHOUT_KEY), (4, WITHOUT_KEY)]
 
 
 def test_damage_is_refused() -> None:
@@ -100,7 +100,7 @@ def test_records_of_one_shape_cost_a_few_looks() -> None:
     """9,000 records: were each looked at by itself, the looks would not do."""
     data = bytes(build_batch([Record(i, i // 100, None, bytes(100)) for i in range(9000)])[HEADER_SIZE:])
     passed = pass_common(data, 0, 0, 9000, (0, 1000), 0, 800, keyed=False, counted=True)
-    assert (passed.index, passed.position, passed.high) == (9000, len(data), 89)
+    assert (passed.number, passed.position, passed.high) == (9000, len(data), 89)
 
 
 @pytest.mark.parametrize("codec", [GZIP, ZSTD])

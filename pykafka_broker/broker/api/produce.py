@@ -226,7 +226,7 @@ class Production:
             name = self._name_of(topic)
         except ApiError as error:
             problem = problem or error
-        answers = []
+        answers: list[PartitionProduceResponse] = []
         for one in partitions:
             try:
                 if problem is not None:

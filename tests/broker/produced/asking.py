@@ -28,7 +28,7 @@ def ask(call: Call, kind: Kind) -> dict[str, Any]:
     if one.record_errors:
         noted["records"] = [error.batch_index for error in one.record_errors]
         noted["why"] = sorted({(error.batch_index_error_message or "").split(" ")[0] for error in one.record_errors})
-    noted["log start"] = one.log_start_offset
+    noted["log start"] = one.log_start_offset >= 0  # retention may have moved it
     if not one.error_code:
         noted["append time"] = _steady(one.log_append_time_ms)
         noted["written"] = _written(call, kind.topic, one.base_offset)
