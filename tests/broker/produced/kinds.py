@@ -236,9 +236,9 @@ def by_codec(name: str, codec: int) -> Iterator[Kind]:
     yield Kind(f"{name}: sequence without producer", "plain", batch(three(), codec=codec, producer=(-1, -1, 5)))
     for topic in ("append-time", "timed"):
         for title, (payload, fields) in TIMES.items():
-            yield Kind(f"{topic}, {name}: {title}", topic, batch(payload, codec=codec, **fields))
-        bit = batch(three(), codec=codec, attributes=8)
-        yield Kind(f"{topic}, {name}: attribute LogAppendTime", topic, bit)
+            yield Kind(f"{topic}, {name}: {title}", topic, batch(payload, codec=codec, **fields))  # type: ignore[arg-type]
+        stamped = batch(three(), codec=codec, attributes=8)
+        yield Kind(f"{topic}, {name}: attribute LogAppendTime", topic, stamped)
         for title in ("offset delta 0 twice", "value length one too small", "bytes after the records"):
             yield Kind(f"{topic}, {name}: {title}", topic, batch(PAYLOADS[title], codec=codec))  # type: ignore[arg-type]
     for key, title in ((counted(b""), "empty key"), (varint(-1), "null key"), (varint(-2), "key length -2")):
@@ -502,8 +502,8 @@ def frames() -> Iterator[Kind]:
             data = batch(payload, codec=CODECS[codec], compressed=compressed)
             yield Kind(f"{codec} frame: {title}", "plain", data)
             yield Kind(f"{OTHERS[codec]} topic, {codec} frame: {title}", OTHERS[codec], data)
-    for codec in (5, 6, 7):
-        yield Kind(f"codec {codec}", "plain", batch(three(), attributes=codec))
+    for unknown in (5, 6, 7):
+        yield Kind(f"codec {unknown}", "plain", batch(three(), attributes=unknown))
 
 
 def lots() -> Iterator[Kind]:
