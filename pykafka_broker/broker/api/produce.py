@@ -12,7 +12,7 @@ add partitions by producing (KIP-890), 13 topic ids (KIP-516).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -148,7 +148,9 @@ class Production:
             yield None
         return self._answer(responses)
 
-    def _answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Parked | None:
+    def _answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Reply | Parked | None:
+        if self._in_steps:
+            return self._services.slices.reply(self._look_closer(responses), outlives_client=True)
         if self._request.acks == 0:
             _close_on_failure(responses)
             return None
@@ -240,11 +242,11 @@ class Production:
                     wall,
                     validate=self._services.validate_records,
                 )
+                answer = PartitionProduceResponse(one.index)
                 if isinstance(checked, Prepared):
-                    answer = self._append(target, checked)
+                    self._append(target, checked, answer)
                 else:
-                    answer = PartitionProduceResponse(one.index)
-                    self._in_steps.append(Closer(name, one, checked, answers, len(answers)))
+                    self._in_steps.append(Closer(name, one, checked, answer))
             except (ApiError, OSError) as error:
                 answer = self._failure(name, one.index, error)
             answers.append(answer)
@@ -252,7 +254,7 @@ class Production:
 
     def _look_closer(
         self, responses: list[TopicProduceResponse]
-    ) -> Generator[None, None, ProduceResponse | Parked | None]:
+    ) -> Steps[ProduceResponse | Reply | Parked | None]:
         """The partitions whose records can't be judged at once, each in its turn."""
         looked_at = 0
         while self._in_steps:
@@ -260,20 +262,22 @@ class Production:
             if looked_at > _BYTES_A_STEP:
                 looked_at = 0
                 self._keep_records()
-                yield
+                yield None
             looked_at += len(one.data.records or b"")
             try:
-                one.answers[one.place] = yield from self._append_in_steps(one)
+                yield from self._append_in_steps(one)
             except (ApiError, OSError) as error:
-                one.answers[one.place] = self._failure(one.topic, one.data.index, error)
+                failure = self._failure(one.topic, one.data.index, error)
+                for field in PartitionProduceResponse.__match_args__:
+                    setattr(one.answer, field, getattr(failure, field))
         return self._answer(responses)
 
-    def _append_in_steps(self, one: Closer) -> Generator[None, None, PartitionProduceResponse]:
+    def _append_in_steps(self, one: Closer) -> Steps[None]:
         for _ in one.check.steps():
             self._keep_records()
-            yield
+            yield None
         target = self._target(one.topic, one.data)  # it may have another leader by now
-        return self._append(target, one.check.prepared(target.batch))
+        self._append(target, one.check.prepared(target.batch), one.answer)
 
     def _target(self, topic: str, one: PartitionProduceData) -> Target:
         """Where the records go, if they may; before they are looked at."""
@@ -297,7 +301,7 @@ class Production:
             partition.check_insync(config.min_insync_replicas)
         return Target(partition, batch, header, verified, gap)
 
-    def _append(self, target: Target, prepared: Prepared) -> PartitionProduceResponse:
+    def _append(self, target: Target, prepared: Prepared, answer: PartitionProduceResponse) -> None:
         partition, acks = target.partition, self._request.acks
         batch, header, log_append_time = prepared
         if target.gap is not None:
@@ -306,11 +310,11 @@ class Production:
         appended = partition.append(batch, wall, header=header, verified=target.verified)
         # A duplicate is answered with the time of the batch that it repeats, whatever the topic's timestamp type.
         time = appended.max_timestamp if appended.duplicate else log_append_time
-        answer = PartitionProduceResponse(partition.number, 0, appended.base_offset, time, appended.log_start_offset)
+        answer.base_offset, answer.log_append_time_ms = appended.base_offset, time
+        answer.log_start_offset = appended.log_start_offset
         end = appended.last_offset + 1
         if partition.log.high_watermark < end and (acks == ALL or partition.log.durable_end < end):
             self._unfinished.append(Unfinished(partition, end, answer))
-        return answer
 
     def _failure(self, topic: str, number: int, error: ApiError | OSError) -> PartitionProduceResponse:
         """A real broker tells the log's start where the log was asked, and a text only where single records are bad."""
@@ -383,13 +387,12 @@ class Target(NamedTuple):
 
 
 class Closer(NamedTuple):
-    """Records that are looked at in steps, and where their answer goes."""
+    """Records that are looked at in steps, and the answer that is filled in then."""
 
     topic: str
     data: PartitionProduceData
     check: BatchCheck
-    answers: list[PartitionProduceResponse]
-    place: int
+    answer: PartitionProduceResponse
 
 
 class Unfinished(NamedTuple):
