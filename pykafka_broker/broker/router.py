@@ -391,9 +391,7 @@ def _guard(parked: Parked, endpoint: Endpoint, context: RequestContext, request:
 
 
 def encode_response(endpoint: Endpoint, context: RequestContext, reply: Any) -> Pieces:
-    """Length prefix, header and body as pieces; none where there is no answer after all."""
-    if reply is None:
-        return []
+    """Length prefix, header and body as pieces."""
     version = context.api_version if endpoint.min_version <= context.api_version <= endpoint.max_version else 0
     pieces: Pieces = [b""]
     if version >= endpoint.response_flexible_from:

@@ -252,9 +252,7 @@ class Production:
             answers.append(answer)
         return TopicProduceResponse(topic.name, topic.topic_id, answers)
 
-    def _look_closer(
-        self, responses: list[TopicProduceResponse]
-    ) -> Steps[ProduceResponse | Reply | Parked | None]:
+    def _look_closer(self, responses: list[TopicProduceResponse]) -> Steps[ProduceResponse | Reply | Parked | None]:
         """The partitions whose records can't be judged at once, each in its turn."""
         looked_at = 0
         while self._in_steps:
