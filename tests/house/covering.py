@@ -350,6 +350,18 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         records/crc
         """,
     ),
+    "records/test_validation.py": (
+        "compares with looking at each record",
+        """
+        records/alike
+        """,
+    ),
+    "records/test_compression.py": (
+        "reads and bounds every codec",
+        """
+        records/decompression
+        """,
+    ),
     "scenarios/groups/test_against_kafka.py": (
         "compares with what Kafka answered to the same steps",
         """
