@@ -40,6 +40,16 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("POST", "/waits/transaction"): "waits.wait_for_transaction",
     ("POST", "/assertions/records"): "waits.assert_records",
     ("POST", "/assertions/no-more"): "waits.assert_no_more",
+    ("GET", "/requests"): "requests.requests",
+    ("DELETE", "/requests"): "requests.forget_requests",
+    ("GET", "/requests/wait"): "requests.wait_for_request",
+    ("GET", "/faults"): "faults.faults",
+    ("POST", "/faults"): "faults.add_fault",
+    ("DELETE", "/faults"): "faults.clear_faults",
+    ("GET", "/faults/{fault}"): "faults.fault",
+    ("DELETE", "/faults/{fault}"): "faults.remove_fault",
+    ("GET", "/faults/{fault}/wait"): "faults.wait_for_fault",
+    ("POST", "/chaos"): "faults.chaos",
 }
 _PARTS = {route: tuple(route[1].strip("/").split("/")) for route in _ROUTES}
 _loaded: dict[tuple[str, str], Operation] = {}
