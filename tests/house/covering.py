@@ -14,6 +14,20 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/health testing/control_client
         """,
     ),
+    "control/test_faults.py": (
+        "a client on a socket meets them",
+        """
+        control/observing control/api/faults control/api/requests control/traffic/chaos control/traffic/names
+        control/traffic/readable testing/controlled_traffic
+        """,
+    ),
+    "control/test_observed_router.py": (
+        "frames go in, answers come out or not",
+        """
+        control/traffic/answers control/traffic/disturb control/traffic/exchange control/traffic/faults
+        control/traffic/frames
+        """,
+    ),
     "control/test_openapi.py": (
         "makes up requests from it",
         """

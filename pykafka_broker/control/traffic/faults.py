@@ -71,9 +71,9 @@ class Faults:
         self._watching = False
 
     def _release(self, rule: Rule) -> None:
-        held, rule.held = rule.held, {}
-        for go_on in held.values():
+        for go_on in list(rule.held.values()):
             go_on()
+        rule.held.clear()
 
     # -- whom they meet
 

@@ -15,6 +15,7 @@ _PARTITION = ("partition_index", "partition", "partition_id", "index")
 _PARTITIONS = ("partitions", "partition_indexes")  # where they are lists of numbers
 _TOPIC = ("topic", "topic_name")
 _GROUPS = ("groups", "groups_names", "group_ids")  # where they are lists of texts
+_TRANSACTIONAL_ID = ("transactional_id", "v3_and_below_transactional_id")
 _TOPIC_RESOURCE = 2
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 NO_PARTITION = None
@@ -33,11 +34,12 @@ class Known(Protocol):
 
 
 class Mentions:
-    """What one message is about."""
+    """What one message is about. `all_topics`: of whatever there is, as Metadata may ask."""
 
-    __slots__ = ("groups", "places", "transactional_ids")
+    __slots__ = ("all_topics", "groups", "places", "transactional_ids")
 
     def __init__(self) -> None:
+        self.all_topics = False
         self.places: dict[Place, None] = {}
         self.groups: set[str] = set()
         self.transactional_ids: set[str] = set()
@@ -48,6 +50,7 @@ def mentions_of(message: Any, known: Known) -> Mentions:
     found = Mentions()
     if message is not None:
         _read(message, known, found)
+        found.all_topics = getattr(message, "topics", ()) is None
         session_id = getattr(message, "session_id", 0)
         for topic, partition in known.fetched(session_id) if session_id else ():
             name = topic if isinstance(topic, str) else known.topic_name(topic)
@@ -83,9 +86,9 @@ def _read_names(struct: Any, found: Mentions) -> None:
     group_id = getattr(struct, "group_id", None)
     if group_id:
         found.groups.add(group_id)
-    transactional_id = getattr(struct, "transactional_id", None)
-    if transactional_id:
-        found.transactional_ids.add(transactional_id)
+    for name in _TRANSACTIONAL_ID:
+        if transactional_id := getattr(struct, name, None):
+            found.transactional_ids.add(transactional_id)
     key_type = getattr(struct, "key_type", None)
     if key_type in (_GROUP_KEY, _TRANSACTION_KEY):  # FindCoordinator
         keys = {struct.key, *struct.coordinator_keys} - {""}

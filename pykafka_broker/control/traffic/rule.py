@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pykafka_broker.control.traffic.exchange import Exchange
-from pykafka_broker.control.traffic.mentions import Known, Mentions, Place, mentions_of
+from pykafka_broker.control.traffic.mentions import Known, Mentions, mentions_of
 
 Drop = Literal["before", "after"]
 Connect = Literal["refuse", "hang"]
@@ -108,7 +108,7 @@ class Rule:
 
     def _fits_mentions(self, mentions: Mentions) -> bool:
         match = self.match
-        if match.names_places and not any(self.meets(*place) for place in mentions.places):
+        if match.names_places and not (mentions.all_topics or any(self.meets(*place) for place in mentions.places)):
             return False
         if match.group is not None and not any(self._like("group", each) for each in mentions.groups):
             return False
@@ -121,10 +121,6 @@ class Rule:
         if self.match.topic is not None and not self._like("topic", topic):
             return False
         return self.match.partition is None or partition is None or self.match.partition == partition
-
-    def places(self, mentions: Mentions) -> list[Place]:
-        """Those that it is about."""
-        return [place for place in mentions.places if self.meets(*place)]
 
     def _like(self, name: str, text: str | None) -> bool:
         return text is not None and self._patterns[name].fullmatch(text) is not None
