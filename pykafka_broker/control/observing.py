@@ -80,8 +80,8 @@ class Observing:
         if rule is None:
             return True
         if rule.action.connect == "hang":
-            rule.held[id(sock)] = sock.close
+            rule.held[id(sock)] = lambda: self._server.serve(sock, context)
         else:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            sock.close()
+            self._server.turn_away(sock, context)
         return False

@@ -54,7 +54,9 @@ class Server:
         self.broker = broker
         self.turns = turns
         self.router: Dispatching = Router(broker.services)
-        self.admit: Callable[[socket.socket, ConnectionContext], bool] | None = None  # False: it has taken the socket
+        self.admit: Callable[[socket.socket, ConnectionContext], bool] | None = (
+            None  # False: serves or turns it away itself
+        )
         self.purgatory = broker.services.purgatory
         self.request_memory = RequestMemory(config.queued_max_request_bytes, turns.soon)
         self._loop = turns.loop
@@ -160,10 +162,18 @@ class Server:
         local = sock.getsockname()
         context = ConnectionContext(self._next_id, listener.name, (local[0], local[1]), (host, address[1]))
         if self.admit is not None and not self.admit(sock, context):
-            self._quota.leave(host)
             return
-        log.debug("%s:%d connects to %s", host, address[1], listener.name)
+        self.serve(sock, context)
+
+    def serve(self, sock: socket.socket, context: ConnectionContext) -> None:
+        """A client that has been let in."""
+        log.debug("%s:%d connects to %s", context.client_host, context.client_port, context.listener)
         self._connections[context.id] = Connection(self, PlainTransport(sock), context)
+
+    def turn_away(self, sock: socket.socket, context: ConnectionContext) -> None:
+        """A client that is not let in after all."""
+        self._quota.leave(context.client_host)
+        sock.close()
 
     def forget(self, connection: Connection, why: str) -> None:
         """A connection has closed itself."""

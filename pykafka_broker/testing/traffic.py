@@ -1,6 +1,6 @@
 """What clients ask, and what is in their way, as methods.
 
-Rule: as in `controlled`: a method is one operation of the control API and says no more than it.
+Rule: a method is one operation of the control API and says no more than it; a wait that ends in vain is `NotInTime`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pykafka_broker.testing.control_client import ControlClient
-
-_SPARE_S = 10.0  # beyond what the broker was told to wait
+from pykafka_broker.testing.handle import Handle
+from pykafka_broker.testing.waits import wait
 
 
 class Fault:
@@ -36,9 +36,7 @@ class Fault:
 
     def wait(self, n: int = 1, timeout: float = 10) -> int:
         """Wait until it has met that many; returns its hits."""
-        query = {"n": n, "timeout_s": float(timeout)}
-        found = self._control.call("GET", f"/faults/{self.id}/wait", query=query, timeout_s=timeout + _SPARE_S)
-        return int(found["hits"])
+        return int(wait(self._control, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"])
 
     def remove(self) -> int:
         """End it; requests that it held are carried out now. Returns its hits."""
@@ -105,13 +103,8 @@ class Faults:
         return found
 
 
-class ControlledTraffic:
+class Traffic(Handle):
     """A broker whose clients are watched and disturbed."""
-
-    @property
-    def control(self) -> ControlClient:
-        """The control API itself."""
-        raise NotImplementedError
 
     @property
     def faults(self) -> Faults:
@@ -169,11 +162,9 @@ class ControlledTraffic:
         timeout: float = 10,
     ) -> list[dict[str, Any]]:
         """Wait until the log has so many such requests; returns them."""
-        query = {name: value for name, value in locals().items() if name not in ("self", "timeout")}
-        query |= {"since": epoch_ms(since), "timeout_s": float(timeout)}
-        found: list[dict[str, Any]] = self.control.call(
-            "GET", "/requests/wait", query=query, timeout_s=timeout + _SPARE_S
-        )
+        body = {name: value for name, value in locals().items() if name not in ("self", "timeout")}
+        body["since"] = epoch_ms(since)
+        found: list[dict[str, Any]] = wait(self.control, "waits/request", timeout, body)
         return found
 
 

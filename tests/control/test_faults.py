@@ -18,6 +18,7 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, M
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import ControlError, KafkaBroker
+from pykafka_broker.testing.waits import NotInTime
 
 
 class Client:
@@ -96,15 +97,14 @@ def test_who_waits_for_a_fault_hears_of_it_at_once(broker: KafkaBroker, client: 
     assert fault.wait(1, timeout=10) == 1
     assert time.monotonic() - began < 5
     asker.join()
-    with pytest.raises(ControlError, match=r"has met 1 within 0\.05 s, and not 2") as late:
+    with pytest.raises(NotInTime, match=r"has met 1 within 50 ms, and not 2"):
         fault.wait(2, timeout=0.05)
-    assert late.value.status == 408
 
 
 def test_connections_are_dropped_and_cut(broker: KafkaBroker) -> None:
     for action in ({"drop": "before"}, {"drop": "after"}, {"cut": True}):
         client = Client(broker, "unlucky")
-        broker.faults.add(client_id="unlucky", times=1, **action)  # type: ignore[arg-type]
+        broker.faults.add(client_id="unlucky", times=1, **action)
         assert client.ask(VERSIONS, 3) is None
         client.close()
     assert [each["response_bytes"] for each in broker.requests(client_id="unlucky")] == [None, None, None]
@@ -142,7 +142,7 @@ def test_who_connects_is_refused_or_waits(broker: KafkaBroker) -> None:
     fault.wait()
     assert broker.requests(client_id="waiting") == []
     fault.remove()
-    assert waiting.receive(VERSIONS, 3) is None
+    assert waiting.receive(VERSIONS, 3) is not None
     waiting.close()
     assert not is_refused(broker)
 
@@ -257,9 +257,8 @@ def test_what_the_control_api_asks_is_not_a_request_of_a_client(broker: KafkaBro
 
 
 def test_a_request_is_waited_for(broker: KafkaBroker, client: Client) -> None:
-    with pytest.raises(ControlError, match=r"0 such requests within 0\.05 s, and not 1") as late:
+    with pytest.raises(NotInTime, match=r"0 such requests within 50 ms, and not 1"):
         broker.wait_for_request("ApiVersions", client_id=client.client_id, timeout=0.05)
-    assert late.value.status == 408
     asker = threading.Timer(0.1, client.ask, (VERSIONS, 3))
     asker.start()
     (seen,) = broker.wait_for_request("ApiVersions", client_id=client.client_id)

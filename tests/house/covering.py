@@ -18,7 +18,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "a client on a socket meets them",
         """
         control/observing control/api/faults control/api/requests control/traffic/chaos control/traffic/names
-        control/traffic/readable testing/controlled_traffic
+        control/traffic/readable testing/traffic
+        """,
+    ),
+    "control/test_incidents.py": (
+        "clients see them",
+        """
+        control/api/incidents testing/incidents
         """,
     ),
     "control/test_observed_router.py": (

@@ -19,7 +19,7 @@ Count = Annotated[int, Limits(minimum=1, maximum=1 << 31)]
 Milliseconds = Annotated[int, Limits(minimum=0, maximum=3_600_000)]
 Share = Annotated[float, Limits(minimum=0, maximum=1)]
 Seed = Annotated[int, Limits(minimum=0, maximum=(1 << 53) - 1)]
-TimeoutS = Annotated[float, Limits(minimum=0, maximum=3600)]
+TimeoutMs = Annotated[int, Limits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
 _MOST_FAULTS = 1000
 _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
@@ -103,11 +103,8 @@ def add_fault(
     if len(list(control.observing.faults)) >= _MOST_FAULTS:
         raise Problem(409, f"there are {_MOST_FAULTS} faults already; remove some")
     seed = random.getrandbits(32) if seed is None else seed
-    keys = api_keys(list(api) if isinstance(api, list) else api)
-    match = Match(
-        keys, version, client_id, connection, listener, topic, partition, group, transactional_id, every, times,
-        probability, seed,
-    )  # fmt: skip
+    who = (api_keys(api), version, client_id, connection, listener)
+    match = Match(*who, topic, partition, group, transactional_id, every, times, probability, seed)
     code = None if error is None else error_code(error)
     action = Action(code, applied, delay_ms, delay_clock, drop, cut, corrupt, hang, throttle_ms, connect)
     _check(match, action)
@@ -156,11 +153,11 @@ def clear_faults(control: Control) -> None:
     control.observing.faults.clear()
 
 
-async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_s: TimeoutS = 10) -> Fault:
+async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms: TimeoutMs = 10_000) -> Fault:
     """Wait until a fault has met that many. 408 if it does not."""
     rule = _find(control, fault)
-    if await control.until(lambda: rule.hits >= n or None, timeout_s) is None:
-        raise Problem(408, f"fault {fault} has met {rule.hits} within {timeout_s} s, and not {n}")
+    if await control.until(lambda: rule.hits >= n or None, timeout_ms / 1000) is None:
+        raise Problem(408, f"fault {fault} has met {rule.hits} within {timeout_ms} ms, and not {n}")
     return _fault(rule)
 
 

@@ -15,8 +15,9 @@ from pykafka_broker.control.traffic.names import api_keys, error_code
 from pykafka_broker.control.traffic.readable import as_json, line
 from pykafka_broker.control.traffic.rule import Action, Match, Rule
 
+Apis = str | list[str] | None
 MostRequests = Annotated[int, Limits(minimum=1, maximum=10_000)]
-TimeoutS = Annotated[float, Limits(minimum=0, maximum=3600)]
+TimeoutMs = Annotated[int, Limits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
 _LAST_SHOWN = 10
 
 
@@ -99,7 +100,7 @@ def forget_requests(control: Control) -> None:
 
 async def wait_for_request(
     control: Control,
-    api: str | None = None,
+    api: Apis = None,
     version: int | None = None,
     client_id: str | None = None,
     connection: int | None = None,
@@ -111,7 +112,7 @@ async def wait_for_request(
     after: int = 0,
     n: MostRequests = 1,
     bodies: bool = False,
-    timeout_s: TimeoutS = 10,
+    timeout_ms: TimeoutMs = 10_000,
 ) -> list[SeenRequest]:
     """Wait until the log has so many such requests, answered or waiting; returns them. 408 if they do not come."""
     match = Match(api_keys(api), version, client_id, connection, None, topic, None, group, transactional_id)
@@ -128,12 +129,12 @@ async def wait_for_request(
             found = answered + list(filter(asked.fits, log.unanswered()))
         return found if len(found) >= n else None
 
-    found = await control.until(enough, timeout_s)
+    found = await control.until(enough, timeout_ms / 1000)
     if found is None:
         last = deque(log.since(), _LAST_SHOWN)
         raise Problem(
             408,
-            f"{len(answered)} such requests within {timeout_s} s, and not {n}",
+            f"{len(answered)} such requests within {timeout_ms} ms, and not {n}",
             more={"last_requests": [line(each) for each in last]},
         )
     return [seen(each, bodies) for each in found]

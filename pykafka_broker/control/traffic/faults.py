@@ -14,6 +14,8 @@ from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.rule import Action, Match, Rule
 
+PAUSE_ID = -1
+
 
 class Faults:
     """`on_added` is told of each new one."""
@@ -23,6 +25,7 @@ class Faults:
         self.on_added: Callable[[Rule], None] | None = None
         self.chaos: Chaos | None = None
         self._rules: dict[int, Rule] = {}
+        self._paused: tuple[Rule, Rule] | None = None  # what holds requests, and what holds who connects
         self._last_id = 0
         self._watching = False
 
@@ -51,7 +54,7 @@ class Faults:
 
     def end_chaos(self) -> None:
         self.chaos = None
-        self._watching = bool(self._rules)
+        self._look()
 
     def find(self, id: int) -> Rule | None:
         return self._rules.get(id)
@@ -61,24 +64,45 @@ class Faults:
         rule = self._rules.pop(id, None)
         if rule is not None:
             self._release(rule)
-        self._watching = bool(self._rules) or self.chaos is not None
+        self._look()
 
     def clear(self) -> None:
         """Remove all, chaos included."""
         self.chaos = None
         for id in list(self._rules):
             self.remove(id)
-        self._watching = False
+        self._look()
 
     def _release(self, rule: Rule) -> None:
         for go_on in list(rule.held.values()):
             go_on()
         rule.held.clear()
 
+    def pause(self) -> None:
+        """Hold all requests and all who connect. `clear` does not end it."""
+        if self._paused is None:
+            self._paused = Rule(PAUSE_ID, Match(), Action(hang=True)), Rule(PAUSE_ID, Match(), Action(connect="hang"))
+            self._watching = True
+            if self.on_added is not None:
+                self.on_added(self._paused[0])
+
+    def unpause(self) -> None:
+        """Let all of them go on."""
+        if self._paused is not None:
+            paused, self._paused = self._paused, None
+            self._look()
+            for rule in paused:
+                self._release(rule)
+
+    def _look(self) -> None:
+        self._watching = bool(self._rules) or self.chaos is not None or self._paused is not None
+
     # -- whom they meet
 
     def on_request(self, exchange: Exchange) -> Rule | None:
         """The one that meets a request that has come."""
+        if self._paused is not None:
+            return self._paused[0]
         for rule in self._rules.values():
             if rule.action.on_request and not rule.spent and rule.fits(exchange, self.known) and rule.chooses():
                 return rule
@@ -96,6 +120,8 @@ class Faults:
 
     def on_connect(self, connection: int, listener: str) -> Rule | None:
         """The one that meets a client that connects."""
+        if self._paused is not None:
+            return self._paused[1]
         for rule in self._rules.values():
             if rule.action.connect is not None and rule.fits_connection(connection, listener) and rule.chooses():
                 return rule

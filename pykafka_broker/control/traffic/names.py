@@ -15,18 +15,16 @@ _APIS = {spec.name.lower(): key for key, spec in SPECS.items()}
 _NAMES = [spec.name for spec in SPECS.values()]
 
 
-def api_keys(api: str | int | list[str | int] | None) -> frozenset[int] | None:
+def api_keys(api: str | list[str] | None) -> frozenset[int] | None:
     """The keys of APIs by name (`Produce`), key, or several of them; None for all. Raises `Problem` 400."""
     if api is None:
         return None
     return frozenset(map(_api_key, api if isinstance(api, list) else [api]))
 
 
-def _api_key(api: str | int) -> int:
-    if isinstance(api, int):
-        if api in SPECS:
-            return api
-        raise Problem(400, f"there is no API with key {api}; keys are 0 to {max(SPECS)}")
+def _api_key(api: str) -> int:
+    if api.isdecimal() and api.isascii() and int(api) in SPECS:
+        return int(api)
     key = _APIS.get(api.replace("_", "").lower())
     if key is None:
         raise Problem(400, f"there is no API {api}{_did_you_mean(api, _NAMES)}")
