@@ -157,6 +157,7 @@ class Traffic(Handle):
         error: str | None = None,
         since: datetime.datetime | float | None = None,
         after: int = 0,
+        waiting: bool = True,
         n: int = 1,
         bodies: bool = False,
         timeout: float = 10,

@@ -34,6 +34,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/traffic/frames
         """,
     ),
+    "control/traffic/test_capture.py": (
+        "captures are made byte by byte",
+        """
+        control/traffic/packets
+        """,
+    ),
     "control/test_openapi.py": (
         "makes up requests from it",
         """

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
@@ -12,40 +11,13 @@ from pykafka_broker.control.schema import Limits
 from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.frames import error_name
 from pykafka_broker.control.traffic.names import api_keys, error_code
-from pykafka_broker.control.traffic.readable import as_json, line
+from pykafka_broker.control.traffic.readable import SeenRequest, line, seen
 from pykafka_broker.control.traffic.rule import Action, Match, Rule
 
 Apis = str | list[str] | None
 MostRequests = Annotated[int, Limits(minimum=1, maximum=10_000)]
 TimeoutMs = Annotated[int, Limits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
 _LAST_SHOWN = 10
-
-
-@dataclass
-class SeenRequest:
-    """A request of a client. `number` counts the answers of this broker and is null while the request waits; `time` is
-    the broker's at arrival, in milliseconds since 1970. `response_bytes` is null where there is no answer: it waits, or
-    its client or its connection has gone, or the protocol has none. `fault` is the one that it has met. `request` and
-    `response` are only there where bodies were asked for, with the names of Kafka's schemas.
-    """
-
-    number: int | None
-    time: int
-    duration_ms: float
-    connection: int
-    client: str
-    listener: str
-    client_id: str | None
-    software: str
-    api: str
-    version: int
-    correlation_id: int
-    request_bytes: int
-    response_bytes: int | None
-    errors: list[str]
-    fault: int | None
-    request: Any
-    response: Any
 
 
 class Asked:
@@ -110,6 +82,7 @@ async def wait_for_request(
     error: str | None = None,
     since: int | None = None,
     after: int = 0,
+    waiting: bool = True,
     n: MostRequests = 1,
     bodies: bool = False,
     timeout_ms: TimeoutMs = 10_000,
@@ -125,7 +98,7 @@ async def wait_for_request(
         answered.extend(filter(asked.fits, log.since(looked_at)))
         looked_at = max(looked_at, log.last_number)
         found = answered
-        if len(found) < n and log.waiting:
+        if waiting and len(found) < n:
             found = answered + list(filter(asked.fits, log.unanswered()))
         return found if len(found) >= n else None
 
@@ -135,30 +108,6 @@ async def wait_for_request(
         raise Problem(
             408,
             f"{len(answered)} such requests within {timeout_ms} ms, and not {n}",
-            more={"last_requests": [line(each) for each in last]},
+            more={"last_requests": [line(seen(each, bodies=False)) for each in last]},
         )
     return [seen(each, bodies) for each in found]
-
-
-def seen(exchange: Exchange, bodies: bool) -> SeenRequest:
-    """As operations tell of it."""
-    connection = exchange.connection
-    return SeenRequest(
-        number=exchange.number,
-        time=exchange.wall_ms,
-        duration_ms=exchange.duration_ns / 1e6,
-        connection=connection.id,
-        client=f"{connection.client_host}:{connection.client_port}",
-        listener=connection.listener,
-        client_id=exchange.client_id,
-        software=exchange.software,
-        api=exchange.api,
-        version=exchange.version,
-        correlation_id=exchange.correlation_id,
-        request_bytes=exchange.request_bytes,
-        response_bytes=None if exchange.answer is None else exchange.answer_bytes,
-        errors=exchange.errors,
-        fault=exchange.fault,
-        request=as_json(exchange.request) if bodies else None,
-        response=as_json(exchange.response) if bodies else None,
-    )

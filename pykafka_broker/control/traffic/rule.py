@@ -78,7 +78,7 @@ class Rule:
         self._fitting = 0
         self._random = random.Random(match.seed)
         self._patterns = {
-            name: _pattern(text)
+            name: pattern(text)
             for name in ("client_id", "topic", "group", "transactional_id")
             if (text := getattr(match, name)) is not None
         }
@@ -137,5 +137,6 @@ class Rule:
         return True
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def pattern(text: str) -> re.Pattern[str]:
+    """A text in which a `*` stands for anything."""
     return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
