@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 from pykafka_broker.cli.commands import COMMANDS, CONTROLLING
 
-_CONTROLLING = ("control", "seed", "dump")
-_INSPECTING = ("configs", "log", "trace", *_CONTROLLING)
 INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
 
 
@@ -34,10 +32,11 @@ def _inspect(arguments: Sequence[str]) -> int:
     try:
         if arguments[0] == "configs":
             from pykafka_broker.cli.configs import main as run
-        elif arguments[0] in CONTROLLING:
         elif arguments[0] == "trace":
             from pykafka_broker.cli.trace import main as run
-        elif arguments[0] in _CONTROLLING:
+        elif arguments[0] == "proxy":
+            from pykafka_broker.cli.proxy import main as run
+        elif arguments[0] in CONTROLLING:
             from pykafka_broker.cli.control import main as run
         else:
             from pykafka_broker.cli.log import main as run

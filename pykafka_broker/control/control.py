@@ -15,9 +15,9 @@ from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.services import Services
 from pykafka_broker.control.inside import Inside
 from pykafka_broker.control.moving_time import MovingTime
+from pykafka_broker.control.observing import BrokerKnows, Observing
 from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.serving import Running
-from pykafka_broker.control.observing import Observing
 
 R = TypeVar("R")
 
@@ -32,7 +32,7 @@ class Control:
         self.time = MovingTime(running, clock)
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
         self.plain_router = running.server.router  # past which nothing is observed
-        self.observing = Observing(running.server)
+        self.observing = Observing(running.server, BrokerKnows(running.server))
 
     @property
     def broker(self) -> Broker:

@@ -14,6 +14,7 @@ from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.control.observed_router import ObservedRouter
 from pykafka_broker.control.traffic.faults import Faults
+from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.request_log import RequestLog
 from pykafka_broker.control.traffic.rule import Action, Rule
 from pykafka_broker.server.server import Server
@@ -21,13 +22,28 @@ from pykafka_broker.server.server import Server
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: what is closed is reset
 
 
-class Observing:
-    """The log, the faults, and what they do to the server."""
+class BrokerKnows:
+    """What a message alone does not say, asked of the broker that the server has now."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        topic = self._server.broker.services.image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def fetched(self, session_id: int) -> Iterable[tuple[Any, int]]:
+        return self._server.broker.services.fetch_sessions.partitions(session_id)
+
+
+class Observing:
+    """The log, the faults, and what they do to the server."""
+
+    def __init__(self, server: Server, known: Known) -> None:
+        self._server = server
+        self.known = known
         self.log = RequestLog()
-        self.faults = Faults(self)
+        self.faults = Faults(known)
         self.faults.on_added = self._meet_who_waits
         self.follow()
         server.admit = self._admit
@@ -36,15 +52,6 @@ class Observing:
         """Observe the router that the server has now."""
         server = self._server
         server.router = ObservedRouter(server.router.dispatch, server.turns.clock, self.log, self.faults, self)
-
-    # -- what a message alone does not say
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        topic = self._server.broker.services.image.topics_by_id.get(topic_id)
-        return None if topic is None else topic.name
-
-    def fetched(self, session_id: int) -> Iterable[tuple[Any, int]]:
-        return self._server.broker.services.fetch_sessions.partitions(session_id)
 
     # -- what stands around the router
 

@@ -103,7 +103,10 @@ class Server:
         for listener in listeners:
             sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
             listener.port = sock.getsockname()[1]
-            self._listening.append(_Acceptor(sock, listener, self._on_connect))
+            acceptor = _Acceptor(sock, listener, self._on_connect)
+            self._listening.append(acceptor)
+            if self._accepting:
+                self.turns.watch(acceptor, sock.fileno(), READ)
 
     def start(self) -> None:
         """Accept connections and arm the timer."""

@@ -15,8 +15,7 @@ from pykafka_broker.testing.traffic import Traffic
 from pykafka_broker.testing.waits import Waits
 
 
-class Controlled(Data, Waits, HasClock, Traffic):
-class Controlled(Data, Waits, Traffic, Incidents):
+class Controlled(Data, Waits, HasClock, Traffic, Incidents):
     """A broker that is reached by its control API."""
 
     @property

@@ -34,6 +34,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/traffic/frames
         """,
     ),
+    "control/proxy/test_proxy.py": (
+        "clients go through it",
+        """
+        cli/proxy control/proxy/addresses control/proxy/forwarding control/proxy/serving control/proxy/upstream
+        """,
+    ),
     "control/traffic/test_capture.py": (
         "captures are made byte by byte",
         """

@@ -25,7 +25,7 @@ class Asked:
 
     def __init__(self, control: Control, match: Match, error: str | None, since: int | None) -> None:
         self._rule = Rule(0, match, Action())
-        self._known = control.observing
+        self._known = control.observing.known
         self._error = None if error is None else error_name(error_code(error))
         self._since = since
 
