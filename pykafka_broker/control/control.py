@@ -31,7 +31,6 @@ class Control:
         self.listeners = running.listeners
         self.time = MovingTime(running, clock)
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
-        self.plain_router = running.server.router  # past which nothing is observed
         self.observing = Observing(running.server, BrokerKnows(running.server))
 
     @property
@@ -46,7 +45,7 @@ class Control:
     def inside(self) -> Inside:
         """A client of the broker that needs no socket."""
         first = self.listeners[0]
-        return Inside(self.plain_router, self.turns, first.name, (first.host, first.port))
+        return Inside(self.observing.router, self.turns, first.name, (first.host, first.port))
 
     def in_turn(self, step: Callable[[], R]) -> R:
         """Do it now, as a turn of the loop: at a new time, and whoever waited for it is answered afterwards."""

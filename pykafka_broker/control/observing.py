@@ -17,7 +17,7 @@ from pykafka_broker.control.traffic.faults import Faults
 from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.request_log import RequestLog
 from pykafka_broker.control.traffic.rule import Action, Rule
-from pykafka_broker.server.server import Server
+from pykafka_broker.server.server import Dispatching, Server
 
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: what is closed is reset
 
@@ -37,7 +37,9 @@ class BrokerKnows:
 
 
 class Observing:
-    """The log, the faults, and what they do to the server."""
+    """The log, the faults, and what they do to the server. `router` is the one past which nothing is observed."""
+
+    router: Dispatching
 
     def __init__(self, server: Server, known: Known) -> None:
         self._server = server
@@ -49,9 +51,11 @@ class Observing:
         server.admit = self._admit
 
     def follow(self) -> None:
-        """Observe the router that the server has now."""
+        """Observe the router that the server has now: with another broker it gets another one."""
         server = self._server
-        server.router = ObservedRouter(server.router.dispatch, server.turns.clock, self.log, self.faults, self)
+        if not isinstance(server.router, ObservedRouter):
+            self.router = server.router
+            server.router = ObservedRouter(self.router.dispatch, server.turns.clock, self.log, self.faults, self)
 
     # -- what stands around the router
 
