@@ -94,7 +94,7 @@ class Confluent:
         producer = Producer(settings)
         producer.produce(topic, value.encode(), partition=0, on_delivery=lambda error, _: told.append(error))
         producer.flush(TIMEOUT_S)
-        if told != [None]:
+        if not told or told[0] is not None:
             raise KafkaException(told[0] if told else "not delivered")
 
     def reader(self, bootstrap: str, topic: str, group: str) -> Reader:

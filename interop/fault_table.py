@@ -7,6 +7,8 @@ Rule: a cell says what came of it, by what the broker has and what the client ha
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import time
 from itertools import count
@@ -15,6 +17,7 @@ from typing import Any, NamedTuple
 
 from interop.fault_clients import Client, Reader, clients
 from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing.traffic import Fault
 
 PAGE = Path(__file__).parents[1] / "docs" / "faults.md"
 BEGIN, END = "<!-- table of clients: python -m interop.fault_table -->", "<!-- end of the table -->"
@@ -80,8 +83,14 @@ def outcome(broker: KafkaBroker, client: Client, row: Row) -> str:
         broker.faults.clear()
 
 
+def _added(broker: KafkaBroker, row: Row, topic: str) -> Fault:
+    """The fault for this client alone: an earlier one may not have gone yet. Its group has the name of the topic."""
+    where = {"topic": topic} if row.fault["api"] in ("Produce", "Fetch") else {"group": topic}
+    return broker.faults.add(**where, **row.fault)
+
+
 def _sent(broker: KafkaBroker, client: Client, row: Row, topic: str) -> str:
-    fault = broker.faults.add(topic=topic, **row.fault)
+    fault = _added(broker, row, topic)
     told = ""
     try:
         client.send(broker.bootstrap_servers, topic, "one")
@@ -96,7 +105,7 @@ def _sent(broker: KafkaBroker, client: Client, row: Row, topic: str) -> str:
 
 def _read(broker: KafkaBroker, client: Client, row: Row, topic: str) -> str:
     broker.produce(topic, ["one"])
-    fault = broker.faults.add(**row.fault) if row.at == "join" else None
+    fault = _added(broker, row, topic) if row.at == "join" else None
     reader = client.reader(broker.bootstrap_servers, topic, topic)
     try:
         first = reader.read(PATIENCE_S)
@@ -111,12 +120,14 @@ def _read(broker: KafkaBroker, client: Client, row: Row, topic: str) -> str:
         return f"fails: {name_of(error)}"
     finally:
         broker.faults.clear()
-        reader.close()
+        with contextlib.suppress(Exception, asyncio.CancelledError):  # what it can't end is of no interest here
+            reader.close()
 
 
 def _going_on(broker: KafkaBroker, client: Client, row: Row, topic: str, reader: Reader) -> str:
-    reader.commit()
-    fault = broker.faults.add(**row.fault)
+    if row.at != "commit":
+        reader.commit()
+    fault = _added(broker, row, topic)
     if row.at == "commit":
         reader.commit()
     broker.produce(topic, ["two"])
@@ -137,7 +148,7 @@ def _going_on(broker: KafkaBroker, client: Client, row: Row, topic: str, reader:
 def name_of(error: Exception) -> str:
     """The client's word for it."""
     text = str(error)
-    found = re.search(r"org\.apache\.kafka\.common\.(?:errors\.)?(\w+)|code=(\w+)", text)
+    found = re.search(r"org\.apache\.kafka\.[\w.]*?(\w+Exception)|code=(\w+)", text)
     cause = next((each for each in (found.groups() if found else ()) if each), None)
     return cause or type(error).__name__
 
