@@ -20,7 +20,7 @@ from pykafka_broker.control.traffic.answers import with_records
 from pykafka_broker.control.traffic.disturb import Change, answer_change, change, refusing
 from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Entry, Exchange, thinned
 from pykafka_broker.control.traffic.faults import Faults
-from pykafka_broker.control.traffic.request_log import RequestLog
+from pykafka_broker.control.traffic.request_log import SEALED_AT, RequestLog
 from pykafka_broker.control.traffic.rule import Action, Rule
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -55,6 +55,7 @@ class ObservedRouter:
         self._clock = clock
         self._log = log
         self._note = log.note
+        self._recent = log.recent
         self._faults = faults
         self._surroundings = surroundings
 
@@ -79,8 +80,8 @@ class ObservedRouter:
             exchange = Exchange((self._clock.wall, connection, kept, size, None, began, None))
             return ObservedReply(self, answer, exchange)  # type: ignore[arg-type]  # what else is there
         self._note((self._clock.wall, connection, kept, size, pieces, perf_counter_ns() - began, None))
-        if len(self._log.entries) >= self._log.count_at:
-            self._log.count()
+        if len(self._recent) >= SEALED_AT:
+            self._log.seal()
         return answer
 
     # -- under faults
@@ -225,8 +226,8 @@ class ObservedRouter:
                 exchange.fault,
             )
         )
-        if len(self._log.entries) >= self._log.count_at:
-            self._log.count()
+        if len(self._recent) >= SEALED_AT:
+            self._log.seal()
 
 
 class ObservedReply(PendingReply):

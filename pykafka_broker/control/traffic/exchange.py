@@ -96,14 +96,25 @@ class Gap:
         return self._length
 
 
-def thinned(pieces: Pieces) -> Pieces:
+class Thinned(list[Any]):
+    """The pieces of an answer, some of them gaps. `kept` is how many bytes the others have."""
+
+    __slots__ = ("kept",)
+    kept: int
+
+
+def thinned(pieces: Pieces) -> Thinned:
     """An answer without its long pieces and without what holds a file open."""
-    return [
+    found = Thinned(
         Gap(len(piece)) if len(piece) > _KEPT_PIECE_BYTES or hasattr(piece, "fileno") else piece for piece in pieces
-    ]
+    )
+    found.kept = sum(len(piece) for piece in found if not isinstance(piece, Gap))
+    return found
 
 
 def kept_bytes(entry: Entry) -> int:
     """What an entry takes of the memory, about."""
     answer = entry[4]
-    return len(entry[2]) + (sum(len(piece) for piece in answer if not isinstance(piece, Gap)) if answer else 0)
+    if not answer:
+        return len(entry[2])
+    return len(entry[2]) + (answer.kept if isinstance(answer, Thinned) else sum(map(len, answer)))
