@@ -18,7 +18,7 @@ from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.clock import Clock
 from pykafka_broker.control.traffic.answers import with_records
 from pykafka_broker.control.traffic.disturb import Change, answer_change, change, refusing
-from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Entry, Exchange, thinned
+from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Entry, Exchange, Thinned, thinned
 from pykafka_broker.control.traffic.faults import Faults
 from pykafka_broker.control.traffic.request_log import SEALED_AT, RequestLog
 from pykafka_broker.control.traffic.rule import Action, Rule
@@ -71,15 +71,19 @@ class ObservedRouter:
         except FrameError:
             self._note((self._clock.wall, connection, kept, size, None, perf_counter_ns() - began, None))
             raise
-        pieces: Pieces | None
+        seen: Thinned | bytes | None
         if type(answer) is list:
-            pieces = thinned(answer) if kept[1] in _WITH_RECORDS else answer
+            if kept[1] in _WITH_RECORDS:
+                seen = thinned(answer)
+            else:
+                seen = b"".join(answer)  # as it will be sent: nothing else is kept of it
+                answer = [seen]
         elif answer is None:
-            pieces = None
+            seen = None
         else:
             exchange = Exchange((self._clock.wall, connection, kept, size, None, began, None))
             return ObservedReply(self, answer, exchange)  # type: ignore[arg-type]  # what else is there
-        self._note((self._clock.wall, connection, kept, size, pieces, perf_counter_ns() - began, None))
+        self._note((self._clock.wall, connection, kept, size, seen, perf_counter_ns() - began, None))
         if len(self._recent) >= SEALED_AT:
             self._log.seal()
         return answer

@@ -22,14 +22,15 @@ _KEY_VERSION_CORRELATION = Struct(">hhi")
 
 # Broker's time at arrival, connection, the frame's beginning, its length, the answer if there is one, how long it took
 # in nanoseconds, and which fault has met it.
-Entry = tuple[int, ConnectionContext, bytes, int, Pieces | None, int, int | None]
+Entry = tuple[int, ConnectionContext, bytes, int, bytes | Pieces | None, int, int | None]
 
 
 class Exchange:
     """`number` counts the entries of a log; None while the request waits. `answer` is None where there is none."""
 
     def __init__(self, entry: Entry, number: int | None = None) -> None:
-        self.wall_ms, self.connection, self.frame, self.request_bytes, self.answer, self.duration_ns, self.fault = entry
+        self.wall_ms, self.connection, self.frame, self.request_bytes, answer, self.duration_ns, self.fault = entry
+        self.answer: Pieces | None = [answer] if isinstance(answer, bytes) else answer
         self.number = number
         self.api_key, self.version, self.correlation_id = -1, -1, -1
         if len(self.frame) >= _KEY_VERSION_CORRELATION.size:
@@ -115,6 +116,8 @@ def thinned(pieces: Pieces) -> Thinned:
 def kept_bytes(entry: Entry) -> int:
     """What an entry takes of the memory, about."""
     answer = entry[4]
+    if type(answer) is bytes:
+        return len(entry[2]) + len(answer)
     if not answer:
         return len(entry[2])
     return len(entry[2]) + (answer.kept if isinstance(answer, Thinned) else sum(map(len, answer)))
