@@ -85,7 +85,7 @@ def outcome(broker: KafkaBroker, client: Client, row: Row) -> str:
 
 def _added(broker: KafkaBroker, row: Row, topic: str) -> Fault:
     """The fault for this client alone: an earlier one may not have gone yet. Its group has the name of the topic."""
-    where = {"topic": topic} if row.fault["api"] in ("Produce", "Fetch") else {"group": topic}
+    where: dict[str, Any] = {"topic": topic} if row.fault["api"] in ("Produce", "Fetch") else {"group": topic}
     return broker.faults.add(**where, **row.fault)
 
 
