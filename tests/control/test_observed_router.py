@@ -241,7 +241,7 @@ def test_a_fetch_of_a_session_meets_what_its_session_has(watched: Watched) -> No
 
 
 def test_a_fetch_with_another_error_fails_as_a_whole(watched: Watched) -> None:
-    watched.fault(Action(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    watched.fault(Action(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), topic="orders")
     response = watched.ask(fetch(0), 12)
     assert (response.error_code, response.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
 

@@ -42,6 +42,16 @@ OF_PARTITIONS = frozenset(
         ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
     }
 )
+# What is never said of a partition, whichever it was that is meant.
+OF_SESSIONS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.SHARE_SESSION_NOT_FOUND,
+        ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+    }
+)
 _NOTHING_THERE = ("base_offset", "high_watermark", "committed_offset")  # -1 beside an error
 _CRC_OF_BATCH, _CRC_OF_MESSAGE = 17, 12  # where it stands: of magic 2, and of the older ones
 _MAGIC = 16

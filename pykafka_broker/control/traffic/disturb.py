@@ -37,7 +37,7 @@ def refusing(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
         return Refusing(bytearray(exchange.frame), None, [])  # whoever serves it says what is wrong with it
     if exchange.api_key == ApiKey.PRODUCE and request.acks == 0:
         raise FrameError(f"fault {rule.id} fails a request that gets no answer")
-    if rule.match.names_places or code in answers.OF_PARTITIONS:
+    if code in answers.OF_PARTITIONS or (rule.match.names_places and code not in answers.OF_SESSIONS):
         if exchange.api_key == ApiKey.FETCH:
             change = partial(answers.told_of_fetch, places=fetched_places(request, rule, known), code=code)
             request.max_wait_ms = request.min_bytes = 0
