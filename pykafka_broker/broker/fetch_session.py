@@ -134,6 +134,11 @@ class FetchSessionCache:
         self._sessions[session_id] = self._sessions.pop(session_id)
         return session
 
+    def partitions(self, session_id: int) -> list[Key]:
+        """What a session fetches; nothing if there is none of that id."""
+        session = self._sessions.get(session_id)
+        return [] if session is None else list(session.partitions)
+
     def close(self, session_id: int) -> None:
         self._sessions.pop(session_id, None)
 

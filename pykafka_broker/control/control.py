@@ -15,6 +15,7 @@ from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.services import Services
 from pykafka_broker.control.inside import Inside
 from pykafka_broker.control.moving_time import MovingTime
+from pykafka_broker.control.observing import BrokerKnows, Observing
 from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.serving import Running
 
@@ -30,6 +31,7 @@ class Control:
         self.listeners = running.listeners
         self.time = MovingTime(running, clock)
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
+        self.observing = Observing(running.server, BrokerKnows(running.server))
 
     @property
     def broker(self) -> Broker:
@@ -43,7 +45,7 @@ class Control:
     def inside(self) -> Inside:
         """A client of the broker that needs no socket."""
         first = self.listeners[0]
-        return Inside(self.server.router, self.turns, first.name, (first.host, first.port))
+        return Inside(self.observing.router, self.turns, first.name, (first.host, first.port))
 
     def in_turn(self, step: Callable[[], R]) -> R:
         """Do it now, as a turn of the loop: at a new time, and whoever waited for it is answered afterwards."""

@@ -11,11 +11,12 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.router import Router
+from pykafka_broker.broker.router import PendingReply, Router
+from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.server.connection import Connection
 from pykafka_broker.server.connection_quota import ConnectionQuota
 from pykafka_broker.server.framing import FrameReader
@@ -39,6 +40,12 @@ _ALWAYS_ARMED = 0  # earlier than any deadline
 _NO_ROOM_PAUSE_MS = 200  # after a connection for which there was no descriptor or memory
 
 
+class Dispatching(Protocol):
+    """A router, or what stands in its place."""
+
+    def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Pieces | PendingReply | None: ...
+
+
 class Server:
     """Accepts connections for a broker and drives its deadlines."""
 
@@ -46,7 +53,10 @@ class Server:
         config = broker.config
         self.broker = broker
         self.turns = turns
-        self.router = Router(broker.services)
+        self.router: Dispatching = Router(broker.services)
+        self.admit: Callable[[socket.socket, ConnectionContext], bool] | None = (
+            None  # False: serves or turns it away itself
+        )
         self.purgatory = broker.services.purgatory
         self.request_memory = RequestMemory(config.queued_max_request_bytes, turns.soon)
         self._loop = turns.loop
@@ -76,6 +86,15 @@ class Server:
         """Clients that are connected."""
         return len(self._connections)
 
+    @property
+    def connections(self) -> Iterable[Connection]:
+        """All clients that are connected."""
+        return self._connections.values()
+
+    def connection(self, id: int) -> Connection | None:
+        """The client of that number, if it is connected."""
+        return self._connections.get(id)
+
     # -- listening
 
     def listen(self, listeners: list[Listener]) -> None:
@@ -84,7 +103,10 @@ class Server:
         for listener in listeners:
             sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
             listener.port = sock.getsockname()[1]
-            self._listening.append(_Acceptor(sock, listener, self._on_connect))
+            acceptor = _Acceptor(sock, listener, self._on_connect)
+            self._listening.append(acceptor)
+            if self._accepting:
+                self.turns.watch(acceptor, sock.fileno(), READ)
 
     def start(self) -> None:
         """Accept connections and arm the timer."""
@@ -142,8 +164,19 @@ class Server:
         self._next_id += 1
         local = sock.getsockname()
         context = ConnectionContext(self._next_id, listener.name, (local[0], local[1]), (host, address[1]))
-        log.debug("%s:%d connects to %s", host, address[1], listener.name)
+        if self.admit is not None and not self.admit(sock, context):
+            return
+        self.serve(sock, context)
+
+    def serve(self, sock: socket.socket, context: ConnectionContext) -> None:
+        """A client that has been let in."""
+        log.debug("%s:%d connects to %s", context.client_host, context.client_port, context.listener)
         self._connections[context.id] = Connection(self, PlainTransport(sock), context)
+
+    def turn_away(self, sock: socket.socket, context: ConnectionContext) -> None:
+        """A client that is not let in after all."""
+        self._quota.leave(context.client_host)
+        sock.close()
 
     def forget(self, connection: Connection, why: str) -> None:
         """A connection has closed itself."""

@@ -14,6 +14,38 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/health testing/control_client
         """,
     ),
+    "control/test_faults.py": (
+        "a client on a socket meets them",
+        """
+        control/observing control/api/faults control/api/requests control/traffic/chaos control/traffic/names
+        control/traffic/readable testing/traffic
+        """,
+    ),
+    "control/test_incidents.py": (
+        "clients see them",
+        """
+        control/api/incidents testing/incidents
+        """,
+    ),
+    "control/test_observed_router.py": (
+        "frames go in, answers come out or not",
+        """
+        control/traffic/answers control/traffic/disturb control/traffic/exchange control/traffic/faults
+        control/traffic/frames
+        """,
+    ),
+    "control/proxy/test_proxy.py": (
+        "clients go through it",
+        """
+        cli/proxy control/proxy/addresses control/proxy/forwarding control/proxy/serving control/proxy/upstream
+        """,
+    ),
+    "control/traffic/test_capture.py": (
+        "captures are made byte by byte",
+        """
+        control/traffic/packets
+        """,
+    ),
     "control/test_openapi.py": (
         "makes up requests from it",
         """

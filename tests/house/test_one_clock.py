@@ -18,6 +18,8 @@ MAY_READ = {
     "pykafka_broker.cli.log": "a command of its own, without a broker",
     "pykafka_broker.log.compaction.clean_process": "another process, which slows down its own reads and writes",
     "pykafka_broker.testing.clock": "takes dates and durations from tests and asks no clock",
+    "pykafka_broker.control.observed_router": "how long a request took, which is nothing that the broker goes by",
+    "pykafka_broker.testing.traffic": "takes a time that a test has",
     "pykafka_broker.testing.process": "waits for a broker in another process",
     "pykafka_broker.log.filesystem": "the one door to the disk: the age of a segment that has no timestamps of its own",
 }

@@ -146,7 +146,7 @@ async def serving(tmp_path: Any, **config: str) -> AsyncIterator[tuple[Server, C
     turns = Turns(asyncio.get_running_loop(), SystemClock())
     broker.clock = turns.clock
     server = Server(broker, turns)  # type: ignore[arg-type]
-    router = server.router = FakeRouter(broker, fd)  # type: ignore[assignment]
+    router = server.router = FakeRouter(broker, fd)
     listener = Listener("PLAINTEXT", "127.0.0.1", 0)
     server.listen([listener])
     server.start()
