@@ -141,7 +141,7 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
         yield RemoteBroker(url)
         return
     shared = pytestconfig.stash[_SHARED]
-    options = {} if wish.emulate is None else {"emulate": wish.emulate}
+    options: dict[str, Any] = {} if wish.emulate is None else {"emulate": wish.emulate}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is unknown has been told with the name of the ini file
         broker = KafkaBroker(_configs(pytestconfig) | wish.config, **options)

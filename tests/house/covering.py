@@ -44,6 +44,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/clock control/moving_time server/movable_clock testing/clock
         """,
     ),
+    "testing/test_pytest_plugin.py": (
+        "uses the fixtures in runs of pytest of its own",
+        """
+        testing/fixtures testing/installed_client
+        """,
+    ),
     "control/test_groups.py": (
         "asks for groups of real clients",
         """
