@@ -44,12 +44,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/clock control/moving_time server/movable_clock testing/clock
         """,
     ),
-    "testing/test_pytest_plugin.py": (
-        "uses the fixtures in runs of pytest of its own",
-        """
-        testing/fixtures testing/installed_client
-        """,
-    ),
     "control/test_groups.py": (
         "asks for groups of real clients",
         """
@@ -405,7 +399,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "testing/test_pytest_plugin.py": (
         "runs pytest with it",
         """
-        pytest_plugin
+        pytest_plugin testing/fixtures testing/installed_client
         """,
     ),
     "testing/test_asynchronous.py": (
