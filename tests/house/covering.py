@@ -443,7 +443,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "testing/test_pytest_plugin.py": (
         "runs pytest with it",
         """
-        pytest_plugin
+        pytest_plugin testing/fixtures testing/installed_client
         """,
     ),
     "testing/test_asynchronous.py": (
