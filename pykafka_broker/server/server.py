@@ -64,6 +64,14 @@ class Server:
         self._drained = asyncio.Event()
         self.stopping = False
 
+    def replace(self, broker: Broker) -> None:
+        """Serve another broker from now on, which was started; clients stay connected. Whoever waits for the one before
+        is answered by its `give_up`.
+        """
+        self.broker = broker
+        self.purgatory = broker.services.purgatory
+        self.router.serve(broker.services)
+
     def frame_reader(self, stall: Callable[[], None]) -> FrameReader:
         """One for a connection, that calls `stall` where there is no memory for a request."""
         turns = self.turns

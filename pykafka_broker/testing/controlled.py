@@ -10,10 +10,11 @@ from __future__ import annotations
 from pykafka_broker.testing.clock import HasClock
 from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.data import Data
+from pykafka_broker.testing.state import State
 from pykafka_broker.testing.waits import Waits
 
 
-class Controlled(Data, Waits, HasClock):
+class Controlled(Data, State, Waits, HasClock):
     """A broker that is reached by its control API."""
 
     @property
