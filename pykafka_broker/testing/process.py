@@ -49,7 +49,8 @@ class KafkaBroker(Controlled):
     keeps its data in a temporary directory, which `close` removes. At `log_level` "debug" its log has every request.
     Its control API is open: what a test may ask of it beyond Kafka's protocol are the methods of `Controlled`.
     Its groups have short heartbeat intervals, unless `config` sets them; with `quick_groups=False` they are Kafka's.
-    Use it with `with`, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as they are.
+    Use it with `with`, started or not, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as
+    they are.
     `async with` gives an `AsyncKafkaBroker`, whose methods of these names are awaited.
     """
 
@@ -246,7 +247,7 @@ class KafkaBroker(Controlled):
 
     def __enter__(self) -> Self:
         __tracebackhide__ = True
-        return self.start()
+        return self if self.running else self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
