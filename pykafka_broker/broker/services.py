@@ -118,6 +118,12 @@ class Services:
         hosts = {CONSUMER_OFFSETS: "groups", TRANSACTION_STATE: "transactions", SHARE_GROUP_STATE: "shares"}
         return [topic for topic, host in hosts.items() if host in self.__dict__ and getattr(self, host).shards.loading]
 
+    def stop_coordinators(self) -> None:
+        """Whoever waits for one is told to ask again."""
+        for host in ("groups", "transactions", "shares"):
+            if host in self.__dict__:
+                getattr(self, host).shards.drop_all()
+
     def start_coordinators(self) -> None:
         """Begin to read what their logs hold; those without a topic wait for their first use."""
         hosts: dict[str, Callable[[], object]] = {

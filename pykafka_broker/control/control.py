@@ -16,6 +16,8 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.control.inside import Inside
 from pykafka_broker.control.moving_time import MovingTime
 from pykafka_broker.control.observing import BrokerKnows, Observing
+from pykafka_broker.control.state import State
+from pykafka_broker.control.tenure import Tenure
 from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.serving import Running
 
@@ -25,13 +27,18 @@ R = TypeVar("R")
 class Control:
     """The broker of this process, as operations see it."""
 
-    def __init__(self, running: Running, clock: MovableClock) -> None:
+    def __init__(self, running: Running, clock: MovableClock, tenure: Tenure) -> None:
         self.server = running.server
         self.turns = running.turns
         self.listeners = running.listeners
         self.time = MovingTime(running, clock)
+        self.state = State(running, tenure)
+        self.state.clearing["clock"] = self.time.reset
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
+        self.state.clearing["turns"] = self.turn_of_topic.clear
         self.observing = Observing(running.server, BrokerKnows(running.server))
+        self.state.clearing["faults"] = self.observing.faults.clear
+        self.state.clearing["requests"] = self.observing.log.clear
 
     @property
     def broker(self) -> Broker:

@@ -37,6 +37,13 @@ class MovingTime:
         self.frozen = False
         self._release()
 
+    def reset(self) -> None:
+        """It is the system's time again, for timestamps. Intervals go on from where they are."""
+        self._hold()
+        self.clock.set_wall(self.clock.system_wall())
+        self.frozen = False
+        self._release()
+
     async def advance(self, ms: int) -> None:
         """Move both times on by that much."""
         async with self._moves:

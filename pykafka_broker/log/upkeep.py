@@ -146,14 +146,18 @@ class Upkeep:
         )
         return directory.high_watermarks.copy()
 
-    def write_checkpoints(self, directory: LogDirectory) -> None:
-        """All of them, now."""
-        for name, offsets in (
+    def offsets(self, directory: LogDirectory) -> list[tuple[str, dict[TopicPartition, int]]]:
+        """What checkpoints would say now, by their names."""
+        return [
             (checkpoints.RECOVERY_POINTS, self.recovery_points(directory)),
             (checkpoints.LOG_START_OFFSETS, self.log_start_offsets(directory)),
             (checkpoints.HIGH_WATERMARKS, self.high_watermarks(directory)),
             (checkpoints.CLEANER_OFFSETS, dict(directory.cleaner_offsets)),
-        ):
+        ]
+
+    def write_checkpoints(self, directory: LogDirectory) -> None:
+        """All of them, now."""
+        for name, offsets in self.offsets(directory):
             self.checkpoints.now(directory.file(name), offsets)
 
     def disown(self, directory: LogDirectory, key: TopicPartition) -> None:

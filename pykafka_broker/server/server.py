@@ -53,7 +53,8 @@ class Server:
         config = broker.config
         self.broker = broker
         self.turns = turns
-        self.router: Dispatching = Router(broker.services)
+        self._router = Router(broker.services)
+        self.router: Dispatching = self._router  # or what stands before it
         self.admit: Callable[[socket.socket, ConnectionContext], bool] | None = (
             None  # False: serves or turns it away itself
         )
@@ -73,6 +74,14 @@ class Server:
         self._next_sweep = self._clock.now + self._sweep_every()
         self._drained = asyncio.Event()
         self.stopping = False
+
+    def replace(self, broker: Broker) -> None:
+        """Serve another broker from now on, which was started; clients stay connected. Whoever waits for the one before
+        is answered by its `give_up`.
+        """
+        self.broker = broker
+        self.purgatory = broker.services.purgatory
+        self._router.serve(broker.services)
 
     def frame_reader(self, stall: Callable[[], None]) -> FrameReader:
         """One for a connection, that calls `stall` where there is no memory for a request."""

@@ -14,11 +14,12 @@ from pykafka_broker.testing.clock import HasClock
 from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.data import Data
 from pykafka_broker.testing.incidents import Incidents
+from pykafka_broker.testing.state import State
 from pykafka_broker.testing.traffic import Traffic
 from pykafka_broker.testing.waits import Waits
 
 
-class Controlled(Data, Waits, HasClock, Traffic, Incidents):
+class Controlled(Data, State, Waits, HasClock, Traffic, Incidents):
     """A broker that is reached by its control API."""
 
     @property

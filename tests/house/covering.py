@@ -76,6 +76,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/clock control/moving_time server/movable_clock testing/clock
         """,
     ),
+    "control/test_state.py": (
+        "resets, keeps and restores brokers with connected clients",
+        """
+        control/api/state control/kept testing/state
+        """,
+    ),
     "control/test_groups.py": (
         "asks for groups of real clients",
         """
