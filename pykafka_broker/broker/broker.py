@@ -157,6 +157,10 @@ class Broker:
             if due is not None and due <= now:
                 machine.on_deadline(now)
 
+    def look_now(self) -> None:
+        """Look at the logs as is done from time to time, at the next `on_deadline`: retention, compaction."""
+        self.node.logs.look_now(self.clock.now)
+
     def connection_closed(self, connection: ConnectionContext) -> None:
         """A client has gone; coordinators that care are told. They act on it at their next deadline."""
         if "shares" in self.services.__dict__:

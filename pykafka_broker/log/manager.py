@@ -458,6 +458,11 @@ class LogManager:
         for each in self._timed:
             each.on_deadline(now)
 
+    def look_now(self, now: int) -> None:
+        """Retention, expiry of producers and compaction are due now."""
+        self._upkeep.look_now(now)
+        self.cleaner.look_now(now)
+
     def _tick(self, now: int) -> None:
         if self._owns_clock:
             self.clock.set(now)

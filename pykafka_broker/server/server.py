@@ -36,7 +36,6 @@ _ACCEPTED_AT_ONCE = 50
 _IDLE_SWEEP_MS = 30_000
 _GRACE_SECONDS = 5.0
 _PAUSE_MS = 1_000  # after a defect at a deadline
-_ALWAYS_ARMED = 0  # earlier than any deadline
 _NO_ROOM_PAUSE_MS = 200  # after a connection for which there was no descriptor or memory
 
 
@@ -71,7 +70,9 @@ class Server:
         self._next_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
-        self._next_sweep = self._clock.now + self._sweep_every()
+        self._held = False  # the clock stands
+        self._next_sweep = self._due = self._clock.now + self._sweep_every()
+        self._accept_at: int | None = None  # a new connection has to wait until then
         self._drained = asyncio.Event()
         self.stopping = False
 
@@ -135,10 +136,6 @@ class Server:
             for acceptor in self._listening:
                 self.turns.forget(acceptor.sock.fileno())
 
-    def _accept_later(self, pause_ms: int) -> None:
-        self._accept_off()
-        self._loop.call_later(pause_ms / 1000, self._accept_on)
-
     def _on_connect(self, listening: socket.socket, listener: Listener) -> None:
         self._quota.follow(self.broker.config)
         for _ in range(_ACCEPTED_AT_ONCE):
@@ -146,7 +143,9 @@ class Server:
                 self._accept_off()  # until one has gone
                 return
             if pause := self._quota.pause_ms(self._clock.now):
-                self._accept_later(pause)
+                self._accept_off()
+                self._accept_at = self._clock.now + pause
+                self._see_what_is_due()
                 return
             try:
                 sock, address = listening.accept()
@@ -160,7 +159,8 @@ class Server:
     def _accept_failed(self, error: OSError) -> None:
         log.error("a connection can't be accepted: %s", error)
         if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-            self._accept_later(_NO_ROOM_PAUSE_MS)
+            self._accept_off()
+            self._loop.call_later(_NO_ROOM_PAUSE_MS / 1000, self._accept_on)
 
     def _adopt(self, sock: socket.socket, address: tuple[str, int], listener: Listener) -> None:
         host = address[0]
@@ -214,40 +214,65 @@ class Server:
 
     def _arm(self, now: int) -> None:
         deadline = self.broker.next_deadline()
-        if deadline is None or deadline > self._next_sweep:
-            deadline = self._next_sweep
+        if deadline is None or deadline > self._due:
+            deadline = self._due
         if self._armed_for is not None and self._armed_for <= deadline:
             return  # it fires early enough, and arms itself again
         if self._timer is not None:
             self._timer.cancel()
+        if self._held and deadline > now:
+            self._timer = self._armed_for = None
+            return
         self._armed_for = deadline
         self._timer = self._loop.call_later(max(0, deadline - now) / 1000, self._on_timer)
 
     def hold_timer(self) -> None:
-        """Nothing is done at its deadline any more, until `release_timer`: the clock stands."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer, self._armed_for = None, _ALWAYS_ARMED
+        """The clock stands: until `release_timer`, what is due by now is done, and nothing that is due later."""
+        self._held = True
+        self._arm_anew()
 
     def release_timer(self) -> None:
         """The clock runs again."""
-        self._armed_for = None
+        self._held = False
+        self._arm_anew()
+
+    def _arm_anew(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._armed_for = None
         if not self.stopping:
             self._arm(self._clock.now)
 
     def next_deadline(self) -> int:
         """When, by the clock, something of the broker or of its connections is due."""
         deadline = self.broker.next_deadline()
-        return self._next_sweep if deadline is None else min(deadline, self._next_sweep)
+        return self._due if deadline is None else min(deadline, self._due)
 
     def do_due(self) -> None:
         """Do what is due by now, and answer who waited for it."""
         now = self._clock.now
         self.broker.on_deadline()
-        if now >= self._next_sweep:
-            self._sweep_idle(now)
+        if now >= self._due:
+            self._do_own(now)
         self._accept_on()  # max.connections may have been raised
         self._settle_broker()
+
+    def look_now(self) -> None:
+        """What is looked at from time to time is due now."""
+        self.broker.look_now()
+        self._next_sweep = self._clock.now
+        self._see_what_is_due()
+
+    def _see_what_is_due(self) -> None:
+        """Of what is not the broker's."""
+        self._due = self._next_sweep if self._accept_at is None else min(self._next_sweep, self._accept_at)
+
+    def _do_own(self, now: int) -> None:
+        if self._accept_at is not None and now >= self._accept_at:
+            self._accept_at = None
+        if now >= self._next_sweep:
+            self._sweep_idle(now)
+        self._see_what_is_due()
 
     def _on_timer(self) -> None:
         now = self._clock.tick()

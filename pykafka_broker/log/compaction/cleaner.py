@@ -128,6 +128,11 @@ class Cleaner:
             return 0
         return self._due if self._due < _NEVER else None
 
+    def look_now(self, now: int) -> None:
+        """Look for something to clean now, and not only after the pause."""
+        if self._due < _NEVER:
+            self._due = now
+
     def on_deadline(self, now: int) -> None:
         if self._cancelled or (self._due > now and not self._again):
             return
