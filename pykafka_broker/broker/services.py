@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.coordinator_log import partition_for
+from pykafka_broker.broker.emulation import Emulation
 from pykafka_broker.broker.encoded_reply import ReplyCache
 from pykafka_broker.broker.fetch_session import FetchSessionCache
 from pykafka_broker.broker.metadata_source import MetadataSource
@@ -78,6 +79,8 @@ class Services:
             node.config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, new_session_id
         )
         self.listeners: Mapping[str, Endpoint] = {}  # by name
+        release = node.static_config.own.release
+        self.emulation = None if release is None else Emulation(release)
         self._on_made = on_made
 
     def _made(self, host: _Host) -> _Host:

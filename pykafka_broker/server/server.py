@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.router import Router
+from pykafka_broker.broker.emulated_router import new_router
 from pykafka_broker.server.connection import Connection
 from pykafka_broker.server.connection_quota import ConnectionQuota
 from pykafka_broker.server.framing import FrameReader
@@ -46,7 +46,7 @@ class Server:
         config = broker.config
         self.broker = broker
         self.turns = turns
-        self.router = Router(broker.services)
+        self.router = new_router(broker.services)
         self.purgatory = broker.services.purgatory
         self.request_memory = RequestMemory(config.queued_max_request_bytes, turns.soon)
         self._loop = turns.loop
