@@ -3,6 +3,8 @@
 import statistics
 from dataclasses import dataclass
 
+from bench.fairness import TITLES
+
 Rounds = dict[str, list[dict[str, float]]]  # peer -> one dict of figures for each round
 
 
@@ -51,6 +53,16 @@ SMALL_METRICS = {
     for connections, goal in ((8, 1.0), (100, 0.8))
     for name, title in SMALL_REQUESTS.items()
 } | {f"small_{name}_100_cpu_us": (f"CPU of {title}, 100 connections, us", []) for name, title in SMALL_REQUESTS.items()}
+# Beside a request that asks for very much: the other client's ApiVersions, and the memory that it takes.
+FAIR_METRICS = {
+    f"fair_{name}_{figure}": (f"{title}: {what}", goals)
+    for name, title in TITLES.items()
+    for figure, what, goals in (
+        ("p99_ms", "another client's p99, ms", [most(50)]),
+        ("worst_ms", "its worst, ms", [most(100)]),
+        ("mb", "memory added at most, MB", []),
+    )
+}
 METRICS: dict[str, tuple[str, list[Goal]]] = {
     "start_s": ("start to first answer, s", [most(0.25)]),
     "idle_mb": ("idle memory, MB", [most(45)]),
@@ -107,6 +119,7 @@ METRICS: dict[str, tuple[str, list[Goal]]] = {
     "compaction_p99_ratio": ("beside compaction / without", [most(2)]),
     "group_commit_per_s": ("synced commits/s, one partition", [least(1.0, "kafka")]),
     "group_commit_apart_per_s": ("synced commits/s, 50 partitions", [least(1.0, "kafka")]),
+    **FAIR_METRICS,
     "spark_batch_ms": ("Spark: ack to foreachBatch, ms", [most(0.25, "kafka")]),
     "spark_pipeline_mb_s": ("Spark: 1 M records bronze -> silver, MB/s", [least(1.0, "kafka")]),
 }

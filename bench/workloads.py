@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import creation, groups, log, requests
+from bench.fairness import beside_giants
 from bench.peers import build_load
 from bench.running import Running
 from interop.answers.requests import LATEST, list_offsets
@@ -44,6 +45,7 @@ class Sizes:
     compacted_records: int = 1_000_000
     beside_compaction: int = 20_000
     synced_commits: int = 20_000
+    hostile_percent: int = 100
 
     def quick(self) -> "Sizes":
         return Sizes(*(max(1, getattr(self, name) // 10) for name in self.__dataclass_fields__))
@@ -195,6 +197,11 @@ def group_commit(run: Running, sizes: Sizes) -> Figures:
     return log.group_commit(run, sizes.synced_commits)
 
 
+def fairness(run: Running, sizes: Sizes) -> Figures:
+    """What another client feels beside requests that ask for very much."""
+    return beside_giants(run, sizes.hostile_percent / 100)
+
+
 def spark(run: Running, sizes: Sizes) -> Figures:
     from bench.spark_latency import micro_batch_latency
 
@@ -227,6 +234,7 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
         position,
         compaction,
         group_commit,
+        fairness,
         spark,
         spark_pipeline,
     )
@@ -235,4 +243,6 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
 SETTINGS: dict[str, dict[str, str]] = {"compaction": log.COMPACTION_SETTINGS}
 # kfake is for tests: it holds its logs in memory, compacts nothing and syncs nothing; and it keeps more files open for
 # each partition than a process may have.
-NOT_FOR: dict[str, set[str]] = {"kfake": {"recovery", "position", "compaction", "group_commit", "create_partitions"}}
+NOT_FOR: dict[str, set[str]] = {
+    "kfake": {"recovery", "position", "compaction", "group_commit", "create_partitions", "fairness"}
+}

@@ -16,6 +16,7 @@ from pykafka_broker.broker.metadata_publisher import MetadataPublisher
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.services import Endpoint, Services, Timed
 from pykafka_broker.broker.setup import NO_SETUP, Setup
+from pykafka_broker.broker.slices import Later
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
@@ -41,6 +42,7 @@ class Broker:
         thread_pool: Callable[[int], Executor] | None = None,
         fs: FileSystem | None = None,
         setup: Setup = NO_SETUP,
+        later: Later | None = None,
     ) -> None:
         self.clock = clock
         self.on_useless: Callable[[], None] | None = None  # the last log directory has failed
@@ -52,6 +54,7 @@ class Broker:
             submit=submit,
             thread_pool=thread_pool,
             setup=setup,
+            later=later,
         )
         self._timed: list[Timed] = [node.purgatory, node.logs]
         self.services = Services(node, new_session_id, self._timed.append)
@@ -85,7 +88,8 @@ class Broker:
         services.start_coordinators()
 
     def stop_jobs(self) -> None:
-        """Before the jobs beside the loop are waited for: end those that would take long."""
+        """Before the jobs beside the loop are waited for: end what would take long."""
+        self.node.slices.stop()
         self.node.logs.stop_jobs()
 
     def stop(self) -> None:

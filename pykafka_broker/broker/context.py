@@ -5,6 +5,8 @@ Rule: values only; nothing here can reach the socket.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Set
+
 ANONYMOUS = "User:ANONYMOUS"
 
 
@@ -41,6 +43,9 @@ class RequestContext:
     """One request: its header, its connection and the time (epoch milliseconds) at which it arrived."""
 
     __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "now")
+    is_part = False  # these three: see `PartContext`
+    repeated: Set[Hashable] = frozenset()
+    traits: Set[Hashable] = frozenset()
 
     def __init__(
         self,
@@ -63,3 +68,15 @@ class RequestContext:
             f"api_key={self.api_key} version={self.api_version} correlation_id={self.correlation_id} "
             f"client_id={self.client_id!r} from {self.connection.client_host}:{self.connection.client_port}"
         )
+
+
+class PartContext(RequestContext):
+    """A part of a request. repeated: what the whole names more than once; traits: what its division notes of it."""
+
+    __slots__ = ("repeated", "traits")
+    is_part = True
+
+    def __init__(self, of: RequestContext, repeated: Set[Hashable], traits: Set[Hashable]) -> None:
+        super().__init__(of.api_key, of.api_version, of.correlation_id, of.client_id, of.connection, of.now)
+        self.repeated = repeated
+        self.traits = traits

@@ -91,7 +91,8 @@ class FetchSession:
     def rotate(self, served: list[Key]) -> None:
         """Move what returned records to the end, so that no partition starves behind another."""
         for key in served:
-            self.partitions[key] = self.partitions.pop(key)
+            if key in self.partitions:  # a fetch on another connection may have forgotten it meanwhile
+                self.partitions[key] = self.partitions.pop(key)
 
 
 class FetchSessionCache:

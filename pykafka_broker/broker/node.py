@@ -13,6 +13,7 @@ from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.broker.replicas import Replicas
 from pykafka_broker.broker.setup import NO_SETUP, Setup
+from pykafka_broker.broker.slices import Later, Slices
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.config import BrokerConfig, TopicConfig
@@ -40,6 +41,7 @@ class Node:
         submit: Submit,
         thread_pool: Callable[[int], Executor] | None,
         setup: Setup = NO_SETUP,
+        later: Later | None = None,
     ) -> None:
         self.id: int = config.node
         self.config = self.static_config = config
@@ -47,6 +49,7 @@ class Node:
         self.clock = clock
         self.new_uuid = new_uuid
         self.purgatory = Purgatory()
+        self.slices = Slices(later)
         self.logs = LogManager(
             fs,
             config,

@@ -56,9 +56,9 @@ class PartitionReader:
         self._magic = 2 if version >= _DOWN_CONVERTED_BELOW else int(version >= _MAGIC_1_FROM)
         self._allowed: set[str] = set()  # topics that the authorizer has been asked about
 
-    def watched(self, partitions: list[FetchedPartition]) -> list[object]:
+    def watched(self, partitions: list[FetchedPartition]) -> list[Partition]:
         """Those that this node leads."""
-        found: list[object] = []
+        found: list[Partition] = []
         for wanted in partitions:
             try:
                 found.append(self._find(wanted))

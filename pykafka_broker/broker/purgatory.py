@@ -83,12 +83,13 @@ class Purgatory:
         """Poll whoever watches what was touched since the last call."""
         while self._moved:
             moved, self._moved = self._moved, []
-            for key in dict.fromkeys(moved):
-                for parked in list(self._watching.get(key, {}).values()):
-                    if parked.poll is not None and not parked.done:
-                        reply = parked.poll(now)
-                        if reply is not None:
-                            self._answer(parked, reply)
+            watching = self._watching.get
+            # Each once, however many of the things that it watches have moved.
+            for parked in {at: each for key in moved for at, each in watching(key, {}).items()}.values():
+                if parked.poll is not None and not parked.done:
+                    reply = parked.poll(now)
+                    if reply is not None:
+                        self._answer(parked, reply)
 
     def hurry(self, parked: Parked, now: int) -> None:
         """Answer one that yields with what there is."""

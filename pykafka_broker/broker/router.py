@@ -1,8 +1,8 @@
 """From a frame to a reply.
 
 Rule: whatever a request holds, this connection gets an answer or a `FrameError`, and no other connection notices.
-`except Exception` stands here: what a handler raises beyond `ApiError` is our bug, is logged with the request's header,
-and is answered with UNKNOWN_SERVER_ERROR.
+`except Exception` stands here, and in `slices.py` for the same reason: what a handler raises beyond `ApiError` is our
+bug, is logged with the request's header, and is answered with UNKNOWN_SERVER_ERROR.
 
 A handler module below `broker/api/` declares itself:
 
@@ -27,19 +27,25 @@ from collections.abc import Callable, Hashable
 from functools import partial, wraps
 from struct import Struct
 from struct import error as StructError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.broker.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.context import ConnectionContext, PartContext, RequestContext
+from pykafka_broker.broker.divisions import division_of, giant_bytes
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.failure import whole_request_failure
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Reply, when_all
+from pykafka_broker.broker.reply import After, Reply, when_all
+from pykafka_broker.broker.request_header import read_header_tail
 from pykafka_broker.broker.routes import ROUTES, Route
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Work
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import DecodeError, EncodeError, read_uvarint
+from pykafka_broker.protocol.runtime import DecodeError, EncodeError
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.giants import Whole
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +53,6 @@ Handler = Callable[[Any, RequestContext, Any], Any]
 Pieces = list[Any]  # bytes-like objects and file slices, to be sent in order
 
 _HEADER = Struct(">hhi")
-_CLIENT_ID_LENGTH = Struct(">h")
 _SIZE_AND_CORRELATION = Struct(">ii")
 _HANDLERS: dict[int, Handler] = {}
 _REFUSED = Route("")
@@ -76,12 +81,14 @@ class Endpoint:
         "before_authentication",
         "decode",
         "flexible_from",
+        "giant_bytes",
         "handler",
         "header_v0",
         "max_version",
         "min_version",
         "read",
         "remembered",
+        "request_type",
         "response_flexible_from",
         "response_type",
         "when_lost",
@@ -98,7 +105,9 @@ class Endpoint:
             self.handler = _refuse
             self.min_version, self.max_version = spec.min_version, spec.max_version
         self.read = spec.request_class().read
+        self.request_type = spec.request_class()
         self.response_type = spec.response_class()
+        self.giant_bytes = giant_bytes(api_key)
         never = 1 << 15
         self.flexible_from = never if spec.flexible_from is None else spec.flexible_from
         # The answer to ApiVersions is read before versions are agreed on: its header stays plain (KIP-511).
@@ -107,7 +116,7 @@ class Endpoint:
         self.when_lost = _REFUSED.when_lost if route is None else route.when_lost
         self.before_authentication = route is not None and route.before_authentication
         self.remembered = route is not None and route.remembered
-        self.decode = self._decode_once if route is not None and route.repeated else self._decode
+        self.decode = self._decode_once if route is not None and route.repeated else self.decode_anew
         self._requests: dict[tuple[int, bytes], Any] = {}  # by version and bytes, of what is repeated
         self.any_version = api_key is ApiKey.API_VERSIONS  # a version that we don't know is answered all the same
 
@@ -125,7 +134,7 @@ class Endpoint:
         pieces[0] = _SIZE_AND_CORRELATION.pack(4 + sum(map(len, pieces)), context.correlation_id)
         return pieces
 
-    def _decode(self, frame: memoryview, body: int, version: int) -> Any:
+    def decode_anew(self, frame: memoryview, body: int, version: int) -> Any:
         """The request that begins there. Raises FrameError."""
         try:
             request, end = self.read(frame, body, version)
@@ -138,11 +147,11 @@ class Endpoint:
     def _decode_once(self, frame: memoryview, body: int, version: int) -> Any:
         """The same for what clients ask again and again. It is not to be changed."""
         if len(frame) - body > _REMEMBERED_BYTES:
-            return self._decode(frame, body, version)
+            return self.decode_anew(frame, body, version)
         key = (version, bytes(frame[body:]))
         request = self._requests.get(key)
         if request is None:
-            request = self._decode(memoryview(key[1]), 0, version)
+            request = self.decode_anew(memoryview(key[1]), 0, version)
             if len(self._requests) >= _MOST_REQUESTS:
                 self._requests.clear()
             self._requests[key] = request
@@ -212,7 +221,7 @@ class Router:
             )
         if not connection.authenticated and not endpoint.before_authentication:
             raise FrameError(f"{endpoint.api_key.name} before the client has authenticated")
-        client_id, body = _read_header_tail(frame, endpoint, version)
+        client_id, body = read_header_tail(frame, endpoint, version)
         services = self._services
         context = RequestContext(api_key, version, correlation_id, client_id, connection, services.clock.now)
         if log.isEnabledFor(logging.DEBUG):
@@ -223,13 +232,17 @@ class Router:
             known = services.replies.get(services.image, key)
             if known is not None:
                 return endpoint.encode(context, known)
-        request = endpoint.decode(frame, body, version) if readable else None
-        try:
-            reply = endpoint.handler(services, context, request)
-        except FrameError:
-            raise
-        except Exception as error:
-            reply = _failure(endpoint, context, request, error)
+        request: Any = None
+        if readable and (body < 0 or len(frame) - body > endpoint.giant_bytes):
+            reply = _giant(services, endpoint, context, frame, body)
+        else:
+            request = endpoint.decode(frame, body, version) if readable else None
+            try:
+                reply = endpoint.handler(services, context, request)
+            except FrameError:
+                raise
+            except Exception as error:
+                reply = _failure(endpoint, context, request, error)
         if reply is None:
             return None
         if isinstance(reply, _WAITS):
@@ -249,10 +262,10 @@ class Router:
 
     def _wait(
         self, endpoint: Endpoint, context: RequestContext, request: Any, reply: Reply | Parked
-    ) -> Pieces | PendingReply:
+    ) -> Pieces | PendingReply | None:
         parked = self._held(endpoint, context, request, reply) if isinstance(reply, Reply) else reply
         if parked.done:
-            return endpoint.encode(context, parked.reply)
+            return None if parked.reply is None else endpoint.encode(context, parked.reply)
         _guard(parked, endpoint, context, request)
         self._services.purgatory.park(parked)
         return PendingReply(parked, endpoint, context)
@@ -273,18 +286,75 @@ class Router:
                 then = held.then()
             except Exception as raised:
                 then = _told(endpoint, context, request, raised)
+            arrived(then)
+
+        def arrived(then: Any) -> None:
+            """The answer, or what it has to wait for next."""
             if isinstance(then, Reply):
+                parked.cancelled = partial(_abandon, then.after)
                 when_all(then.after, partial(go_on, then))
             elif isinstance(then, Parked) and not then.done:
                 _guard(then, endpoint, context, request)
-                then.on_reply = parked.complete
+                then.on_reply = arrived
                 self._services.purgatory.park(then)
                 parked.cancelled = partial(self._services.purgatory.cancel, then)
             else:
                 parked.complete(then.reply if isinstance(then, Parked) else then)
 
+        parked.cancelled = partial(_abandon, reply.after)
         when_all(reply.after, partial(go_on, reply))
         return parked
+
+
+class _Asking:
+    """One giant request: what `giants.served` needs of the router."""
+
+    __slots__ = ("_context", "_endpoint", "_services", "request_type", "response_type", "version")
+
+    def __init__(self, services: Services, endpoint: Endpoint, context: RequestContext) -> None:
+        self._services = services
+        self._endpoint = endpoint
+        self._context = context
+        self.request_type, self.response_type = endpoint.request_type, endpoint.response_type
+        self.version = context.api_version
+
+    def read(self, body: bytes) -> Any:
+        return self._endpoint.decode_anew(memoryview(body), 0, self.version)
+
+    def answer(self, request: Any, of: Whole | None) -> Any:
+        context = self._context if of is None else PartContext(self._context, *of)
+        return self._try(partial(self._endpoint.handler, self._services, context, request), request)
+
+    def go_on(self, request: Any, reply: Reply, error: ApiError | None) -> Any:
+        if error is not None:
+            return _failure(self._endpoint, self._context, request, ApiError(self._endpoint.when_lost))
+        return self._try(reply.then, request)
+
+    def _try(self, step: Callable[[], Any], request: Any) -> Any:
+        try:
+            reply = step()
+        except FrameError:
+            raise
+        except Exception as error:
+            return _failure(self._endpoint, self._context, request, error)
+        if isinstance(reply, Parked) and not reply.done:
+            _guard(reply, self._endpoint, self._context, request)
+        return reply
+
+
+def _giant(services: Services, endpoint: Endpoint, context: RequestContext, frame: memoryview, body: int) -> Any:
+    """The answer to a request with very many elements, or with as many tagged fields in its header."""
+    from pykafka_broker.broker.giants import served  # few brokers ever see one
+
+    division = division_of(endpoint.api_key, context.api_version)
+    return services.slices.reply(served(_Asking(services, endpoint, context), bytes(frame), body, division))
+
+
+def _abandon(after: After) -> None:
+    """Nobody waits for what rests on these any more: work that is done for the answer ends."""
+    for place, _ in after:
+        if isinstance(place, Work) and not place.outlives_client:
+            place.abandon()
 
 
 def _failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Exception) -> Any:
@@ -335,36 +405,6 @@ def _guard(parked: Parked, endpoint: Endpoint, context: RequestContext, request:
         parked.poll = guarded(parked.poll)
     if parked.expire is not None:
         parked.expire = guarded(parked.expire)
-
-
-def _read_header_tail(frame: memoryview, endpoint: Endpoint, version: int) -> tuple[str | None, int]:
-    """Client id and tagged fields of the request header; returns the client id and where the body starts."""
-    if endpoint.header_v0 and version == 0:
-        return None, 8
-    try:
-        (length,) = _CLIENT_ID_LENGTH.unpack_from(frame, 8)
-        position = 10 + max(length, 0)
-        if position > len(frame) or length < -1:
-            raise FrameError(f"client id of {length} bytes in a request of {len(frame)}")
-        client_id = None if length < 0 else str(frame[10:position], "utf-8")
-        if version >= endpoint.flexible_from:
-            position = _skip_tagged_fields(frame, position)
-    except (StructError, UnicodeDecodeError, DecodeError) as error:
-        raise FrameError(f"the header of a {endpoint.api_key.name} request does not decode: {error}") from None
-    return client_id, position
-
-
-def _skip_tagged_fields(frame: memoryview, position: int) -> int:
-    if position < len(frame) and frame[position] == 0:
-        return position + 1
-    count, position = read_uvarint(frame, position)
-    for _ in range(count):
-        _tag, position = read_uvarint(frame, position)
-        size, position = read_uvarint(frame, position)
-        position += size
-        if position > len(frame):
-            raise FrameError(f"a tagged field of {size} bytes in a request of {len(frame)}")
-    return position
 
 
 __all__ = ["Endpoint", "PendingReply", "Pieces", "Router", "handles", "served_versions"]

@@ -73,6 +73,7 @@ class Services:
         self.metadata: MetadataSource = node.metadata
         self.replicas = node.replicas
         self.purgatory = node.purgatory
+        self.slices = node.slices
         self.authorizer = node.metadata.controller.authorizer
         self.replies = ReplyCache()
         self.fetch_sessions = FetchSessionCache(

@@ -39,10 +39,11 @@ def alter_client_quotas(
 ) -> Decision[altered.AlterClientQuotasResponse]:
     entities = [_entity(entry) for entry in request.entries]
     repeats = Counter(entities)
+    first = dict(zip(reversed(entities), reversed(request.entries), strict=True))
     records: list[ApiMessageAndVersion] = []
     entries = []
     for entity in repeats:
-        entry = request.entries[entities.index(entity)]
+        entry = first[entity]
         code, message = 0, None
         try:
             keys = [op.key for op in entry.ops]

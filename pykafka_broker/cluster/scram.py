@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections import Counter
 from collections.abc import Sequence
 
 from pykafka_broker.cluster.controller import Controller, Decision
@@ -103,11 +104,10 @@ def describe_user_scram_credentials(
     found: dict[str, list[CredentialInfo]] = {}
     for mechanism, name in sorted(image.scram):
         found.setdefault(name, []).append(CredentialInfo(mechanism, image.scram[mechanism, name].iterations))
-    wanted = list(users or found)
     results = []
-    for name in dict.fromkeys(wanted):
+    for name, times in Counter(list(users or found)).items():
         code, message = ErrorCode.NONE, ""
-        if wanted.count(name) > 1:
+        if times > 1:
             code = ErrorCode.DUPLICATE_RESOURCE
             message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
         elif name not in found:

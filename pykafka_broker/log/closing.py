@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pykafka_broker.log.flush import close_log
+from pykafka_broker.log.flush import close_log, is_unsynced, synced_with_all
 from pykafka_broker.log.log_directory import LogDirectory
+from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.pool import in_threads
 
 if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
 
 _THREADS = 16  # they wait for the disk, which syncs many files in little more time than one
+_SEALING_THREADS = 2  # making files is the processor's work
+_TOGETHER_FROM = 100  # logs; the files of fewer are synced one by one, since others may have much on that disk
 
 
 def close_directory(
@@ -28,8 +31,22 @@ def close_directory(
         OSError: a sync or a write failed. The directory has no marker then, and its next start recovers it.
     """
     logs = [log for partition, log in manager.loaded.items() if manager.directory_of(partition) is directory]
+    _sync_together(manager, directory, [log for log in logs if is_unsynced(log)], now)
     in_threads(manager.thread_pool, _THREADS, lambda log: close_log(log, now), logs)
     if directory.online:
         write_checkpoints(directory)
         if directory.whole:
             directory.write_clean_marker()
+
+
+def _sync_together(manager: LogManager, directory: LogDirectory, logs: list[PartitionLog], now: int) -> None:
+    """Many logs with one sync, where the system can do that: half a dozen files of each would have to be synced."""
+    if len(logs) < _TOGETHER_FROM:
+        return
+    fs = manager.fs
+    in_threads(manager.thread_pool, _SEALING_THREADS, PartitionLog.seal, logs)
+    if fs.sync_all(directory.path):
+        device = fs.stat(directory.path).device
+        for log in logs:
+            if fs.stat(log.directory).device == device:  # else somebody has put another disk there
+                synced_with_all(log, now)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
-from collections import deque
+from collections import OrderedDict
 
 from pykafka_broker.log.filesystem import FileHandle, FileSystem
 
@@ -23,7 +23,7 @@ class FileCache:
     def __init__(self, fs: FileSystem, limit: int = 1024) -> None:
         self.fs = fs
         self.limit = limit
-        self._open: deque[CachedFile] = deque()
+        self._open: OrderedDict[CachedFile, None] = OrderedDict()  # which forgets any of them at once
         self._lock = threading.Lock()  # recovery, flushing and cleaning open files from their own threads
 
     def __len__(self) -> int:
@@ -33,13 +33,13 @@ class FileCache:
         with self._lock:
             opened = self._open
             while len(opened) >= self.limit:
-                oldest = opened.popleft()
+                oldest, _ = opened.popitem(last=False)
                 if oldest.recent:
                     oldest.recent = False
-                    opened.append(oldest)
+                    opened[oldest] = None
                 else:
                     oldest.drop_handle()
-            opened.append(file)
+            opened[file] = None
         file.keep_handle(handle)
 
     def give_way(self) -> bool:
@@ -47,13 +47,13 @@ class FileCache:
         with self._lock:
             count = len(self._open) // 2
             for _ in range(count):
-                self._open.popleft().drop_handle()
+                self._open.popitem(last=False)[0].drop_handle()
             self.limit = max(_FEWEST, count)
         return count > 0
 
     def forget(self, file: CachedFile) -> None:
-        with self._lock, contextlib.suppress(ValueError):
-            self._open.remove(file)
+        with self._lock:
+            self._open.pop(file, None)
 
 
 class CachedFile:

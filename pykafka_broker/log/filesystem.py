@@ -22,6 +22,7 @@ PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, err
 class FileStat(NamedTuple):
     size: int
     modified_ms: int  # asked for once, when a segment is loaded whose records may have no timestamps
+    device: int = 0  # which file system it is on
 
 
 class DiskUsage(NamedTuple):
@@ -77,6 +78,10 @@ class FileSystem(Protocol):
 
     def sync_directory(self, path: str) -> None:
         """Makes creations, renames and removals in this directory outlive a power cut."""
+
+    def sync_all(self, path: str) -> bool:
+        """Makes everything on the file system of this directory outlive a power cut, in one go. False where the system
+        can't do that, or would not tell of an error: each file has to be synced then."""
 
     def disk_usage(self, path: str) -> DiskUsage: ...
 
@@ -172,7 +177,7 @@ class OsFileSystem:
 
     def stat(self, path: str) -> FileStat:
         status = os.stat(path)
-        return FileStat(status.st_size, status.st_mtime_ns // 1_000_000)
+        return FileStat(status.st_size, status.st_mtime_ns // 1_000_000, status.st_dev)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -213,6 +218,11 @@ class OsFileSystem:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def sync_all(self, path: str) -> bool:
+        from pykafka_broker.log import syncfs  # few brokers have so many logs
+
+        return syncfs.sync_all(path)
 
     def disk_usage(self, path: str) -> DiskUsage:
         status = os.statvfs(path)

@@ -109,15 +109,27 @@ def _unsynced_files(log: PartitionLog, closed: bool) -> tuple[list[FileHandle], 
     return handles, paths
 
 
+def is_unsynced(log: PartitionLog) -> bool:
+    """Whether leaving its files as a clean shutdown does takes a sync."""
+    return log.recovery_point < log.log_end_offset or not log.segments.active.is_complete or bool(log.unsynced_segments)
+
+
 def close_log(log: PartitionLog, now: int) -> None:
     """Leave a log's files as a clean shutdown leaves them, all of them synced."""
-    unsynced = log.recovery_point < log.log_end_offset or not log.segments.active.is_complete or log.unsynced_segments
+    unsynced = is_unsynced(log)
     log.seal()
     if unsynced:
         job = FlushJob(Flusher(log, run_inline), now, closed=True)
         job.run()
         job.apply()
     log.close()
+
+
+def synced_with_all(log: PartitionLog, now: int) -> None:
+    """It was sealed, and the whole file system that it is on was synced since."""
+    log.unsynced_segments = []
+    log.directory_dirty = log.segments.active.transactions.unsynced = False
+    log.synced_to(log.log_end_offset, now)
 
 
 class _Waiting(NamedTuple):

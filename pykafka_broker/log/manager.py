@@ -132,7 +132,7 @@ class LogManager:
     def shutdown(self, now: int) -> None:
         """Sync and close every log, write the checkpoints and, last of all, the marker."""
         self.on_offline = None  # nobody is there any more to make the best of it
-        self._deletions.retry(now)
+        self._deletions.complete(now)
         self._fresh.finish()
         for directory in self.online():
             if directory.ready:

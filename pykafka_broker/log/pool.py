@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
+_SHARES_OF_A_THREAD = 16
 ThreadPool = Callable[[int], "Executor"]  # makes so many threads, as `ThreadPoolExecutor` does
 
 
@@ -20,10 +21,17 @@ def in_threads(
     thread_pool: ThreadPool | None, threads: int, work: Callable[[_Item], object], items: Sequence[_Item]
 ) -> None:
     """`work` on each of the items; without a thread pool one after the other."""
-    if thread_pool is None or len(items) < 2:
-        for item in items:
+
+    def work_on(some: Sequence[_Item]) -> None:
+        for item in some:
             work(item)
+
+    if thread_pool is None or len(items) < 2:
+        work_on(items)
         return
-    with thread_pool(min(threads, len(items))) as pool:
-        for _ in pool.map(work, items):
+    # a hand-over costs more than many an item, and no thread should be left with the longest share
+    size = max(1, len(items) // (threads * _SHARES_OF_A_THREAD))
+    shares = [items[start : start + size] for start in range(0, len(items), size)]
+    with thread_pool(min(threads, len(shares))) as pool:
+        for _ in pool.map(work_on, shares):
             pass

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Removal = Callable[[], None]
 
 _RETRY_MS = 10_000
+_A_JOB = 1000  # removals; what else is due comes after others were served
 
 
 class RemovalJob:
@@ -93,8 +94,8 @@ class Remover:
 
     def on_deadline(self, now: int) -> None:
         self._now = now
-        removals = []
-        while self._queue and self._queue[0][0] <= now:
+        removals: list[Removal] = []
+        while self._queue and self._queue[0][0] <= now and len(removals) < _A_JOB:
             removals.append(heapq.heappop(self._queue)[2])
         if removals:
             self._submit(RemovalJob(removals, self._on_error, self._try_again))

@@ -82,6 +82,11 @@ class LogSegment(SegmentFiles):
         return self._max_timestamp
 
     @property
+    def knows_times(self) -> bool:
+        """Whether `max_timestamp` is answered from memory."""
+        return self._max_timestamp is not None
+
+    @property
     def largest_timestamp(self) -> int:
         """The greatest timestamp; where the records have none, when the segment was last written to."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._last_write_ms()
@@ -165,7 +170,8 @@ class LogSegment(SegmentFiles):
         self.transactions.complete()
         if self._sealed:
             return
-        self.log.create()
+        if not self.size:
+            self.log.create()
         if self.max_timestamp != NO_TIMESTAMP:
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
         self.offset_index.write_out()

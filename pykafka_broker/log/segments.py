@@ -10,9 +10,11 @@ from collections.abc import Iterator
 
 from pykafka_broker.log.segment import LogSegment
 
+_MANY = 16
+
 
 class Segments:
-    __slots__ = ("_all", "_bases", "_sealed_bytes", "active")
+    __slots__ = ("_all", "_bases", "_sealed_bytes", "active", "untimed")
 
     def __init__(self, segments: list[LogSegment]) -> None:
         self._set(segments)
@@ -22,6 +24,8 @@ class Segments:
         self._bases = [segment.base_offset for segment in segments]
         self._sealed_bytes = sum(segment.size for segment in segments[:-1])
         self.active = segments[-1]
+        # Whether it may take long to learn the greatest timestamps: many are loaded, and not yet asked for theirs.
+        self.untimed = len(segments) > _MANY
 
     def __len__(self) -> int:
         return len(self._all)
@@ -51,6 +55,10 @@ class Segments:
     def starting_from(self, offset: int) -> list[LogSegment]:
         """The segment that holds `offset` and all after it."""
         return self._all[max(0, self.number_of(offset)) :]
+
+    def holds(self, segment: LogSegment) -> bool:
+        """Whether it is one of them."""
+        return self.floor(segment.base_offset) is segment
 
     def after(self, segment: LogSegment) -> LogSegment:
         """The one that follows it."""

@@ -6,22 +6,41 @@ on, in the order of offsets, the first whose timestamp is as great as the one as
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.log.index import NO_TIMESTAMP
 from pykafka_broker.log.positions import BatchPosition
-from pykafka_broker.log.scan import scan
+from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.records.record import Record, iter_records
 
 if TYPE_CHECKING:
     from pykafka_broker.log.partition_log import PartitionLog
 
+_ASKED_AT_ONCE = 8
+
 
 class TimestampOffset(NamedTuple):
     timestamp: int
     offset: int
+
+
+def learn_times(log: PartitionLog) -> Iterator[None]:
+    """Ask the segments for their greatest timestamps, which they remember, a few of them at each step: after that a
+    look-up reads in one of them only.
+    """
+    asked = 0
+    for segment in list(log.segments):
+        if segment.knows_times or not log.segments.holds(segment):  # it may have been deleted meanwhile
+            continue
+        with contextlib.suppress(DamagedLog):  # the look-up says so, if it comes to that
+            _ = segment.max_timestamp
+        asked += 1
+        if asked % _ASKED_AT_ONCE == 0:
+            yield
+    log.segments.untimed = False
 
 
 def offset_for_timestamp(log: PartitionLog, timestamp: int) -> TimestampOffset | None:

@@ -80,7 +80,9 @@ class Upkeep:
                 self._manager.flush(log, now)
 
     def _retain(self, now: int) -> None:
-        """Some logs at a time, those not yet loaded too: nobody may ever ask for them, but their time comes as well."""
+        """Some logs at a time, those not yet loaded too: nobody may ever ask for them, but their time comes as well. In
+        what was made since the start and never asked for there is nothing.
+        """
         manager = self._manager
         if not self._to_retain:
             damaged = manager.damaged
@@ -88,7 +90,7 @@ class Upkeep:
         for key in self._to_retain[-_RETAINED_AT_ONCE:]:
             try:
                 directory = manager.directory_of(key)
-                if directory is not None and directory.online:
+                if directory is not None and directory.online and not manager.is_fresh(*key):
                     manager.get(*key).retain(manager.clock.wall)
             except (ApiError, DamagedLog) as error:
                 logger.warning("No retention for %s-%d: %s", *key, error)
@@ -121,28 +123,28 @@ class Upkeep:
     # -- checkpoints
 
     def _logs(self, directory: LogDirectory) -> list[tuple[TopicPartition, PartitionLog]]:
-        manager = self._manager
-        return [(key, log) for key, log in manager.loaded.items() if manager.directory_of(key) is directory]
+        where = self._manager.directory_map.where.get
+        return [item for item in self._manager.loaded.items() if where(item[0]) is directory]
 
     def recovery_points(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        for key, log in self._logs(directory):
-            directory.recovery_points[key] = log.recovery_point
-        return dict(directory.recovery_points)
+        directory.recovery_points.update([(key, log.recovery_point) for key, log in self._logs(directory)])
+        return directory.recovery_points.copy()
 
     def log_start_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
         """Only those that the first segment doesn't tell."""
+        starts = directory.log_start_offsets
         for key, log in self._logs(directory):
             if log.log_start_offset > log.segments.first.base_offset:
-                directory.log_start_offsets[key] = log.log_start_offset
-            else:
-                directory.log_start_offsets.pop(key, None)
-        return dict(directory.log_start_offsets)
+                starts[key] = log.log_start_offset
+            elif key in starts:
+                del starts[key]
+        return starts.copy()
 
     def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        for key, log in self._logs(directory):
-            if key[0] != METADATA_TOPIC:
-                directory.high_watermarks[key] = log.high_watermark
-        return dict(directory.high_watermarks)
+        directory.high_watermarks.update(
+            [(key, log.high_watermark) for key, log in self._logs(directory) if key[0] != METADATA_TOPIC]
+        )
+        return directory.high_watermarks.copy()
 
     def write_checkpoints(self, directory: LogDirectory) -> None:
         """All of them, now."""

@@ -25,6 +25,9 @@ from pykafka_broker.server.turns import Turns
 log = logging.getLogger(__name__)
 
 _MOST_PIECES = 512  # of an answer, joined for one system call
+_MOST_JOINED_BYTES = 256 << 10
+_MANY_PIECES = 2048  # of an answer that is not copied as a whole
+_FLUSHES_A_TURN = 64
 
 
 class Channel:
@@ -188,6 +191,10 @@ class Channel:
             self._out.extend(pieces)
             return
         try:
+            if len(pieces) > _MANY_PIECES:
+                self._out.extend(pieces)
+                self._flush()
+                return
             try:
                 frame = b"".join(pieces)
             except TypeError:  # there are slices of files among them
@@ -198,8 +205,9 @@ class Channel:
         except OSError as error:
             self.close(error.strerror or str(error))
             return
-        if self._out:
-            self._want(self._wanted | self._transport.write_on)
+        finally:
+            if self._out and not self.closed:
+                self._want(self._wanted | self._transport.write_on)
 
     def _go_on_sending(self) -> None:
         self.last_active = self._turns.clock.now
@@ -212,8 +220,10 @@ class Channel:
             self.go_on()
 
     def _flush(self) -> None:
-        while self._out and self._send_some():
-            pass
+        """So much as is one turn's share."""
+        for _ in range(_FLUSHES_A_TURN):
+            if not (self._out and self._send_some()):
+                return
 
     def _send_some(self) -> bool:
         """One system call's worth; False when the socket has taken less than it was given."""
@@ -221,7 +231,9 @@ class Channel:
         if hasattr(out[0], "fileno"):
             return self._send_file(out[0])
         gathered: list[Any] = []
-        while out and len(gathered) < _MOST_PIECES and not hasattr(out[0], "fileno"):
+        size = 0
+        while out and len(gathered) < _MOST_PIECES and size < _MOST_JOINED_BYTES and not hasattr(out[0], "fileno"):
+            size += len(out[0])
             gathered.append(out.popleft())
         flags = sockets.MORE if out else 0
         return self._send_bytes(gathered[0] if len(gathered) == 1 else b"".join(gathered), flags)

@@ -66,11 +66,12 @@ class Connection(Channel):
         if pending is None or self.closed:
             return
         self.holds = False
-        try:
-            self.send(pending.pieces(reply))
-        except FrameError as error:
-            self.refuse(error)
-            return
+        if reply is not None:  # else a produce that wanted no answer
+            try:
+                self.send(pending.pieces(reply))
+            except FrameError as error:
+                self.refuse(error)
+                return
         self._go_on_if_needed()
 
     def _stall(self) -> None:

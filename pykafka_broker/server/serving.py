@@ -8,7 +8,6 @@ disk. A broker whose log directories have all failed ends, with exit code 1, so 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import random
 import uuid
@@ -20,6 +19,7 @@ from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server import Announce
+from pykafka_broker.server.collector import Collector
 from pykafka_broker.server.job_runner import JobRunner
 from pykafka_broker.server.listeners import Listener, listeners_of
 from pykafka_broker.server.readiness import new_event_loop
@@ -90,10 +90,12 @@ async def _serve(
         submit=jobs.submit,
         thread_pool=ThreadPoolExecutor,
         setup=setup,
+        later=turns.soon,
     )
     server = Server(broker, turns)
     server.listen(listeners)
     stopped, useless = asyncio.Event(), False
+    collector = Collector()
 
     def give_up() -> None:
         nonlocal useless
@@ -106,7 +108,7 @@ async def _serve(
     try:
         turns.clock.tick()
         broker.start({listener.name: listener for listener in listeners})
-        gc.freeze()  # what a start leaves behind lives as long as the process: no collection needs to look at it again
+        collector.start()
         log.info(
             "version %s, node %d, cluster %s, data in %s",
             __version__,
@@ -123,6 +125,7 @@ async def _serve(
     finally:
         if beside is not None:
             await beside.close()
+        collector.stop()
         await server.stop()
         broker.stop_jobs()
         await jobs.drain()

@@ -26,3 +26,8 @@ class SystemClock(Clock):
         self.wall = int(time.time() * 1000)
         self.now = now = int((self._started + time.monotonic()) * 1000)
         return now
+
+
+def seconds() -> float:
+    """To measure how long something of the process itself took; nothing that the broker does depends on it."""
+    return time.monotonic()

@@ -110,6 +110,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         cli/commands
         """,
     ),
+    "broker/test_giants.py": (
+        "divides requests of each API, and fills a header with fields",
+        """
+        broker/divisions broker/request_header
+        """,
+    ),
     "broker/test_group_host.py": (
         "works on a whole broker",
         """
@@ -283,6 +289,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         log/filesystem
         """,
     ),
+    "log/test_closing.py": (
+        "leaves directories with many logs that were written to",
+        """
+        log/syncfs
+        """,
+    ),
     "log/test_index.py": (
         "has all indexes of a segment",
         """
@@ -292,7 +304,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/test_manager.py": (
         "starts, keeps up and ends a broker's logs",
         """
-        log/closing log/jobs log/metadata_topic log/upkeep
+        log/jobs log/metadata_topic log/upkeep
         """,
     ),
     "log/test_partition_log.py": (

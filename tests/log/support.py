@@ -184,6 +184,7 @@ class FailingFileSystem:
 
     def __init__(self) -> None:
         self._inner = OsFileSystem()
+        self.syncs_all = True
         self.failures: dict[str, int] = {}
         self.calls: list[str] = []
 
@@ -232,6 +233,10 @@ class FailingFileSystem:
     def sync_directory(self, path: str) -> None:
         self._check("sync_directory", path)
         self._inner.sync_directory(path)
+
+    def sync_all(self, path: str) -> bool:
+        self._check("sync_all", path)
+        return self.syncs_all
 
     def disk_usage(self, path: str) -> DiskUsage:
         return self._inner.disk_usage(path)

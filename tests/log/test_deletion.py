@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import logging
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.removal import Remover
 from pykafka_broker.protocol.errors import ErrorCode
 from tests.log.support import NOW, TOPIC_ID, Deferred, FailingFileSystem, batch, manager
 
@@ -137,3 +139,84 @@ def test_many_deletions_share_a_sync(tmp_path: Path, fs: FailingFileSystem) -> N
     assert syncs() == [f"sync_directory {tmp_path}/logs"]
     logs.delete("t", 4, NOW)
     assert syncs() == [f"sync_directory {tmp_path}/logs"] * 2
+
+
+# -- topics of very many partitions
+
+
+def renames(fs: FailingFileSystem) -> int:
+    return len([call for call in fs.calls if call.startswith("rename") and "/big-" in call])
+
+
+@pytest.fixture
+def big(tmp_path: Path, fs: FailingFileSystem) -> LogManager:
+    """All of its 250 partitions were just deleted."""
+    logs = manager(tmp_path, fs)
+    logs.start(NOW)
+    for number in range(250):
+        logs.create("big", number, TOPIC_ID, NOW)
+    fs.calls.clear()
+    for number in range(250):
+        logs.delete("big", number, NOW)
+    return logs
+
+
+def test_the_folders_of_a_large_topic_are_renamed_some_at_a_time(
+    big: LogManager, fs: FailingFileSystem, tmp_path: Path
+) -> None:
+    assert list(big.partitions()) == []
+    seen = renames(fs)
+    assert seen == 100
+    while big.next_deadline() == NOW:
+        big.on_deadline(NOW)
+        assert 0 < renames(fs) - seen <= 100
+        seen = renames(fs)
+    assert seen == 250
+    assert {path.name[-7:] for path in tmp_path.glob("logs/big-*")} == {"-delete"}
+
+
+def test_a_new_log_does_not_find_the_folder_that_waits_for_its_other_name(big: LogManager, tmp_path: Path) -> None:
+    assert (tmp_path / "logs/big-200").exists()
+    for way, number in (("create", 200), ("make", 201)):
+        getattr(big, way)("big", number, OTHER_ID, NOW)
+        assert big.get("big", number).topic_id == OTHER_ID
+    while big.next_deadline() == NOW:
+        big.on_deadline(NOW)
+    assert sorted(path.name for path in tmp_path.glob("logs/big-*") if not path.name.endswith("-delete")) == [
+        "big-200",
+        "big-201",
+    ]
+
+
+def test_the_checkpoints_of_a_new_log_are_its_own(big: LogManager, tmp_path: Path) -> None:
+    big.directories[0].recovery_points["big", 200] = 7
+    log = big.create("big", 200, OTHER_ID, NOW)
+    assert ("big", 200) not in big.directories[0].recovery_points
+    while big.next_deadline() == NOW:
+        big.on_deadline(NOW)
+    big.directories[0].recovery_points["big", 200] = 1
+    assert big.get("big", 200) is log
+    big.on_deadline(NOW + 1)
+    assert big.directories[0].recovery_points["big", 200] == 1
+
+
+def test_the_end_of_the_broker_renames_what_waits(big: LogManager, fs: FailingFileSystem) -> None:
+    big.shutdown(NOW)
+    assert renames(fs) == 250
+
+
+def test_what_is_removed_in_the_end_goes_some_at_a_time(tmp_path: Path, fs: FailingFileSystem) -> None:
+    deferred = Deferred()
+    remover = Remover(fs, deferred.submit, lambda error: None)
+    removed: list[int] = []
+    for number in range(2500):
+        remover.later(NOW, partial(removed.append, number))
+    remover.on_deadline(NOW)
+    assert remover.next_deadline() == NOW
+    deferred.run()
+    assert removed == list(range(1000))
+    for _ in range(2):
+        remover.on_deadline(NOW)
+    deferred.run()
+    assert removed == list(range(2500))
+    assert remover.next_deadline() is None

@@ -62,7 +62,7 @@ def alter_all_configs(
         return alter_configs(controller, resource.resource_type, resource.resource_name, configs)
 
     rights = Rights(controller.authorizer, context.connection)
-    records, outcomes = _each(request.resources, rights, alter)
+    records, outcomes = _each(context, request.resources, rights, alter)
     responses = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return Decision([] if request.validate_only else records, replaced.AlterConfigsResponse(responses=responses))
 
@@ -79,7 +79,7 @@ def incrementally_alter_configs(
 
     loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
     others = [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER]
-    _, own = _each(loggers, services.rights(context), alter)
+    _, own = _each(context, loggers, services.rights(context), alter)
 
     def respond(outcomes: list[Outcome]) -> changed.IncrementalAlterConfigsResponse:
         of = {outcome[2:]: outcome for outcome in (*own, *outcomes)}
@@ -101,7 +101,7 @@ def _decide(
         return incremental_alter_configs(controller, resource.resource_type, resource.resource_name, _ops(resource))
 
     rights = Rights(controller.authorizer, context.connection)
-    records, outcomes = _each(request.resources, rights, alter)
+    records, outcomes = _each(context, request.resources, rights, alter)
     return Decision([] if request.validate_only else records, outcomes)
 
 
@@ -110,7 +110,7 @@ def _ops(resource: IncrementalResource) -> list[ConfigOp]:
 
 
 def _each(
-    resources: Sequence[A], rights: Rights, alter: Callable[[A], list[ApiMessageAndVersion]]
+    context: RequestContext, resources: Sequence[A], rights: Rights, alter: Callable[[A], list[ApiMessageAndVersion]]
 ) -> tuple[list[ApiMessageAndVersion], list[Outcome]]:
     """What is to be recorded, and what became of each resource."""
     repeats = Counter((resource.resource_type, resource.resource_name) for resource in resources)
@@ -119,7 +119,7 @@ def _each(
     for resource in resources:
         identity = (resource.resource_type, resource.resource_name)
         try:
-            if repeats[identity] > 1:
+            if repeats[identity] > 1 or identity in context.repeated:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             rights.require_config(Operation.ALTER_CONFIGS, *identity)
             records += alter(resource)

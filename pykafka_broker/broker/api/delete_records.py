@@ -8,11 +8,13 @@ Versions: 2 is the flexible encoding.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps, shares
 from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -29,21 +31,28 @@ _INVALID_LOW_WATERMARK = -1
 
 
 @handles(ApiKey.DELETE_RECORDS)
-def delete_records(services: Services, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_delete(services, context, topic.name, *one) for one in _once(topic)],
-            )
-            for topic in request.topics
-        ]
-    )
+def delete_records(
+    services: Services, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Reply:
+    return services.slices.reply(_in_slices(services, context, request))
 
 
-def _once(topic: DeleteRecordsTopic) -> Iterable[tuple[int, int]]:
+def _in_slices(
+    services: Services, context: RequestContext, request: DeleteRecordsRequest
+) -> Steps[DeleteRecordsResponse]:
+    response = DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(topic.name, []) for topic in request.topics])
+    groups = zip(response.topics, map(_once, request.topics), strict=True)
+    for number, share in enumerate(shares(groups)):
+        if number:
+            yield None
+        for result, some in share:
+            result.partitions += [_delete(services, context, result.name, *one) for one in some]
+    return response
+
+
+def _once(topic: DeleteRecordsTopic) -> Sequence[tuple[int, int]]:
     """Partitions and offsets; a partition that is named twice is answered once, for its last offset."""
-    return {one.partition_index: one.offset for one in topic.partitions}.items()
+    return list({one.partition_index: one.offset for one in topic.partitions}.items())
 
 
 def _delete(

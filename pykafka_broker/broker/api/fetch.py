@@ -11,12 +11,18 @@ start offset, 7 sessions, 9 leader epochs (KIP-320), 12 flexible and diverging e
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchedPartition, FetchSession
+from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.partition_reader import Isolation, PartitionReader
 from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -26,31 +32,45 @@ from pykafka_broker.protocol.messages.fetch_response import FetchableTopicRespon
 
 TOPIC_IDS_FROM = 13
 _NO_LIMIT = 0x7FFFFFFF
+_READ_AT_ONCE = 128  # partitions; more are read in slices
+_READ_A_SLICE = 32
 _INLINE_BYTES = 32 << 10  # up to here a copy is cheaper than a system call of its own to send a slice of a file
 _ISOLATION_LEVELS = frozenset(Isolation)
 _COMMITTED = Isolation.READ_COMMITTED
+T = TypeVar("T")
 # What one partition has for an answer: what was asked, what is told, and the bytes of its records.
 Found = tuple[FetchedPartition, PartitionData, int]
 
 
 @handles(ApiKey.FETCH)
-def fetch(services: Services, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked:
+def fetch(services: Services, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked | Reply:
     if request.isolation_level not in _ISOLATION_LEVELS:
         return _all_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
     try:
         attempt = FetchAttempt(services, context, request)
     except ApiError as error:
         return FetchResponse(error_code=error.code)
+    deadline = context.now + request.max_wait_ms
+    if attempt.is_large:
+        return _read_in_slices(services, attempt, deadline)
     response = attempt.poll(context.now)
     if response is not None:
         return response
-    return Parked(
-        context.now + request.max_wait_ms,
-        keys=attempt.watched(),
-        poll=attempt.poll,
-        expire=attempt.answer,
-        yields=True,
-    )
+    return Parked(deadline, keys=attempt.watched(), poll=attempt.poll, expire=attempt.answer, yields=True)
+
+
+def _read_in_slices(services: Services, attempt: FetchAttempt, deadline: int) -> Reply:
+    """The answer to a fetch of many partitions. One that waits keeps its connection to itself."""
+
+    def steps() -> Steps[FetchResponse | Parked]:
+        found = yield from attempt.poll_in_slices(lambda: services.clock.now < deadline)
+        return found if isinstance(found, FetchResponse) else Parked(deadline, keys=found, poll=again, expire=again)
+
+    def again(now: int) -> Reply:
+        work = services.slices.begin(steps())
+        return Reply(((work, 0),), work.result)
+
+    return again(services.clock.now)
 
 
 class FetchAttempt:
@@ -102,28 +122,55 @@ class FetchAttempt:
             self._session = sessions.open(partitions, self._uses_ids, now)
         return wanted
 
-    def watched(self) -> list[object]:
+    @property
+    def is_large(self) -> bool:
+        return len(self._partitions) > _READ_AT_ONCE
+
+    def watched(self) -> list[Partition]:
         """The partitions whose growth is waited for."""
         return self._reader.watched(self._partitions)
 
     def poll(self, now: int) -> FetchResponse | None:
         """The answer, or None while it is worth waiting."""
-        found, size, failed = self._read()
-        if size < self._min_bytes and self._patient and self._partitions and not failed:
-            return None
-        return self._respond(found)
+        found, size, failed = self._read(self._partitions, 0)
+        return None if self._waits(size, failed) else self._respond(self._told(found))
 
     def answer(self, now: int) -> FetchResponse:
         """The answer as things stand."""
-        return self._respond(self._read()[0])
+        return self._respond(self._told(self._read(self._partitions, 0)[0]))
 
-    def _read(self) -> tuple[list[Found], int, bool]:
-        left = self._max_bytes
-        size = 0
+    def poll_in_slices(self, may_wait: Callable[[], bool]) -> Steps[FetchResponse | list[Partition]]:
+        """The answer or, while it is worth waiting and that may be, what is to be watched."""
+        while True:
+            found: list[Found] = []
+            size, failed = 0, False
+            for some in _slices_of(self._partitions):
+                more, size, one_failed = self._read(some, size)
+                found += more
+                failed = failed or one_failed
+                yield None
+            if not (self._waits(size, failed) and may_wait()):
+                break
+            watched = self.watched()
+            if _nothing_new(found, watched):
+                return watched
+            yield None
+        told: list[Found] = []
+        for part in _slices_of(found):
+            told += self._told(part)
+            yield None
+        return self._respond(told)
+
+    def _waits(self, size: int, failed: bool) -> bool:
+        return size < self._min_bytes and self._patient and bool(self._partitions) and not failed
+
+    def _read(self, partitions: list[FetchedPartition], size: int) -> tuple[list[Found], int, bool]:
+        """What is in some of the partitions; `size` bytes were found in others before."""
+        left = max(0, self._max_bytes - size)
         failed = False
         found: list[Found] = []
         read = self._reader.read
-        for wanted in self._partitions:
+        for wanted in partitions:
             data = read(wanted, min(left, wanted.max_bytes), not size)
             got = len(data.records)
             size += got
@@ -132,14 +179,18 @@ class FetchAttempt:
             found.append((wanted, data, got))
         return found, size, failed
 
-    def _respond(self, found: list[Found]) -> FetchResponse:
-        session = self._session
-        if session is not None:
+    def _told(self, found: list[Found]) -> list[Found]:
+        """What stands in the answer."""
+        if self._session is not None:
             found = [one for one in found if self._tells(*one)]
-        topics: dict[object, FetchableTopicResponse] = {}
-        for wanted, data, size in found:
+        for _, data, size in found:
             if 0 < size <= _INLINE_BYTES:
                 _inline(data)
+        return found
+
+    def _respond(self, found: list[Found]) -> FetchResponse:
+        topics: dict[object, FetchableTopicResponse] = {}
+        for wanted, data, _ in found:
             key = wanted.topic
             topic = topics.get(key)
             if topic is None:
@@ -147,6 +198,7 @@ class FetchAttempt:
                 topics[key] = topic
             topic.partitions.append(data)
         response = FetchResponse(responses=list(topics.values()))
+        session = self._session
         if session is not None:
             response.session_id = session.id
             session.rotate([(wanted.topic, wanted.partition) for wanted, _, size in found if size])
@@ -159,6 +211,19 @@ class FetchAttempt:
             return True
         changed = wanted.changed(data.high_watermark, data.log_start_offset)
         return changed or not self._incremental or size > 0 or data.diverging_epoch.epoch >= 0
+
+
+def _slices_of(items: list[T]) -> Iterator[list[T]]:
+    return (items[start : start + _READ_A_SLICE] for start in range(0, len(items), _READ_A_SLICE))
+
+
+def _nothing_new(found: list[Found], watched: list[Partition]) -> bool:
+    """Whether the partitions, which were read in several slices, still are as they were then."""
+    return len(found) == len(watched) and all(
+        data.high_watermark == partition.log.high_watermark
+        and data.last_stable_offset == partition.log.last_stable_offset
+        for (_, data, _), partition in zip(found, watched, strict=True)
+    )
 
 
 def _inline(data: PartitionData) -> None:

@@ -11,6 +11,7 @@ epochs, 8 authorized operations (those of the cluster until v10), 10 topic ids i
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.divisions import BY_ID, INVALID_TOPIC, topic_trait
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
@@ -20,7 +21,7 @@ from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImag
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -30,7 +31,6 @@ from pykafka_broker.protocol.messages.metadata_response import (
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
 _NULL_IS_ALL_FROM = 1
-_IDS_FROM = 12
 Names = tuple[tuple[str | None, bytes], ...]  # with ids
 
 
@@ -40,25 +40,20 @@ def metadata(
 ) -> MetadataResponse | EncodedReply | Reply:
     version = context.api_version
     asked = request.topics
+    traits = context.traits | {topic_trait(topic, version) for topic in asked or ()}
     if asked is not None:
-        if not asked and version < _NULL_IS_ALL_FROM:
+        if not asked and version < _NULL_IS_ALL_FROM and not context.is_part:
             asked = None
-        elif any(_is_invalid(topic, version) for topic in asked):
+        elif INVALID_TOPIC in traits:
             return _invalid(request)
     names = None if asked is None else tuple(dict.fromkeys((topic.name, topic.topic_id) for topic in asked))
-    made, answer = False, _Answer(services, context, request.include_topic_authorized_operations)
+    made, answer = False, _Answer(services, context, request.include_topic_authorized_operations, BY_ID in traits)
     if names is not None and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         made = answer.create_missing(names)
     response = answer.response(names, request.include_cluster_authorized_operations)
     if made:  # not to be remembered: where there was no room for a topic, the next asking tries again
         return resting(response, services.metadata.after())
-    return EncodedReply(response.encode(version))
-
-
-def _is_invalid(topic: MetadataRequestTopic, version: int) -> bool:
-    if version < _IDS_FROM:
-        return topic.name is None or topic.topic_id != ZERO_UUID
-    return topic.name is None and topic.topic_id == ZERO_UUID
+    return response if context.is_part else EncodedReply(response.encode(version))
 
 
 def _invalid(request: MetadataRequest) -> MetadataResponse:
@@ -72,11 +67,12 @@ def _invalid(request: MetadataRequest) -> MetadataResponse:
 class _Answer:
     """What one client is told, by what it may see."""
 
-    def __init__(self, services: Services, context: RequestContext, topic_operations: bool) -> None:
+    def __init__(self, services: Services, context: RequestContext, topic_operations: bool, by_id: bool) -> None:
         self._services = services
         self._context = context
         self._rights = services.rights(context)
         self._topic_operations = topic_operations
+        self._is_by_id = by_id
         self._uncreatable: set[str] = set()
 
     def create_missing(self, names: Names) -> bool:
@@ -84,7 +80,7 @@ class _Answer:
         neither made nor answered.
         """
         topics = self._services.image.topics
-        if any(topic_id != ZERO_UUID for _, topic_id in names):
+        if self._is_by_id:
             return False
         missing = [name for name, _ in names if name is not None and name not in topics and name != CLUSTER_METADATA]
         missing = [name for name in missing if self._may_see(name)]
@@ -101,7 +97,7 @@ class _Answer:
         services = self._services
         if names is None:
             topics = [self._topic(topic) for topic in services.image.topics.values() if self._may_see(topic.name)]
-        elif any(topic_id != ZERO_UUID for _, topic_id in names):
+        elif self._is_by_id:
             topics = [self._by_id(topic_id) for _, topic_id in names if topic_id != ZERO_UUID]
         else:
             topics = [self._by_name(name or "") for name, _ in names]

@@ -12,6 +12,7 @@ add partitions by producing (KIP-890), 13 topic ids (KIP-516).
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -19,9 +20,10 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition import NotLeader, Partition
 from pykafka_broker.broker.produce_checks import Buffer, Explained, RecordErrors, RefusedByLog, check_batch, read_batch
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import NOTHING, After, Reply
+from pykafka_broker.broker.reply import NOTHING, After, Committing, Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps, are_many, shares
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError, FrameError
@@ -55,6 +57,9 @@ _REFUSALS_OF_A_LOG = frozenset(
         ErrorCode.INVALID_TXN_STATE,
     }
 )
+
+
+TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
 
 
 class RefusedByCoordinator(ApiError):
@@ -93,14 +98,37 @@ class Production:
 
     def run(self) -> ProduceResponse | Reply | Parked | None:
         """The answer, or a wait for it."""
-        request = self._request
-        if request.transactional_id is not None and not self._refusal and request.acks in _ACKS:
-            joining = self._join()
+        topics = self._request.topic_data
+        if are_many([topic.partition_data for topic in topics]):
+            self._keep_records()
+            return self._services.slices.reply(self._in_slices(), outlives_client=True)
+        if self._joins:
+            joining = tuple(self._join([(topic, topic.partition_data) for topic in topics]))
             if joining:
                 self._keep_records()
                 return Reply(joining, self.run)
-        responses = [self._write(topic) for topic in request.topic_data]
-        if request.acks == 0:
+        return self._answer([self._write(topic, topic.partition_data) for topic in topics])
+
+    def _in_slices(self) -> Steps[ProduceResponse | Reply | Parked | None]:
+        """The same where many partitions are written to. What a producer has sent is written even if it has gone."""
+        topics = self._request.topic_data
+        if self._joins:
+            joining: list[tuple[Committing, int]] = []
+            for share in shares((topic, topic.partition_data) for topic in topics):
+                joining += self._join(share)
+                yield None
+            if joining:
+                return Reply(tuple(joining), self.run)
+        responses = [TopicProduceResponse(topic.name, topic.topic_id, []) for topic in topics]
+        by_number = ((number, topic.partition_data) for number, topic in enumerate(topics))
+        for numbered in shares(by_number):
+            for number, some in numbered:
+                responses[number].partition_responses += self._write(topics[number], some).partition_responses
+            yield None
+        return self._answer(responses)
+
+    def _answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Parked | None:
+        if self._request.acks == 0:
             _close_on_failure(responses)
             return None
         response = ProduceResponse(responses=responses)
@@ -122,14 +150,20 @@ class Production:
 
     # -- the transaction
 
-    def _join(self) -> After:
-        """Let all partitions take part before the first of them is written to. Returns what must be committed before
+    @property
+    def _joins(self) -> bool:
+        """Whether there may be batches of a transaction."""
+        request = self._request
+        return request.transactional_id is not None and not self._refusal and request.acks in _ACKS
+
+    def _join(self, topics: Iterable[TopicAndPartitions]) -> list[tuple[Committing, int]]:
+        """Let partitions take part, before the first one of all is written to. Returns what must be committed before
         that; a producer that wants no answer can't wait and is refused. What else is wrong is found again when the
         partition has its turn.
         """
-        joining = NOTHING
-        for topic in self._request.topic_data:
-            for one in topic.partition_data:
+        joining: list[tuple[Committing, int]] = []
+        for topic, partitions in topics:
+            for one in partitions:
                 with contextlib.suppress(ApiError, CorruptBatch):
                     header = read_header(one.records or b"")
                     if header.attributes & TRANSACTIONAL_BIT:
@@ -138,7 +172,7 @@ class Production:
                         joining += self._verify(partition, header)
         if joining and not self._request.acks:
             self._verdicts = dict.fromkeys(self._verdicts, ApiError(ErrorCode.CONCURRENT_TRANSACTIONS))
-            return NOTHING
+            return []
         return joining
 
     def _verify(self, partition: Partition, header: BatchHeader) -> After:
@@ -165,14 +199,14 @@ class Production:
         self._services.authorise(self._context, *_WRITE_TOPIC, name)
         return name
 
-    def _write(self, topic: TopicProduceData) -> TopicProduceResponse:
+    def _write(self, topic: TopicProduceData, partitions: Iterable[PartitionProduceData]) -> TopicProduceResponse:
         name, problem = topic.name, self._refusal
         try:
             name = self._name_of(topic)
         except ApiError as error:
             problem = problem or error
         answers = []
-        for one in topic.partition_data:
+        for one in partitions:
             try:
                 if problem is not None:
                     raise problem

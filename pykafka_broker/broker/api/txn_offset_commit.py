@@ -20,6 +20,7 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
 from pykafka_broker.protocol.messages.txn_offset_commit_response import (
@@ -100,10 +101,11 @@ def _split(
         if not services.allows(context, Operation.READ, Resource.TOPIC, topic.name):
             refused += _all([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             continue
-        there = [
-            one for one in topic.partitions if services.image.partition(topic.name, one.partition_index) is not None
-        ]
-        missing = [one for one in topic.partitions if one not in there]
+        there: list[TxnOffsetCommitRequestPartition] = []
+        missing: list[TxnOffsetCommitRequestPartition] = []
+        for one in topic.partitions:
+            exists = services.image.partition(topic.name, one.partition_index) is not None
+            (there if exists else missing).append(one)
         if there:
             known.append(TxnOffsetCommitRequestTopic(topic.name, there))
         if missing:

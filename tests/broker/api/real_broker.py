@@ -36,6 +36,9 @@ class UnsyncedFileSystem(OsFileSystem):
     def sync_directory(self, path: str) -> None:
         pass
 
+    def sync_all(self, path: str) -> bool:
+        return True
+
 
 class RealBroker:
     """`now` is moved by hand; `restart` stops and starts on the same directory, `crash` starts without the stop."""

@@ -91,6 +91,15 @@ class SimDirectory:
         return made
 
 
+def _sync_tree(directory: SimDirectory) -> None:
+    directory.durable, directory.pending = dict(directory.entries), []
+    for node in directory.entries.values():
+        if isinstance(node, SimDirectory):
+            _sync_tree(node)
+        else:
+            node.durable, node.pending = bytes(node.data), []
+
+
 def _update(entries: dict[str, SimFile | SimDirectory], changed: dict[str, SimFile | SimDirectory | None]) -> None:
     for name, node in changed.items():
         if node is None:
@@ -261,6 +270,11 @@ class CrashFileSystem:
         directory.durable = dict(directory.entries)
         directory.pending = []
         self.done(f"sync_directory {path}")
+
+    def sync_all(self, path: str) -> bool:
+        _sync_tree(self._directory(path))
+        self.done(f"sync_all {path}")
+        return True
 
     def disk_usage(self, path: str) -> DiskUsage:
         return DiskUsage(1 << 40, 1 << 39)

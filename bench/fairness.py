@@ -1,0 +1,256 @@
+"""What another client feels while somebody asks for very much: its ApiVersions, p99 and worst, and the peer's memory.
+
+Rule: every request here is legal, and what is measured is the other client, with one small request in flight from the
+hostile one's first byte to its answer. The hostile client is a thread that only sends bytes made before and throws away
+what comes back. A peer may also hang up on it: then it is measured until that.
+"""
+
+import contextlib
+import gzip
+import socket
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import crc32c
+
+from bench.running import Running
+from interop.answers.requests import create, new_topic
+from interop.batches import CODECS, batch, patched
+from interop.raw import RawClient, framed, request_bytes
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from pykafka_broker.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.runtime import Message, uvarint
+
+# What is sent, by the names of its figures.
+TITLES = {
+    "header_tags": "5 M unknown tags in a header",
+    "find_coordinator": "FindCoordinator, 2 M empty keys",
+    "describe_groups": "DescribeGroups of 500,000",
+    "delete_groups": "DeleteGroups of 500,000",
+    "metadata": "Metadata of 500,000 names",
+    "describe_configs": "DescribeConfigs, 5,000 topics",
+    "list_offsets_one": "ListOffsets, a partition 500,000 times",
+    "offset_fetch": "OffsetFetch of 1 M partitions",
+    "offset_commit": "OffsetCommit of 250,000 topics",
+    "list_offsets_all": "ListOffsets of 9,000 partitions",
+    "produce_all": "Produce into 9,000 partitions",
+    "delete_records_all": "DeleteRecords of 9,000 partitions",
+    "gzip_bomb": "a record of 400 MB of zeros, gzip",
+    "gzip_members": "50,000 empty gzip members",
+}
+WITHIN_S = 150.0
+TOPICS, PARTITIONS_EACH = 9, 1000
+_SETTLED_S = 0.5
+_PAUSE_S = 0.001
+_NAMES = [f"many-{number}" for number in range(TOPICS)]
+_TOPIC_RESOURCE = 2
+_BOMB_BYTES = 400 << 20  # what one of them says
+
+
+@dataclass(frozen=True)
+class Felt:
+    """By the other client, and the memory that the peer had at most beyond what it had before."""
+
+    p99_ms: float
+    worst_ms: float
+    added_mb: float
+
+
+def giants(size: float) -> dict[str, Callable[[], bytes]]:
+    """Frames by name; `size` divides the number of their elements."""
+
+    def frame(request: Message, version: int) -> bytes:
+        return framed(request_bytes(request, version))
+
+    def of(count: int) -> int:
+        return int(count * size)
+
+    def names(count: int) -> list[str]:
+        return [f"g{number}" for number in range(of(count))]
+
+    def resources() -> DescribeConfigsRequest:
+        return DescribeConfigsRequest(
+            [DescribeConfigsResource(_TOPIC_RESOURCE, _NAMES[number % TOPICS]) for number in range(of(5000))]
+        )
+
+    commits = [OffsetCommitRequestPartition(0, 1, committed_metadata="")]
+    one = [ListOffsetsPartition(0, timestamp=-1)]
+    every = range(PARTITIONS_EACH)
+    return {
+        "header_tags": lambda: _with_tags(request_bytes(ApiVersionsRequest("bench", "1"), 3), of(5_000_000)),
+        "find_coordinator": lambda: frame(FindCoordinatorRequest(coordinator_keys=[""] * of(2_000_000)), 4),
+        "describe_groups": lambda: frame(DescribeGroupsRequest(names(500_000)), 5),
+        "delete_groups": lambda: frame(DeleteGroupsRequest(names(500_000)), 2),
+        "metadata": lambda: frame(MetadataRequest([MetadataRequestTopic(name=n) for n in names(500_000)], False), 9),
+        "describe_configs": lambda: frame(resources(), 4),
+        "list_offsets_one": lambda: frame(
+            ListOffsetsRequest(-1, topics=[ListOffsetsTopic(_NAMES[0], one * of(500_000))]), 5
+        ),
+        "offset_fetch": lambda: frame(
+            OffsetFetchRequest("g", [OffsetFetchRequestTopic(_NAMES[0], list(range(of(1_000_000))))]), 7
+        ),
+        "offset_commit": lambda: frame(
+            OffsetCommitRequest(
+                "g", topics=[OffsetCommitRequestTopic(name, partitions=commits) for name in names(250_000)]
+            ),
+            8,
+        ),
+        "list_offsets_all": lambda: frame(
+            ListOffsetsRequest(
+                -1,
+                topics=[
+                    ListOffsetsTopic(name, [ListOffsetsPartition(p, timestamp=-1) for p in every]) for name in _NAMES
+                ],
+            ),
+            5,
+        ),
+        "produce_all": lambda: frame(
+            ProduceRequest(
+                None,
+                1,
+                30_000,
+                [
+                    TopicProduceData(name, partition_data=[PartitionProduceData(p, _RECORD) for p in every])
+                    for name in _NAMES
+                ],
+            ),
+            9,
+        ),
+        "delete_records_all": lambda: frame(
+            DeleteRecordsRequest(
+                [DeleteRecordsTopic(name, [DeleteRecordsPartition(p, -1) for p in every]) for name in _NAMES]
+            ),
+            1,
+        ),
+        "gzip_bomb": lambda: frame(_bomb("gzip", _gzip_bomb(of(_BOMB_BYTES))), 9),
+        "gzip_members": lambda: frame(_bomb("gzip", gzip.compress(b"", 1, mtime=0) * of(50_000)), 9),
+    }
+
+
+_RECORD = batch(bytes(100))
+
+
+def _with_tags(request: bytes, count: int) -> bytes:
+    """With fields in its header that nobody knows, in the place of none."""
+    (client_id,) = struct.unpack_from(">h", request, 8)
+    end = 10 + max(client_id, 0)
+    return framed(request[:end] + uvarint(count) + b"\x7d\0" * count + request[end + 1 :])
+
+
+def _bomb(codec: str, payload: bytes) -> ProduceRequest:
+    """One record that says it is as long as the payload is when it is decompressed."""
+    head = bytearray(_RECORD[:61])
+    struct.pack_into(">h", head, 21, CODECS[codec])
+    whole = patched(bytes(head) + payload, length=49 + len(payload))
+    assert crc32c.crc32c(whole[21:]) == struct.unpack_from(">I", whole, 17)[0]
+    return ProduceRequest(
+        None, 1, 30_000, [TopicProduceData(_NAMES[0], partition_data=[PartitionProduceData(0, whole)])]
+    )
+
+
+def _gzip_bomb(size: int) -> bytes:
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, 31)
+    block = bytes(1 << 20)
+    return b"".join([*(squeeze.compress(block) for _ in range(size >> 20)), squeeze.flush()])
+
+
+def beside_giants(run: Running, size: float) -> dict[str, float]:
+    with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
+        for name in _NAMES:
+            answer = client.call(create(new_topic(name, PARTITIONS_EACH)), 5)
+            assert not answer.topics[0].error_code, answer
+        with contextlib.suppress(Exception):
+            client.call(FindCoordinatorRequest("g"), 2)
+    time.sleep(2)
+    figures: dict[str, float] = {}
+    for name, made in giants(size).items():
+        felt = beside(run, made())
+        figures |= {
+            f"fair_{name}_p99_ms": felt.p99_ms,
+            f"fair_{name}_worst_ms": felt.worst_ms,
+            f"fair_{name}_mb": felt.added_mb,
+        }
+    return figures
+
+
+def beside(run: Running, frame: bytes) -> Felt:
+    """What another client feels beside this."""
+    before = run.memory_mb()
+    _reset_peak(run.pid)
+    took: list[float] = []
+    with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
+        for _ in range(50):
+            client.call(ApiVersionsRequest("bench", "1"), 3)
+        hostile = threading.Thread(target=_ask, args=(run.port, frame), daemon=True)
+        hostile.start()
+        for begun in _times(hostile):
+            client.call(ApiVersionsRequest("bench", "1"), 3)
+            took.append((time.perf_counter() - begun) * 1000)
+    time.sleep(_SETTLED_S)
+    took.sort()
+    return Felt(took[int(len(took) * 0.99)], took[-1], max(0.0, _peak_mb(run.pid) - before))
+
+
+def _times(hostile: threading.Thread) -> Iterator[float]:
+    yield time.perf_counter()
+    deadline = time.perf_counter() + WITHIN_S
+    while hostile.is_alive() and time.perf_counter() < deadline:
+        time.sleep(_PAUSE_S)
+        yield time.perf_counter()
+
+
+def _ask(port: int, frame: bytes) -> None:
+    """Send it, and read the answer away."""
+    thrown_away = bytearray(1 << 20)
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), WITHIN_S) as sock:
+        sock.sendall(frame)
+        head = bytearray()
+        while len(head) < 4:
+            received = sock.recv(4 - len(head))
+            if not received:
+                return
+            head += received
+        left = int.from_bytes(head, "big")
+        while left > 0:
+            count = sock.recv_into(thrown_away)
+            if not count:
+                return
+            left -= count
+
+
+def _reset_peak(pid: int) -> None:
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def _peak_mb(pid: int) -> float:
+    """The most that the process itself had since then."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return 0.0

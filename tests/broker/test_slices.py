@@ -1,0 +1,127 @@
+"""Work in slices: who is served when, and what ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+import pytest
+
+from pykafka_broker.broker.reply import Reply
+from pykafka_broker.broker.slices import SLICES_A_TURN, Slices
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
+
+class Turns:
+    """What a loop would do, one turn at a time."""
+
+    def __init__(self) -> None:
+        self.next: list[Callable[[], None]] = []
+        self.slices = Slices(self.next.append)
+
+    def turn(self) -> None:
+        steps, self.next[:] = list(self.next), []
+        for step in steps:
+            step()
+
+
+def counted(name: str, slices: int, done: list[str]) -> Generator[None, None, str]:
+    try:
+        for _ in range(slices - 1):
+            done.append(name)
+            yield
+        done.append(name)
+    finally:
+        done.append(f"{name} ends")
+    return name
+
+
+def test_work_of_one_slice_is_done_at_once() -> None:
+    turns = Turns()
+    assert turns.slices.reply(counted("a", 1, [])) == "a"
+    assert not turns.next
+
+
+def test_a_turn_does_a_few_slices_and_asks_for_the_next_one() -> None:
+    turns, done = Turns(), list[str]()
+    reply = turns.slices.reply(counted("a", 3, done))
+    assert isinstance(reply, Reply)
+    for slices in (2, 3):
+        turns.turn()
+        assert done.count("a") == slices
+    assert reply.then() == "a"
+    assert not turns.next
+
+
+def test_many_works_take_turns_and_a_turn_is_no_longer_for_them() -> None:
+    turns, done = Turns(), list[str]()
+    for name in "abcdef":
+        turns.slices.begin(counted(name, 3, done))
+    done.clear()
+    turns.turn()
+    assert done == list("abcdef")[:SLICES_A_TURN]
+    turns.turn()
+    assert done[SLICES_A_TURN : SLICES_A_TURN + 2] == ["e", "f"]
+
+
+def test_whoever_waits_hears_when_it_is_done() -> None:
+    turns, heard = Turns(), list[ApiError | None]()
+    work = turns.slices.begin(counted("a", 2, []))
+    work.when_committed(0, heard.append)
+    assert not work.is_committed(0)
+    assert heard == []
+    turns.turn()
+    assert heard == [None]
+    work.when_committed(0, heard.append)
+    assert heard == [None, None]
+
+
+def test_what_it_raises_is_the_answer() -> None:
+    def fails() -> Generator[None, None, str]:
+        yield
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+
+    turns = Turns()
+    reply = turns.slices.reply(fails())
+    assert isinstance(reply, Reply)
+    turns.turn()
+    with pytest.raises(ApiError) as raised:
+        reply.then()
+    assert raised.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_work_that_nobody_waits_for_ends_where_it_is() -> None:
+    turns, done, heard = Turns(), list[str](), list[ApiError | None]()
+    work = turns.slices.begin(counted("a", 9, done))
+    work.when_committed(0, heard.append)
+    work.abandon()
+    assert done == ["a", "a ends"]
+    turns.turn()
+    turns.turn()
+    assert (done, heard, turns.next) == (["a", "a ends"], [], [])
+
+
+def test_work_may_be_abandoned_by_what_it_does() -> None:
+    turns = Turns()
+
+    def closes_its_client() -> Generator[None, None, None]:
+        yield
+        work.abandon()
+        yield
+
+    work = turns.slices.begin(closes_its_client())
+    turns.turn()
+    assert not len(turns.slices)
+
+
+def test_the_end_of_the_broker_ends_all() -> None:
+    turns, done = Turns(), list[str]()
+    for name in "ab":
+        turns.slices.begin(counted(name, 9, done))
+    turns.slices.stop()
+    turns.turn()
+    assert done == ["a", "b", "a ends", "b ends"]
+
+
+def test_without_a_loop_work_is_done_where_it_arises() -> None:
+    assert Slices(None).reply(counted("a", 9, [])) == "a"
