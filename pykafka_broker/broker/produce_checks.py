@@ -88,6 +88,23 @@ def check_batch(records: Buffer, header: BatchHeader | None, config: TopicConfig
         raise _answer_to(error) from None
 
 
+def with_records_read(checked: Prepared) -> Prepared:
+    """The batch after every record in it was read, which Kafka does with all: they are what the header says, and the
+    header names the latest of their times. Raises ApiError as a real broker answers.
+    """
+    from pykafka_broker.records.validation import validate_records
+
+    batch, header, log_append_time = checked
+    try:
+        latest = validate_records(batch, header).max_timestamp
+    except (CorruptBatch, InvalidRecord) as error:
+        raise _refused(str(error)) from None
+    if latest == header.max_timestamp or log_append_time != _NO_TIMESTAMP:
+        return checked
+    set_max_timestamp(batch, latest, log_append_time=False)
+    return Prepared(batch, read_header(batch), log_append_time)
+
+
 def _answer_to(error: Exception) -> ApiError:
     if isinstance(error, InvalidRecord):
         return _refused(str(error))

@@ -169,7 +169,11 @@ def _submitting(decide: Handler) -> Handler:
 
 
 def _refuse(services: Services, context: RequestContext, request: Any) -> Any:
-    """An API of the protocol that this broker does not serve: whoever asks is told, where Kafka only hangs up."""
+    """An API of the protocol that this broker does not serve: whoever asks is told, where Kafka only hangs up. What an
+    emulated release offered is refused in words all the same, since clients rely on the offer.
+    """
+    if services.own.refusals and services.emulation is None:
+        raise FrameError(f"API key {context.api_key} is not served")
     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
 

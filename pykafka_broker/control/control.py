@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from pykafka_broker.broker.broker import Broker
+from pykafka_broker.broker.router import Router
 from pykafka_broker.broker.services import Services
 from pykafka_broker.control.inside import Inside
 from pykafka_broker.control.moving_time import MovingTime
@@ -41,9 +42,9 @@ class Control:
 
     @cached_property
     def inside(self) -> Inside:
-        """A client of the broker that needs no socket."""
+        """A client of the broker that needs no socket, and knows no release that the broker may pass for."""
         first = self.listeners[0]
-        return Inside(self.server.router, self.turns, first.name, (first.host, first.port))
+        return Inside(Router(self.services), self.turns, first.name, (first.host, first.port))
 
     def in_turn(self, step: Callable[[], R]) -> R:
         """Do it now, as a turn of the loop: at a new time, and whoever waited for it is answered afterwards."""

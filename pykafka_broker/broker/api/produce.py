@@ -18,7 +18,15 @@ from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition import NotLeader, Partition
-from pykafka_broker.broker.produce_checks import Buffer, Explained, RecordErrors, RefusedByLog, check_batch, read_batch
+from pykafka_broker.broker.produce_checks import (
+    Buffer,
+    Explained,
+    RecordErrors,
+    RefusedByLog,
+    check_batch,
+    read_batch,
+    with_records_read,
+)
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import NOTHING, After, Committing, Reply
 from pykafka_broker.broker.router import handles
@@ -237,7 +245,8 @@ class Production:
         config, wall = partition.log.config, services.clock.wall
         if acks == ALL and config.min_insync_replicas > 1:
             partition.check_insync(config.min_insync_replicas)
-        batch, header, log_append_time = check_batch(batch, header, config, wall)
+        checked = check_batch(batch, header, config, wall)
+        batch, header, log_append_time = with_records_read(checked) if services.own.records else checked
         if gap is not None:
             raise gap
         appended = partition.append(batch, wall, header=header, verified=verified)
