@@ -89,4 +89,4 @@ class Node:
         """The topic's own settings, without what another release of Kafka knew or took and we don't: a broker that
         refuses to start on it would help nobody.
         """
-        return readable_overrides(self.image.topic_config(topic))
+        return readable_overrides(self.config, self.image.topic_config(topic))

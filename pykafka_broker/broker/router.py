@@ -120,6 +120,20 @@ class Endpoint:
         self._requests: dict[tuple[int, bytes], Any] = {}  # by version and bytes, of what is repeated
         self.any_version = api_key is ApiKey.API_VERSIONS  # a version that we don't know is answered all the same
 
+    def encode(self, context: RequestContext, reply: Any) -> Pieces:
+        """Length prefix, header and body as pieces."""
+        version = context.api_version if self.min_version <= context.api_version <= self.max_version else 0
+        pieces: Pieces = [b""]
+        if version >= self.response_flexible_from:
+            pieces.append(b"\x00")
+        try:
+            reply.write(version, pieces.append)
+        except EncodeError:
+            log.exception("a defect: the answer to %s can't be written: %r", self.api_key.name, context)
+            raise FrameError(f"no answer to {self.api_key.name}") from None
+        pieces[0] = _SIZE_AND_CORRELATION.pack(4 + sum(map(len, pieces)), context.correlation_id)
+        return pieces
+
     def decode_anew(self, frame: memoryview, body: int, version: int) -> Any:
         """The request that begins there. Raises FrameError."""
         try:
@@ -155,7 +169,11 @@ def _submitting(decide: Handler) -> Handler:
 
 
 def _refuse(services: Services, context: RequestContext, request: Any) -> Any:
-    """An API of the protocol that this broker does not serve: whoever asks is told, where Kafka only hangs up."""
+    """An API of the protocol that this broker does not serve: whoever asks is told, where Kafka only hangs up. What an
+    emulated release offered is refused in words all the same, since clients rely on the offer.
+    """
+    if services.own.refusals and services.emulation is None:
+        raise FrameError(f"API key {context.api_key} is not served")
     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
 
@@ -178,7 +196,7 @@ class PendingReply:
         self.context = context
 
     def pieces(self, reply: Any) -> Pieces:
-        return encode_response(self.endpoint, self.context, reply)
+        return self.endpoint.encode(self.context, reply)
 
 
 class Router:
@@ -221,7 +239,7 @@ class Router:
             key = (api_key, version, services.audience(connection), bytes(frame[body:]))
             known = services.replies.get(services.image, key)
             if known is not None:
-                return encode_response(endpoint, context, known)
+                return endpoint.encode(context, known)
         request: Any = None
         if readable and (body < 0 or len(frame) - body > endpoint.giant_bytes):
             reply = _giant(services, endpoint, context, frame, body)
@@ -239,20 +257,23 @@ class Router:
             return self._wait(endpoint, context, request, reply)
         if key is not None and isinstance(reply, EncodedReply):
             services.replies.put(services.image, key, reply)
-        return encode_response(endpoint, context, reply)
+        return endpoint.encode(context, reply)
 
     def _load(self, api_key: int) -> Endpoint:
+        endpoint = self._endpoints[api_key] = self._new_endpoint(api_key)
+        return endpoint
+
+    def _new_endpoint(self, api_key: int) -> Endpoint:
         if api_key not in SPECS:
             raise FrameError(f"API key {api_key} is unknown")
-        endpoint = self._endpoints[api_key] = Endpoint(ApiKey(api_key))
-        return endpoint
+        return Endpoint(ApiKey(api_key))
 
     def _wait(
         self, endpoint: Endpoint, context: RequestContext, request: Any, reply: Reply | Parked
     ) -> Pieces | PendingReply | None:
         parked = self._held(endpoint, context, request, reply) if isinstance(reply, Reply) else reply
         if parked.done:
-            return None if parked.reply is None else encode_response(endpoint, context, parked.reply)
+            return None if parked.reply is None else endpoint.encode(context, parked.reply)
         _guard(parked, endpoint, context, request)
         self._services.purgatory.park(parked)
         return PendingReply(parked, endpoint, context)
@@ -394,19 +415,4 @@ def _guard(parked: Parked, endpoint: Endpoint, context: RequestContext, request:
         parked.expire = guarded(parked.expire)
 
 
-def encode_response(endpoint: Endpoint, context: RequestContext, reply: Any) -> Pieces:
-    """Length prefix, header and body as pieces."""
-    version = context.api_version if endpoint.min_version <= context.api_version <= endpoint.max_version else 0
-    pieces: Pieces = [b""]
-    if version >= endpoint.response_flexible_from:
-        pieces.append(b"\x00")
-    try:
-        reply.write(version, pieces.append)
-    except EncodeError:
-        log.exception("a defect: the answer to %s can't be written: %r", endpoint.api_key.name, context)
-        raise FrameError(f"no answer to {endpoint.api_key.name}") from None
-    pieces[0] = _SIZE_AND_CORRELATION.pack(4 + sum(map(len, pieces)), context.correlation_id)
-    return pieces
-
-
-__all__ = ["Endpoint", "PendingReply", "Pieces", "Router", "encode_response", "handles", "served_versions"]
+__all__ = ["Endpoint", "PendingReply", "Pieces", "Router", "handles", "served_versions"]

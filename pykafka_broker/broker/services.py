@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.coordinator_log import partition_for
+from pykafka_broker.broker.emulation import Emulation
 from pykafka_broker.broker.encoded_reply import ReplyCache
 from pykafka_broker.broker.fetch_session import FetchSessionCache
 from pykafka_broker.broker.metadata_source import MetadataSource
@@ -73,13 +74,14 @@ class Services:
         self.replicas = node.replicas
         self.purgatory = node.purgatory
         self.slices = node.slices
-        self.validate_records = node.config.pykafka_validate_records
         self.authorizer = node.metadata.controller.authorizer
         self.replies = ReplyCache()
         self.fetch_sessions = FetchSessionCache(
             node.config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, new_session_id
         )
         self.listeners: Mapping[str, Endpoint] = {}  # by name
+        self.own = node.static_config.own
+        self.emulation = None if self.own.release is None else Emulation(self.own.release)
         self._on_made = on_made
 
     def _made(self, host: _Host) -> _Host:
@@ -223,6 +225,14 @@ class Services:
         from pykafka_broker.broker.topic_creation import create_missing_topics
 
         create_missing_topics(self.node, names)
+
+    @property
+    def not_yet_created(self) -> ErrorCode:
+        """What a client is told of a topic that its request has created, where that is not to be there at once. Brokers
+        of ZooKeeper's had no leader for it yet, a broker of KRaft has not heard of it.
+        """
+        with_zookeeper = self.emulation is not None and not self.emulation.release.features
+        return ErrorCode.LEADER_NOT_AVAILABLE if with_zookeeper else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
         """The partition of `__consumer_offsets` that holds a group, also before there is one."""

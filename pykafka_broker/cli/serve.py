@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cli.environment import cluster_id_of
-from pykafka_broker.cli.settings import ABSENT_MEMBER_MS, DEVELOPMENT, UsageError, static_settings
+from pykafka_broker.cli.settings import ABSENT_MEMBER_MS, DEVELOPMENT, UsageError, own_options, static_settings
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.config.effects import has_no_effect, refusals
 from pykafka_broker.config.problems import problems
@@ -66,6 +66,8 @@ def parser() -> argparse.ArgumentParser:
         help="use a temporary data directory and remove it at the end; implies --quick-groups",
     )
     it.add_argument("--quick-groups", action="store_true", help="short heartbeat intervals of groups, for tests")
+    it.add_argument("--emulate", metavar="RELEASE", help="pass for that release of Kafka, 0.8 to 4.3, to clients")
+    it.add_argument("--strict", action="store_true", help="do as Kafka what is otherwise done for speed or comfort")
     it.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"), help="on stderr")
     it.add_argument("--stop-on-stdin-close", action="store_true", help="stop when standard input ends")
     it.add_argument("--remove-with-parent", metavar="DIR", help=argparse.SUPPRESS)  # for pykafka_broker.testing
@@ -98,8 +100,9 @@ def main(arguments: Sequence[str], signals: StopSignals) -> int:
 def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals) -> int:
     quick_groups = options.quick_groups or options.ephemeral
     try:
+        own = own_options(options.emulate, options.strict)
         settings = static_settings(
-            options.properties, os.environ, options.override, options.listen, data_dir, quick_groups
+            options.properties, os.environ, [*options.override, *own], options.listen, data_dir, quick_groups
         )
         config = BrokerConfig(settings)
         beside = None if options.control is None else _control(options)

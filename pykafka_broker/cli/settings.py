@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pykafka_broker.cli.commands import is_like_a_command, what_was_meant
 from pykafka_broker.cli.environment import configs_of
 from pykafka_broker.config.group import limits_of
+from pykafka_broker.config.own import EMULATE, STRICT
 from pykafka_broker.config.properties import parse_properties
 
 # What one node for development needs otherwise than Kafka's defaults: it is not open to the network, it is controller
@@ -78,6 +79,12 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"--override {pair}: it must be key=value")
         overrides[name.strip()] = value
     return overrides
+
+
+def own_options(emulate: str | None, strict: bool) -> list[str]:
+    """The options that say it more shortly, as they are said to `--override`."""
+    options = {EMULATE: emulate, STRICT: "true" if strict else None}
+    return [f"{name}={value}" for name, value in options.items() if value is not None]
 
 
 def listener_settings(listen: Sequence[str], protocol_map: str | None) -> dict[str, str]:

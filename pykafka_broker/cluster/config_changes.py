@@ -132,8 +132,9 @@ def _records(
     if kind == ResourceType.TOPIC:
         config_rules.check_topic_resource(name)
         # What another release left behind and this one doesn't know is no fault of this request.
-        known = {key.name for key in live_keys()} | changed.keys()
-        config_rules.check_topic({key: value for key, value in overrides.items() if key in known})
+        known = {key.name for key in live_keys(controller.config)} | changed.keys()
+        readable = {key: value for key, value in overrides.items() if key in known}
+        config_rules.check_topic(controller.config, readable)
         config_rules.check_topic_exists(controller, name)
     elif kind == ResourceType.BROKER:
         config_rules.check_broker(controller, name, changed, overrides)

@@ -64,10 +64,10 @@ _MIN_DEDUPE_BYTES = 1024 * 1024
 _MIN_INTERVAL_MS, _MAX_INTERVAL_MS = 100, 3_600_000
 
 
-def check_topic(overrides: Overrides) -> None:
+def check_topic(config: BrokerConfig, overrides: Overrides) -> None:
     """The configs of one topic, new or changed."""
     try:
-        values = parse_overrides(overrides)
+        values = parse_overrides(overrides, config.topic_keys)
     except ConfigError as error:
         raise _bad(str(error)) from None
     lowest, highest = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")

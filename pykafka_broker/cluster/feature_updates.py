@@ -6,7 +6,7 @@ Rule: all of a request or nothing; the first feature that can't be changed is na
 from __future__ import annotations
 
 from pykafka_broker.cluster.controller import Controller, Decision
-from pykafka_broker.cluster.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, SUPPORTED
+from pykafka_broker.cluster.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, supported_features
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -75,9 +75,10 @@ def _unsupported(controller: Controller, name: str, level: int, upgrade_type: in
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
-    if name not in SUPPORTED:
+    supported = supported_features(controller.config)
+    if name not in supported:
         return f"Local controller {controller.node_id} does not support this feature."
-    lowest, highest = SUPPORTED[name]
+    lowest, highest = supported[name]
     if not lowest <= level <= highest:
         return f"Local controller {controller.node_id} only supports versions {lowest}-{highest}"
     return None

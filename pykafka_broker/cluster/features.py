@@ -5,6 +5,12 @@ Rule: the ranges and levels are those of Kafka 4.3, since clients and tools deci
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pykafka_broker.config import BrokerConfig
+
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 ELR_VERSION = "eligible.leader.replicas.version"
@@ -57,3 +63,20 @@ BOOTSTRAP_LEVELS: dict[str, int] = {
     "streams.version": 1,
     "transaction.version": 2,
 }
+
+
+def supported_features(config: BrokerConfig) -> dict[str, tuple[int, int]]:
+    """The range of each feature, as the release has it that the broker passes for."""
+    release = config.own.release
+    if release is None:
+        return SUPPORTED
+    return {name: (lowest, highest) for name, (lowest, highest, _) in release.features.items()}
+
+
+def shown_levels(config: BrokerConfig, levels: Mapping[str, int]) -> dict[str, int]:
+    """Of the levels in force those that the release had as well, none higher than it had them."""
+    release = config.own.release
+    if release is None:
+        return {name: level for name, level in levels.items() if level}
+    theirs = {name: min(levels.get(name, 0), level) for name, (_, _, level) in release.features.items()}
+    return {name: level for name, level in theirs.items() if level}

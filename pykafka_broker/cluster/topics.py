@@ -15,6 +15,7 @@ from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.placement import check_assignment, directories_of, place
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
+from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import describe_topic
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -131,7 +132,7 @@ class _Creation:
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topic: {collisions[unified(name)]}",
             )
-        overrides = _checked_overrides(topic)
+        overrides = _checked_overrides(self.controller.config, topic)
         assignments = self._assignments(topic)
         topic_id = self.controller.new_uuid()
         records = [ApiMessageAndVersion(TopicRecord(name, topic_id), 0)]
@@ -195,17 +196,17 @@ class _Creation:
         return [assignments[partition] for partition in range(len(assignments))]
 
 
-def _checked_overrides(topic: CreatableTopic) -> dict[str, str]:
+def _checked_overrides(config: BrokerConfig, topic: CreatableTopic) -> dict[str, str]:
     overrides: dict[str, str] = {}
-    nulls = [config.name for config in topic.configs if config.value is None]
-    for config in topic.configs:
-        if config.value is not None:
-            overrides[config.name] = config.value  # the last one of a repeated name holds, as in Kafka
+    nulls = [each.name for each in topic.configs if each.value is None]
+    for each in topic.configs:
+        if each.value is not None:
+            overrides[each.name] = each.value  # the last one of a repeated name holds, as in Kafka
     if nulls:
         raise ApiError(
             ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(sorted(set(nulls)))}"
         )
-    check_topic(overrides)
+    check_topic(config, overrides)
     return overrides
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config.attributes import BrokerAttributes
-from pykafka_broker.config.registry import BROKER_SYNONYMS, broker_keys
+from pykafka_broker.config.own import OWN_NAMES, OwnSettings, own_settings
+from pykafka_broker.config.registry import BROKER_SYNONYMS, ConfigKey, broker_keys, topic_keys
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
 if TYPE_CHECKING:
@@ -44,18 +45,26 @@ class BrokerConfig(BrokerAttributes):
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
         """Raises `ConfigErrors` with one error for every bad value."""
         static = with_aliases(static or {})
-        values, errors = _typed(static)
-        if errors:
-            raise ConfigErrors(errors)
-        self._set_up(values, static, {}, {})
+        own, errors = own_settings(static)
+        values, wrong = _typed(static)
+        if errors or wrong:
+            raise ConfigErrors(errors + wrong)
+        self._set_up(own, values, static, {}, {})
 
     def _set_up(
-        self, set_values: dict[str, Value], static: dict[str, str], default: dict[str, str], broker: dict[str, str]
+        self,
+        own: OwnSettings,
+        set_values: dict[str, Value],
+        static: dict[str, str],
+        default: dict[str, str],
+        broker: dict[str, str],
     ) -> None:
+        self.own = own
+        self.keys, self.topic_keys = _keys(own)
         self.static: Mapping[str, str] = static
         self.dynamic_default: Mapping[str, str] = default
         self.dynamic_broker: Mapping[str, str] = broker
-        self._values = {name: key.default for name, key in broker_keys().items()} | set_values
+        self._values = {name: key.default for name, key in self.keys.items()} | set_values
         self._topic_defaults: TopicConfig | None = None
         self.topic_cache: dict[frozenset[tuple[str, str]], TopicConfig] = {}  # TopicConfig.resolve's, by overrides
         self.__dict__.update((name.replace(".", "_"), value) for name, value in self._values.items())
@@ -81,7 +90,7 @@ class BrokerConfig(BrokerAttributes):
         for error in errors:
             log.warning("ignored a dynamic config: %s", error)
         config = BrokerConfig.__new__(BrokerConfig)
-        config._set_up(values, dict(self.static), dict(default), dict(broker))
+        config._set_up(self.own, values, dict(self.static), dict(default), dict(broker))
         return config
 
     @property
@@ -130,7 +139,17 @@ class BrokerConfig(BrokerAttributes):
 def unknown_configs(names: Iterable[str]) -> list[str]:
     """Those among `names` of broker configs that no Kafka release knows."""
     known = broker_keys()
-    return [name for name in names if name not in known and not name.startswith(FREE_PREFIXES)]
+    known_here = known.keys() | OWN_NAMES
+    return [name for name in names if name not in known_here and not name.startswith(FREE_PREFIXES)]
+
+
+def _keys(own: OwnSettings) -> tuple[dict[str, ConfigKey], dict[str, ConfigKey]]:
+    """The keys of the broker and of topics, as the release has them that it shall pass for."""
+    if own.release is None:
+        return broker_keys(), topic_keys()
+    from pykafka_broker.config.release_keys import broker_keys_of, topic_keys_of
+
+    return broker_keys_of(own.release.name), topic_keys_of(own.release.name)
 
 
 def with_aliases(static: Mapping[str, str]) -> dict[str, str]:

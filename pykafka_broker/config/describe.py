@@ -13,10 +13,10 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.own import PREFIX
 from pykafka_broker.config.registry import (
     BROKER_SYNONYMS,
     ConfigKey,
-    broker_keys,
     client_metrics_keys,
     group_keys,
     inherited,
@@ -60,7 +60,7 @@ def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str]) -> list[C
     values = topic_values(broker, overrides)
     return [
         _entry(key, values[key.name], _own(key, overrides, ConfigSource.TOPIC) + _inherited_synonyms(broker, key))
-        for key in live_keys()
+        for key in live_keys(broker)
         if not key.internal
     ]
 
@@ -84,10 +84,13 @@ def describe_client_metrics(overrides: Mapping[str, str]) -> list[ConfigEntry]:
 
 
 def describe_broker(broker: BrokerConfig) -> list[ConfigEntry]:
-    """Every public key of Kafka 4.3.1 and every name that somebody set."""
-    names = {name for name, key in broker_keys().items() if not key.internal and not key.removed}
+    """Every public key of the release that it passes for, and every name that somebody set."""
+    keys = broker.keys
+    names = {name for name, key in keys.items() if not key.internal and not key.removed}
     for layer in (broker.static, broker.dynamic_default, broker.dynamic_broker):
-        names.update(layer)
+        names.update(name for name in layer if not name.startswith(PREFIX))
+    if broker.own.release is not None:  # what came later, the names that a development broker is given among them
+        names -= {name for name, key in keys.items() if key.removed}
     return [_broker_entry(broker, name) for name in sorted(names)]
 
 
@@ -95,7 +98,7 @@ def describe_broker_default(broker: BrokerConfig) -> list[ConfigEntry]:
     """The resource BROKER "": what is set cluster-wide, and nothing else."""
     entries = []
     for name, text in sorted(broker.dynamic_default.items()):
-        base = _base_key(name)
+        base = _base_key(broker, name)
         hidden = base is None or base.sensitive
         synonym = Synonym(name, None if hidden else text, ConfigSource.DYNAMIC_DEFAULT_BROKER)
         entries.append(_named_entry(name, base, synonym.value, [synonym]))
@@ -121,8 +124,8 @@ def _base_name(name: str) -> str:
     return next((key for key in _MECHANISM_KEYS if rest.endswith(key)), rest)
 
 
-def _base_key(name: str) -> ConfigKey | None:
-    key = broker_keys().get(_base_name(name))
+def _base_key(broker: BrokerConfig, name: str) -> ConfigKey | None:
+    key = broker.keys.get(_base_name(name))
     return None if key is None or key.removed else key
 
 
@@ -141,7 +144,7 @@ def _broker_synonyms(broker: BrokerConfig, name: str, hidden: bool) -> list[Syno
         ):
             if synonym in layer:
                 found.append(Synonym(synonym, None if hidden else layer[synonym], source))
-        key = _base_key(synonym)
+        key = _base_key(broker, synonym)
         if key is not None and key.name == synonym and key.default_text is not None:
             found.append(Synonym(synonym, None if hidden else key.default_text, ConfigSource.DEFAULT))
     own = next((at for at, synonym in enumerate(found) if synonym.name == name), len(found))
@@ -149,7 +152,7 @@ def _broker_synonyms(broker: BrokerConfig, name: str, hidden: bool) -> list[Syno
 
 
 def _broker_entry(broker: BrokerConfig, name: str) -> ConfigEntry:
-    key = _base_key(name)
+    key = _base_key(broker, name)
     hidden = key is None or key.sensitive
     synonyms = _broker_synonyms(broker, name, hidden)
     if key is None or hidden:

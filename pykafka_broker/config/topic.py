@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.registry import ConfigKey, inherited, topic_keys
+from pykafka_broker.config.release_keys import topic_keys_of
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
 log = logging.getLogger(__name__)
@@ -95,8 +96,8 @@ class TopicConfig:
     unclean_leader_election_enable: bool
 
     def __init__(self, values: Mapping[str, Value]) -> None:
-        for name, value in values.items():
-            setattr(self, name.replace(".", "_"), value)
+        for slot in self.__slots__:
+            setattr(self, slot, values[slot.replace("_", ".")])
         if self.internal_segment_bytes is not None:
             self.segment_bytes = self.internal_segment_bytes
 
@@ -120,41 +121,50 @@ class TopicConfig:
         return cls(topic_values(broker, {}))
 
 
-def live_keys() -> Iterable[ConfigKey]:
-    """The topic keys of 4.3.1; the two that 4.0 removed are unknown names to it and to us."""
-    return (key for key in topic_keys().values() if not key.removed)
+def live_keys(broker: BrokerConfig) -> Iterable[ConfigKey]:
+    """The topic keys of the release that the broker passes for; what others had are unknown names to it and to us."""
+    return (key for key in broker.topic_keys.values() if not key.removed)
 
 
 def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
     """The value of every topic key by name; raises `ConfigError` for a bad override."""
-    values = {key.name: inherited(key, broker) for key in live_keys()}
+    values = {key.name: inherited(key, broker) for key in (*topic_keys().values(), *live_keys(broker))}
     retention_ms = values["retention.ms"]
     if isinstance(retention_ms, int) and retention_ms < 0:  # -1 hours is -3600000 ms, and means "for ever" all the same
         values["retention.ms"] = -1
-    return values | parse_overrides(overrides)
+    return values | parse_overrides(overrides, _readable_keys(broker))
 
 
-def readable_overrides(overrides: Mapping[str, str]) -> Mapping[str, str]:
+def _readable_keys(broker: BrokerConfig) -> Mapping[str, ConfigKey]:
+    """Ours, which internal topics are made with, and those of the release that the broker passes for."""
+    keys = topic_keys()
+    return keys if broker.topic_keys is keys else keys | {key.name: key for key in live_keys(broker)}
+
+
+def readable_overrides(broker: BrokerConfig, overrides: Mapping[str, str]) -> Mapping[str, str]:
     """Without what can't be read: names that another release of Kafka knew, and values that it took."""
-    unreadable = _unreadable(frozenset(overrides.items())) if overrides else frozenset()
+    if not overrides:
+        return overrides
+    release = broker.own.release
+    unreadable = _unreadable(frozenset(overrides.items()), None if release is None else release.name)
     return {name: text for name, text in overrides.items() if name not in unreadable} if unreadable else overrides
 
 
 @lru_cache(MAX_CACHED)
-def _unreadable(overrides: frozenset[tuple[str, str]]) -> frozenset[str]:
+def _unreadable(overrides: frozenset[tuple[str, str]], release: str | None) -> frozenset[str]:
+    keys = topic_keys() if release is None else topic_keys_of(release)
     found = set()
     for name, text in overrides:
         try:
-            parse_overrides({name: text})
+            parse_overrides({name: text}, keys)
         except ConfigError as error:
             log.warning("ignored a topic config: %s", error)
             found.add(name)
     return frozenset(found)
 
 
-def parse_overrides(overrides: Mapping[str, str]) -> dict[str, Value]:
-    """The typed values of a topic's own configs; raises `ConfigError` as LogConfig.validate does."""
-    keys = topic_keys()
+def parse_overrides(overrides: Mapping[str, str], keys: Mapping[str, ConfigKey]) -> dict[str, Value]:
+    """The typed values of a topic's own configs, `keys` being all; raises `ConfigError` as LogConfig.validate does."""
     for name in overrides:
         if name not in keys or keys[name].removed:
             raise ConfigError(f"Unknown topic config name: {name}")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import cached_property
 from typing import TypeVar
 
 from pykafka_broker.broker.broker import Broker
+from pykafka_broker.broker.router import Router
 from pykafka_broker.broker.services import Services
 from pykafka_broker.control.inside import Inside
 from pykafka_broker.control.moving_time import MovingTime
@@ -34,6 +34,7 @@ class Control:
         self.time = MovingTime(running, clock)
         self.state = State(running, tenure)
         self.state.clearing["clock"] = self.time.reset
+        self._inside: tuple[Services, Inside] | None = None  # the client of the broker that these belong to
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
         self.state.clearing["turns"] = self.turn_of_topic.clear
         self.observing = Observing(running.server, BrokerKnows(running.server))
@@ -48,11 +49,15 @@ class Control:
     def services(self) -> Services:
         return self.server.broker.services
 
-    @cached_property
+    @property
     def inside(self) -> Inside:
-        """A client of the broker that needs no socket."""
-        first = self.listeners[0]
-        return Inside(self.observing.router, self.turns, first.name, (first.host, first.port))
+        """A client of the broker that needs no socket, and knows no release that the broker may pass for."""
+        services = self.services
+        if self._inside is None or self._inside[0] is not services:
+            first = self.listeners[0]
+            client = Inside(Router(services), self.turns, first.name, (first.host, first.port))
+            self._inside = services, client
+        return self._inside[1]
 
     def in_turn(self, step: Callable[[], R]) -> R:
         """Do it now, as a turn of the loop: at a new time, and whoever waited for it is answered afterwards."""

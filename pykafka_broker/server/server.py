@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.router import PendingReply, Router
+from pykafka_broker.broker.emulated_router import new_router
+from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.server.connection import Connection
 from pykafka_broker.server.connection_quota import ConnectionQuota
@@ -52,7 +53,7 @@ class Server:
         config = broker.config
         self.broker = broker
         self.turns = turns
-        self._router = Router(broker.services)
+        self._router = new_router(broker.services)
         self.router: Dispatching = self._router  # or what stands before it
         self.admit: Callable[[socket.socket, ConnectionContext], bool] | None = (
             None  # False: serves or turns it away itself

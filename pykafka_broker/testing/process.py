@@ -49,6 +49,8 @@ class KafkaBroker(Controlled):
     keeps its data in a temporary directory, which `close` removes. At `log_level` "debug" its log has every request.
     Its control API is open: what a test may ask of it beyond Kafka's protocol are the methods of `Controlled`.
     Its groups have short heartbeat intervals, unless `config` sets them; with `quick_groups=False` they are Kafka's.
+    To clients it is the newest release of Kafka; `emulate="2.8"` makes it an older one, 0.8 or what came after that.
+    With `strict=False` it does some things sooner than Kafka does (docs/old-releases.md).
     Use it with `with`, started or not, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as
     they are.
     `async with` gives an `AsyncKafkaBroker`, whose methods of these names are awaited.
@@ -64,6 +66,8 @@ class KafkaBroker(Controlled):
         start_timeout_s: float = 30,
         log_level: str = "info",
         quick_groups: bool = True,
+        emulate: str | None = None,
+        strict: bool = True,
     ) -> None:
         self.config = {name: _config_text(value) for name, value in (config or {}).items()}
         if self.config:
@@ -73,6 +77,8 @@ class KafkaBroker(Controlled):
         self.start_timeout_s = start_timeout_s
         self.log_level = log_level
         self.quick_groups = quick_groups
+        self.emulate = emulate
+        self.strict = strict
         self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-"))
         self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
@@ -159,6 +165,10 @@ class KafkaBroker(Controlled):
         command += ["--log-level", self.log_level]
         if self.quick_groups:
             command.append("--quick-groups")
+        if self.emulate is not None:
+            command += ["--emulate", self.emulate]
+        if self.strict:
+            command.append("--strict")
         command += ["--control", "127.0.0.1:0" if self._control is None else self._control.url.removeprefix("http://")]
         if "listeners" not in self.config:
             command += ["--listen", self.bootstrap_servers]

@@ -7,11 +7,12 @@ from typing import Any
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.emulated_router import new_router
 from pykafka_broker.broker.group_host import GroupHost
 from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.purgatory import Purgatory
-from pykafka_broker.broker.router import PendingReply, Pieces, Router
+from pykafka_broker.broker.router import PendingReply, Pieces
 from pykafka_broker.broker.services import Endpoint, Services
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.share_host import ShareHost
@@ -45,7 +46,7 @@ class DrivenBroker:
         self.whole = Broker(
             config, self.clock, new_uuid=new_uuid, new_session_id=new_session_id, submit=submit, fs=fs, setup=setup
         )
-        self.router = Router(self.whole.services)
+        self.router = new_router(self.whole.services)
 
     # -- life and time
 

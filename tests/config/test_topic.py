@@ -9,7 +9,7 @@ from pykafka_broker.config.topic import live_keys
 
 
 def test_every_live_key_has_its_slot() -> None:
-    assert {key.name.replace(".", "_") for key in live_keys()} == set(TopicConfig.__slots__)
+    assert {key.name.replace(".", "_") for key in live_keys(BrokerConfig())} == set(TopicConfig.__slots__)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """ApiVersions v0-v4.
 
-Behaviour: the ranges are those of the route table, the features those of a 4.3 broker. A version that we don't know is
-answered in version 0 with UNSUPPORTED_VERSION and our own range of ApiVersions in it, so that the client can come again
-(KIP-511). Telemetry and what only controllers serve are not listed.
+Behaviour: the ranges are those of the route table, the features those of a 4.3 broker, or both are those of the release
+that is emulated. A version that we don't know is answered in version 0 with UNSUPPORTED_VERSION and our own range of
+ApiVersions in it, so that the client can come again (KIP-511). Telemetry and what only controllers serve are not
+listed.
 Versions: 1 throttle time, 3 the client's name and version (which must be words of letters, digits, '-' and '.') and
 features (KIP-584), 4 features that may be at level 0.
 A finalized feature at level 0 is not listed; the epoch is the offset up to which the metadata log has been applied.
@@ -17,7 +18,7 @@ from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.router import handles, served_versions
 from pykafka_broker.broker.routes import ROUTES
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.features import KRAFT_VERSION, SUPPORTED
+from pykafka_broker.cluster.features import KRAFT_VERSION, shown_levels, supported_features
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -38,8 +39,9 @@ def api_versions(
     services: Services, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse | EncodedReply:
     if request is None:
-        lowest, highest = served_versions(ApiKey.API_VERSIONS)
-        return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [ApiVersion(ApiKey.API_VERSIONS, lowest, highest)])
+        own = [key for key in _ranges(services) if key.api_key == ApiKey.API_VERSIONS]
+        told = services.emulation is None or services.emulation.tells_own_range
+        return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, own if told else [])
     version = context.api_version
     if version >= _SOFTWARE_FROM:
         name, software_version = request.client_software_name, request.client_software_version
@@ -57,14 +59,25 @@ def _answer(services: Services, version: int) -> ApiVersionsResponse:
     features = dict(services.image.features)
     if services.metadata.kraft_version:  # kept by the quorum, not by the controller
         features[KRAFT_VERSION] = services.metadata.kraft_version
+    emulation = services.emulation
     return ApiVersionsResponse(
-        api_keys=[ApiVersion(api_key, *served_versions(api_key)) for api_key in sorted(ROUTES)],
+        api_keys=_ranges(services),
         supported_features=[
             SupportedFeatureKey(name, lowest, highest)
-            for name, (lowest, highest) in SUPPORTED.items()
+            for name, (lowest, highest) in supported_features(services.config).items()
             # Older clients refuse a range that begins at 0.
             if lowest > 0 or version >= _LEVEL_ZERO_FROM
         ],
-        finalized_features_epoch=services.metadata.applied_offset,
-        finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in features.items()],
+        finalized_features_epoch=services.metadata.applied_offset
+        if emulation is None
+        else emulation.features_epoch(services.metadata.applied_offset),
+        finalized_features=[
+            FinalizedFeatureKey(name, level, level) for name, level in shown_levels(services.config, features).items()
+        ],
     )
+
+
+def _ranges(services: Services) -> list[ApiVersion]:
+    if services.emulation is not None:
+        return [ApiVersion(key, *versions) for key, versions in services.emulation.versions.items()]
+    return [ApiVersion(api_key, *served_versions(api_key)) for api_key in sorted(ROUTES)]

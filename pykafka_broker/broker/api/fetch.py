@@ -2,8 +2,8 @@
 
 Behaviour: partitions are read in the order of the session (KIP-227), the first one with records gives at least a whole
 batch whatever the limits say (KIP-74), the answer waits until `min_bytes` are there, an error is found or `max_wait_ms`
-is over. A waiting fetch yields to the next request of its
-connection: it may always return less.
+is over. A waiting fetch yields to the next request of its connection, since it may always return less; with
+`pykafka.strict.parked.fetch` that one waits, as in Kafka.
 Versions: 0-1 read message format v0, 2-3 format v1 (down-converted), 4 isolation levels and aborted transactions, 5 log
 start offset, 7 sessions, 9 leader epochs (KIP-320), 12 flexible and diverging epochs (KIP-595), 13 topic ids (KIP-516),
 15 replica state, 16 node endpoints, 17 directory ids, 18 high watermark.
@@ -56,7 +56,8 @@ def fetch(services: Services, context: RequestContext, request: FetchRequest) ->
     response = attempt.poll(context.now)
     if response is not None:
         return response
-    return Parked(deadline, keys=attempt.watched(), poll=attempt.poll, expire=attempt.answer, yields=True)
+    yields = not services.own.parked_fetch
+    return Parked(deadline, keys=attempt.watched(), poll=attempt.poll, expire=attempt.answer, yields=yields)
 
 
 def _read_in_slices(services: Services, attempt: FetchAttempt, deadline: int) -> Reply:

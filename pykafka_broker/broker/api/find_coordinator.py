@@ -1,7 +1,7 @@
 """FindCoordinator v0-v6.
 
-Behaviour: the topic behind the coordinator is created at the first question and answers at once; the node is the leader
-of the key's partition.
+Behaviour: the topic behind the coordinator is created at the first question and answers at once, or with
+`pykafka.strict.auto.creation` at the next one, as in Kafka; the node is the leader of the key's partition.
 Versions: 1 transactional ids, 4 many keys in one request (KIP-699), 5 knows TRANSACTION_ABORTABLE, 6 keys of share
 partitions, `group:topic id:partition` (KIP-932).
 """
@@ -75,6 +75,8 @@ def _find(services: Services, context: RequestContext, key_type: int, key: str) 
     name = TOPICS[key_type]
     if name not in services.image.topics:
         services.create_missing_topics([name])
+        if services.own.auto_creation:
+            return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     topic = services.image.topics.get(name)
     if topic is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)

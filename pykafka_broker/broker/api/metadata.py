@@ -1,9 +1,10 @@
 """Metadata v0-v13.
 
 Behaviour: null topics means all (in v0 an empty list does), an empty list none. A topic that is missing is created if
-the request and `auto.create.topics.enable` allow it, and is in this very answer with its leaders. Where a topic is
-asked for by id (v12, KIP-516) names in the same request count for nothing, as in Kafka. Topics that the client may not
-describe are left out of all, and refused where they are named. The router remembers the answer to the same request.
+the request and `auto.create.topics.enable` allow it, and is in this very answer with its leaders, or in the next one as
+in Kafka (`pykafka.strict.auto.creation`). Where a topic is asked for by id (v12, KIP-516) names in the same request
+count for nothing, as in Kafka. Topics that the client may not describe are left out of all, and refused where they are
+named. The router remembers the answer to the same request.
 Versions: 1 controller and rack, 2 cluster id, 4 the choice not to create (KIP-204), 5 offline replicas, 7 leader
 epochs, 8 authorized operations (those of the cluster until v10), 10 topic ids in the answer, 13 an error of the whole.
 """
@@ -74,6 +75,7 @@ class _Answer:
         self._topic_operations = topic_operations
         self._is_by_id = by_id
         self._uncreatable: set[str] = set()
+        self._not_yet: set[str] = set()  # made by this request, and in the next one's answer
 
     def create_missing(self, names: Names) -> bool:
         """Whether any were missing and could be asked for. A request that has an id is about ids: names in it are
@@ -91,6 +93,8 @@ class _Answer:
         missing = [name for name in missing if name not in self._uncreatable]
         if missing:
             self._services.create_missing_topics(missing)
+            if self._services.own.auto_creation:
+                self._not_yet = {name for name in missing if name in self._services.image.topics}
         return bool(missing)
 
     def response(self, names: Names | None, cluster_operations: bool) -> MetadataResponse:
@@ -133,6 +137,8 @@ class _Answer:
         internal = name in INTERNAL_TOPICS
         if name in self._uncreatable or not self._may_see(name):
             return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, is_internal=internal)
+        if name in self._not_yet:
+            return MetadataResponseTopic(self._services.not_yet_created, name, is_internal=internal)
         if topic is not None:
             return self._topic(topic)
         illegal = name_problem(name) is not None

@@ -1,0 +1,59 @@
+"""Settings that Kafka does not have: their names begin with `pykafka.`.
+
+Rule: nothing of them is in an answer to a client. Without one this broker passes for the newest release, and does for
+speed and comfort what README lists as different from Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pykafka_broker.config.values import ConfigError, ConfigType, invalid, parse_type
+from pykafka_broker.releases.release import Release, release
+
+PREFIX = "pykafka."
+EMULATE = "pykafka.emulate"
+STRICT = "pykafka.strict"  # what the switches below are where they are not set themselves
+PARKED_FETCH = "pykafka.strict.parked.fetch"
+AUTO_CREATION = "pykafka.strict.auto.creation"
+REFUSALS = "pykafka.strict.refusals"
+SWITCHES = (PARKED_FETCH, AUTO_CREATION, REFUSALS)
+VALIDATE_RECORDS = "pykafka.validate.records"
+OWN_NAMES = frozenset((EMULATE, STRICT, *SWITCHES, VALIDATE_RECORDS))
+
+
+class OwnSettings(NamedTuple):
+    """`release`: the one that clients are to see, None for this broker as it is.
+
+    What is done as Kafka does it, where it costs a little: `parked_fetch`, a fetch that waits holds its connection
+    back; `auto_creation`, the answer that creates a topic does not have it yet; `refusals`, whoever asks for what is
+    not served is hung up on. `validate_records`: every record of a produced batch is looked at, as Kafka does.
+    """
+
+    release: Release | None = None
+    parked_fetch: bool = False
+    auto_creation: bool = False
+    refusals: bool = False
+    validate_records: bool = True
+
+
+def own_settings(static: Mapping[str, str]) -> tuple[OwnSettings, list[ConfigError]]:
+    """Those in a static configuration, and what is wrong with them."""
+    errors: list[ConfigError] = []
+    chosen: Release | None = None
+    try:
+        chosen = release(static[EMULATE]) if static.get(EMULATE) else None
+    except ValueError as error:
+        errors.append(invalid(EMULATE, static[EMULATE], str(error)))
+
+    def switch(name: str, unset: bool) -> bool:
+        try:
+            return bool(parse_type(name, static[name], ConfigType.BOOLEAN)) if name in static else unset
+        except ConfigError as error:
+            errors.append(error)
+            return unset
+
+    strict = switch(STRICT, False)
+    switches = [switch(name, strict) for name in SWITCHES]
+    return OwnSettings(chosen, *switches, validate_records=switch(VALIDATE_RECORDS, True)), errors

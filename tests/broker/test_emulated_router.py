@@ -1,0 +1,118 @@
+"""What clients see of the release that a broker passes for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.fetch_request import FetchRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from pykafka_broker.releases.release import release, release_names
+from tests.broker.api.real_broker import RealBroker
+
+ANSWERING = [name for name in release_names() if release(name).answers_api_versions]
+
+
+def emulating(directory: Path, name: str) -> RealBroker:
+    return RealBroker(directory, **{"pykafka.emulate": name})
+
+
+def api_versions(node: RealBroker, version: int) -> Any:
+    return node.call(ApiVersionsRequest("test", "1"), version)
+
+
+@pytest.mark.parametrize("name", ANSWERING)
+def test_api_versions_are_those_of_the_release(tmp_path: Path, name: str) -> None:
+    node = emulating(tmp_path, name)
+    apis = release(name).apis
+    for version in range(apis[ApiKey.API_VERSIONS][1] + 1):
+        answer = api_versions(node, version)
+        assert {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys} == apis
+        assert answer.error_code == 0
+
+
+@pytest.mark.parametrize("name", ["0.8", "0.9"])
+def test_before_0_10_the_question_closes_the_connection(tmp_path: Path, name: str) -> None:
+    node = emulating(tmp_path, name)
+    with pytest.raises(FrameError, match="API key 18 is unknown"):
+        api_versions(node, 0)
+    assert node.call(MetadataRequest([MetadataRequestTopic(name="t")]), 0).topics[0].name == "t"
+
+
+@pytest.mark.parametrize(
+    ("name", "own_range"), [("0.10", []), ("2.3", []), ("2.4", [(18, 0, 3)]), ("4.3", [(18, 0, 4)])]
+)
+def test_a_version_of_api_versions_that_is_too_new(tmp_path: Path, name: str, own_range: list[Any]) -> None:
+    node = emulating(tmp_path, name)
+    body = node.exchange(ApiKey.API_VERSIONS, 9, ApiVersionsRequest("test", "1").encode(4))
+    answer = SPECS[ApiKey.API_VERSIONS].response_class().decode(body, 0)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(key.api_key, key.min_version, key.max_version) for key in answer.api_keys] == own_range
+
+
+def test_a_version_that_came_later_or_was_dropped_closes_the_connection(tmp_path: Path) -> None:
+    old, new = emulating(tmp_path / "old", "2.8"), emulating(tmp_path / "new", "4.0")
+    with pytest.raises(FrameError, match="FETCH version 13 is not served: 0 to 12"):
+        old.call(FetchRequest(), 13)
+    with pytest.raises(FrameError, match="FETCH version 3 is not served: 4 to 17"):
+        new.call(FetchRequest(), 3)
+    assert old.call(FetchRequest(max_wait_ms=0, session_epoch=-1), 3).error_code == 0
+
+
+def test_what_brokers_asked_each_other_is_refused(tmp_path: Path) -> None:
+    node = emulating(tmp_path, "2.8")
+    request = SPECS[ApiKey.CONTROLLED_SHUTDOWN].request_class()()
+    assert node.call(request, 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "supported", "finalized", "epoch_is"),
+    [
+        ("2.6", 3, {}, {}, -1),
+        ("2.8", 3, {}, {}, 0),
+        ("3.5", 3, {"metadata.version": (1, 11)}, {"metadata.version": 11}, None),
+        ("4.0", 3, {"metadata.version": (7, 25)}, None, None),
+        ("4.0", 4, None, {"group.version": 1, "transaction.version": 2, "metadata.version": 25}, None),
+        ("4.1", 4, None, {
+            "group.version": 1, "transaction.version": 2, "metadata.version": 27, "eligible.leader.replicas.version": 1,
+        }, None),
+    ],
+)  # fmt: skip
+def test_features(
+    tmp_path: Path, name: str, version: int, supported: Any, finalized: Any, epoch_is: int | None
+) -> None:
+    node = emulating(tmp_path, name)
+    answer = api_versions(node, version)
+    if supported is not None:
+        assert {f.name: (f.min_version, f.max_version) for f in answer.supported_features} == supported
+    if finalized is not None:
+        assert {f.name: f.max_version_level for f in answer.finalized_features} == finalized
+    expected = node.broker.metadata.applied_offset if epoch_is is None else epoch_is
+    assert answer.finalized_features_epoch == expected
+
+
+def test_a_feature_that_came_later_can_not_be_raised(tmp_path: Path) -> None:
+    node = emulating(tmp_path, "4.0")
+    answer = node.call(UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("streams.version", 1)]), 1)
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "does not support this feature" in answer.error_message
+
+
+def test_a_topic_config_that_came_later_is_refused(tmp_path: Path) -> None:
+    from pykafka_broker.protocol.messages.create_topics_request import CreatableTopicConfig
+
+    def create(node: RealBroker, config: str, value: str) -> int:
+        topic = CreatableTopic(f"t-{config}", 1, 1, configs=[CreatableTopicConfig(config, value)])
+        return int(node.call(CreateTopicsRequest([topic]), 5).topics[0].error_code)
+
+    node = emulating(tmp_path, "2.8")
+    assert create(node, "message.format.version", "2.0") == 0
+    assert create(node, "compression.zstd.level", "3") == ErrorCode.INVALID_CONFIG

@@ -1,0 +1,112 @@
+"""Every switch of `pykafka.strict`: what this broker does otherwise for speed or comfort is done as Kafka does it.
+
+What is expected here is what a running Kafka 4.3.1 answered, and 2.8 where the release matters.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.records.crc import Buffer
+from tests.broker.api.real_broker import RealBroker
+
+UNKNOWN, NO_LEADER = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> RealBroker:
+    return RealBroker(tmp_path, **{"pykafka.strict": "true"})
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> RealBroker:
+    return RealBroker(tmp_path)
+
+
+def topic_of(node: RealBroker, name: str, version: int = 12) -> Any:
+    return node.call(MetadataRequest([MetadataRequestTopic(name=name)]), version).topics[0]
+
+
+def produce(node: RealBroker, records: Buffer) -> Any:
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])
+    return node.call(ProduceRequest(acks=1, topic_data=[data]), 9).responses[0].partition_responses[0]
+
+
+def parked_fetch(node: RealBroker) -> PendingReply:
+    topic_of(node, "t")
+    asked = FetchTopic("t", partitions=[FetchPartition(0, partition_max_bytes=1000)])
+    frame = node.frame(FetchRequest(max_wait_ms=500, min_bytes=1, topics=[asked]), 4)
+    pending = node.broker.dispatch(node.connection, frame, node.now)
+    assert isinstance(pending, PendingReply)
+    return pending
+
+
+def test_a_topic_that_a_request_creates_is_in_the_next_answer(strict: RealBroker) -> None:
+    first = topic_of(strict, "t")
+    assert (first.error_code, first.topic_id, first.partitions) == (UNKNOWN, ZERO_UUID, [])
+    second = topic_of(strict, "t")
+    assert (second.error_code, second.partitions[0].leader_id) == (0, 1)
+
+
+@pytest.mark.parametrize(("release", "code"), [("0.9", NO_LEADER), ("2.8", NO_LEADER), ("3.9", UNKNOWN)])
+def test_what_a_release_said_of_it(tmp_path: Path, release: str, code: ErrorCode) -> None:
+    node = RealBroker(tmp_path, **{"pykafka.strict": "true", "pykafka.emulate": release})
+    assert topic_of(node, "t", 0).error_code == code
+    assert topic_of(node, "t", 0).error_code == 0
+
+
+def test_a_name_that_can_not_be_a_topic_is_told_at_once(strict: RealBroker) -> None:
+    assert topic_of(strict, "bad/name").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_topic_is_in_the_very_answer_otherwise(quick: RealBroker) -> None:
+    assert topic_of(quick, "t").partitions[0].leader_id == 1
+
+
+@pytest.mark.parametrize("key_type", [0, 1])
+def test_a_coordinator_is_there_at_the_second_question(strict: RealBroker, key_type: int) -> None:
+    def find() -> Any:
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["k"])
+        return strict.call(request, 4).coordinators[0]
+
+    first, second = find(), find()
+    assert (first.error_code, first.node_id, first.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
+    assert (second.error_code, second.node_id) == (0, 1)
+
+
+def test_a_parked_fetch_keeps_its_connection_to_itself(strict: RealBroker) -> None:
+    topic_of(strict, "t")
+    assert not parked_fetch(strict).parked.yields
+
+
+def test_a_parked_fetch_yields_otherwise(quick: RealBroker) -> None:
+    assert parked_fetch(quick).parked.yields
+
+
+def test_what_is_not_served_closes_the_connection(strict: RealBroker) -> None:
+    vote = SPECS[ApiKey.VOTE].request_class()()
+    with pytest.raises(FrameError, match="is not served"):
+        strict.call(vote, 0)
+
+
+def test_what_a_release_offered_is_refused_in_words(tmp_path: Path) -> None:
+    """Clients that are offered telemetry ask for it, again and again if they are hung up on."""
+    node = RealBroker(tmp_path, **{"pykafka.strict": "true", "pykafka.emulate": "4.0"})
+    request = SPECS[ApiKey.GET_TELEMETRY_SUBSCRIPTIONS].request_class()()
+    assert node.call(request, 0).error_code == ErrorCode.UNSUPPORTED_VERSION
