@@ -332,6 +332,35 @@ def test_a_transaction_that_was_open_is_open_again(broker: KafkaBroker) -> None:
     assert values(broker, "t", isolation_level="read_committed") == []
 
 
+def test_a_member_of_the_snapshot_that_is_gone_holds_nobody_up(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    broker.produce("t", ["1"])
+
+    def member() -> KafkaConsumer:
+        return KafkaConsumer(
+            "t",
+            bootstrap_servers=broker.bootstrap_servers,
+            group_id="g",
+            auto_offset_reset="earliest",
+            session_timeout_ms=60_000,
+            max_poll_interval_ms=60_000,
+        )
+
+    gone = member()
+    assert eventually(lambda: bool(gone.poll(200)))
+    broker.wait_for_group("g", state="Stable", members=1, timeout=PATIENCE_S)
+    broker.snapshot("s")
+    gone.close()
+    broker.restore("s")
+    broker.wait_for_group("g", state="Stable", members=1, timeout=PATIENCE_S)
+    other = member()
+    try:
+        assert eventually(lambda: other.poll(200) is not None and bool(other.assignment()))
+        broker.wait_for_group("g", state="Stable", members=1, timeout=PATIENCE_S)
+    finally:
+        other.close()
+
+
 def test_a_snapshot_does_not_change_by_what_comes_after_it(broker: KafkaBroker) -> None:
     broker.create_topic("t", 1, {"segment.bytes": 1 << 20, "cleanup.policy": "compact,delete"})
     long_records(broker, "v")
