@@ -149,6 +149,13 @@ def test_dynamic_configs_go_or_stay(broker: KafkaBroker) -> None:
     assert threads() == "1"
 
 
+def test_records_without_a_key_begin_with_the_same_partition(broker: KafkaBroker) -> None:
+    broker.create_topic("t", 3)
+    first = broker.produce("t", ["1"])
+    broker.reset(keep=["topics"])
+    assert broker.produce("t", ["1"]) == first
+
+
 def test_what_can_not_be_kept_is_said(broker: KafkaBroker) -> None:
     with pytest.raises(ControlError, match=r"nonsense can't be kept; what can is acls, clock, configs, .*topics"):
         broker.reset(keep=["nonsense"])
