@@ -20,6 +20,7 @@ NUMBER = count()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--target", default="pykafka", help="pykafka (default), kafka, or HOST:PORT of a running broker")
+    parser.addoption("--soak-minutes", default=60.0, type=float, help="how long the soak takes that --slow runs (60)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -36,6 +37,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def target_name(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--target"))
+
+
+@pytest.fixture
+def soak_minutes(request: pytest.FixtureRequest) -> float:
+    return float(request.config.getoption("--soak-minutes"))
 
 
 @pytest.fixture(scope="session")

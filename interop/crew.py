@@ -31,11 +31,29 @@ class Kind:
     settings: dict[str, Any]
 
 
+def patient(session_timeout_ms: int) -> dict[str, Any]:
+    """Settings of the classic protocol, as librdkafka names them."""
+    return {"session.timeout.ms": session_timeout_ms, "heartbeat.interval.ms": 300}
+
+
+def one_of_each(session_timeout_ms: int) -> list[Kind]:
+    """A classic group of all clients, with the only assignor that all of them know."""
+    settings = patient(session_timeout_ms)
+    python = {key.replace(".", "_"): value for key, value in settings.items()}
+    python["partition_assignment_strategy"] = ["roundrobin"]
+    return [
+        Kind("confluent", {**settings, **COMES_BACK, "partition.assignment.strategy": "roundrobin"}),
+        Kind("kafka-python", {**python, "reconnect_backoff_max_ms": 300}),
+        Kind("aiokafka", python),
+    ]
+
+
 class Member:
     """`interop.member` as a process."""
 
     def __init__(self, kind: Kind, bootstrap: str, group: str, topic: str, files: Path) -> None:
         command = [sys.executable, "-m", "interop.member", kind.client, bootstrap, group, topic]
+        self.kind = kind
         self._values, self._log = files.with_suffix(".values"), files.with_suffix(".log")
         with self._values.open("ab") as out, self._log.open("ab") as err:
             self._process = subprocess.Popen([*command, json.dumps(kind.settings)], cwd=ROOT, stdout=out, stderr=err)
@@ -60,8 +78,8 @@ class Member:
     def ask_to_leave(self) -> None:
         self._process.terminate()
 
-    def await_end(self) -> None:
-        status = self._process.wait(30)
+    def await_end(self, timeout_s: float = 30) -> None:
+        status = self._process.wait(timeout_s)
         # On a busy machine one that has only just started may not hear the signal yet.
         assert status == 0 or (status == -signal.SIGTERM and not self.values), self.log
 
@@ -69,7 +87,8 @@ class Member:
 class Feed:
     """Writes numbered records, round the partitions, until told to stop."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, pause_s: float) -> None:
+        self._pause_s = pause_s
         settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 0}
         self._producer = Producer(settings | COMES_BACK)
         self._topic, self._partitions, self.sent = topic, partitions, 0
@@ -83,7 +102,7 @@ class Feed:
                 self._producer.produce(self._topic, b"%d" % self.sent, partition=self.sent % self._partitions)
                 self.sent += 1
             self._producer.poll(0)
-            self._stop.wait(0.01)
+            self._stop.wait(self._pause_s)
 
     def stop(self) -> None:
         """Wait until everything is acknowledged."""
@@ -95,30 +114,42 @@ class Feed:
 class Crew:
     """A group, a topic of its own, and a running producer."""
 
-    def __init__(self, bootstrap: str, group: str, directory: Path, partitions: int = 6) -> None:
+    def __init__(
+        self, bootstrap: str, group: str, directory: Path, partitions: int = 6, *, pause_s: float = 0.01
+    ) -> None:
         self.group, self.topic = group, f"{group}-topic"
         self._bootstrap, self._directory, self._partitions = bootstrap, directory, partitions
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(self.topic, partitions, 1)])[self.topic].result(20)
         self.members: list[Member] = []
         self._everyone: list[Member] = []
-        self.feed = Feed(bootstrap, self.topic, partitions)
+        self.feed = Feed(bootstrap, self.topic, partitions, pause_s)
 
     def start(self, kind: Kind) -> Member:
+        member = self._started(kind)
+        self.members.append(member)
+        return member
+
+    def _started(self, kind: Kind) -> Member:
         files = self._directory / f"{len(self._everyone)}-{kind.client}"
         member = Member(kind, self._bootstrap, self.group, self.topic, files)
-        self.members.append(member)
         self._everyone.append(member)
         return member
 
-    def leave(self, member: Member) -> None:
+    def leave(self, member: Member, timeout_s: float = 30) -> None:
         self.members.remove(member)
         member.ask_to_leave()
-        member.await_end()
+        member.await_end(timeout_s)
 
     def kill(self, member: Member) -> None:
         self.members.remove(member)
         member.kill()
+
+    def replace_the_dead(self) -> None:
+        """Some clients do not get over the loss of their only broker: an operator would start them again."""
+        for place, member in enumerate(self.members):
+            if not member.running:
+                self.members[place] = self._started(member.kind)
 
     @property
     def seen(self) -> Counter[bytes]:

@@ -24,14 +24,21 @@ class NumberedProducer:
     """One producer that writes the same numbers to several topics, in bursts, and notes what is acknowledged."""
 
     def __init__(
-        self, bootstrap: str, topics: Iterable[str], first: int = 0, *, burst: int = BURST, **settings: Any
+        self,
+        bootstrap: str,
+        topics: Iterable[str],
+        first: int = 0,
+        *,
+        burst: int = BURST,
+        pause_s: float = 0.003,
+        **settings: Any,
     ) -> None:
         options = {key.replace("_", "."): value for key, value in settings.items()}
         quick = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 20}
         common = {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 2, "message.timeout.ms": 120_000}
         self._producer = Producer({**common, **quick, "log_level": 0, **options})
         self._topics = list(topics)
-        self._burst = burst
+        self._burst, self._pause_s = burst, pause_s
         self.sent = first
         self.acknowledged: dict[str, dict[int, Place]] = {topic: {} for topic in self._topics}
         self._stop = threading.Event()
@@ -55,7 +62,8 @@ class NumberedProducer:
                         topic, b"%d%s" % (number, PADDING), key_of(number), number % PARTITIONS, on_delivery=self._noted
                     )
             self.sent += self._burst
-            self._producer.poll(0.003)
+            self._producer.poll(0)
+            self._stop.wait(self._pause_s)
 
     def _noted(self, error: Any, message: Message) -> None:
         if error is None:

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
 
 import pytest
 
+from interop.differential.hunt import Hunt
 from interop.differential.making import sequence
 from interop.differential.pair import CONFIG, Pair
 from interop.differential.recording import RECORDED, Recording, differences, read
@@ -14,7 +17,8 @@ from interop.targets import Target, start
 from pykafka_broker.protocol.api_keys import SPECS
 
 ALL = [one for path in sorted(RECORDED.glob("*.json")) for one in read(path)]
-SEED, STEPS, MANY_STEPS = 20_261_121, 400, 10_000
+SEED, STEPS = 20_261_121, 400
+A_NIGHTS_STEPS, JOBS_OF_A_NIGHT = 100_000, 4
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +61,23 @@ def test_a_seed_is_a_sequence_and_a_sequence_is_json() -> None:
 @pytest.mark.java
 @pytest.mark.ours_only
 def test_answers_are_those_that_kafka_gives(usual_broker: Target, slow: bool) -> None:
-    """Sequences that nobody has seen before would be found by `python -m interop.differential`; these are the same
-    each time."""
-    with start("kafka", CONFIG) as kafka:
-        warm_up(kafka.bootstrap_servers)
-        pair = Pair(usual_broker.bootstrap_servers, kafka.bootstrap_servers)
-        versions = offered(usual_broker.bootstrap_servers, kafka.bootstrap_servers)
-        seed = SEED
-        while pair.steps_played < (MANY_STEPS if slow else STEPS):
-            found = pair.examined(sequence(seed, versions))
-            assert found is None, f"seed {seed}: {found.kind}\n{found.script()}"
-            seed += 1
+    """The same sequences each time; with --slow a night's run of new ones (`python -m interop.differential` says how
+    to have it without pytest)."""
+    with ExitStack() as stack:
+        pairs = [started(stack, usual_broker.bootstrap_servers)]
+        pairs += [started(stack) for _ in range(JOBS_OF_A_NIGHT - 1 if slow else 0)]
+        told: list[str] = []
+        hunt = Hunt(pairs, offered(*pairs[0].addresses), say=told.append)
+        seed = int(f"{datetime.now(UTC):%Y%m%d}0000")
+        found = hunt.run(seed, A_NIGHTS_STEPS) if slow else hunt.run(SEED, STEPS)
+    assert not found, "\n".join(told)
+    assert hunt.steps >= (A_NIGHTS_STEPS if slow else STEPS)
+
+
+def started(stack: ExitStack, ours: str = "") -> Pair:
+    """A real Kafka beside this broker of ours, or beside a new one."""
+    ours = ours or stack.enter_context(start("pykafka", CONFIG)).bootstrap_servers
+    kafka = stack.enter_context(start("kafka", CONFIG)).bootstrap_servers
+    for address in (ours, kafka):
+        warm_up(address)
+    return Pair(ours, kafka)

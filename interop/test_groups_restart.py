@@ -10,27 +10,21 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from interop.conftest import NewBroker
-from interop.crew import COMES_BACK, Crew, Kind
+from interop.crew import COMES_BACK, Crew, Kind, one_of_each, patient
 from interop.targets import Target
 from interop.waiting import eventually
 
 # Long enough for the restart of a real Kafka: who is thrown out for its absence would prove nothing.
-SESSION = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 300}
-PYTHONIC = {key.replace(".", "_"): value for key, value in SESSION.items()}
-ROUNDROBIN = {"partition_assignment_strategy": ["roundrobin"]}
+SESSION_MS = 45_000
+CLASSIC = one_of_each(SESSION_MS)
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
-CLASSIC = [
-    Kind("confluent", {**SESSION, **COMES_BACK, "partition.assignment.strategy": "roundrobin"}),
-    Kind("kafka-python", {**PYTHONIC, "reconnect_backoff_max_ms": 300, **ROUNDROBIN}),
-    Kind("aiokafka", {**PYTHONIC, **ROUNDROBIN}),
-]
 GROUPS = {
     "classic": CLASSIC,
     "static": [
         Kind(kind.client, {**kind.settings, name: f"i-{kind.client}"})
         for kind, name in zip(CLASSIC, ("group.instance.id", "group_instance_id", "group_instance_id"), strict=True)
     ],
-    "cooperative": [Kind("confluent", {**SESSION, **COMES_BACK, **COOPERATIVE})] * 3,
+    "cooperative": [Kind("confluent", {**patient(SESSION_MS), **COMES_BACK, **COOPERATIVE})] * 3,
     "consumer": [Kind("confluent", {**COMES_BACK, "group.protocol": "consumer"})] * 3,
 }
 NOT_YET = {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE}

@@ -1,15 +1,9 @@
 """The disk runs full under a running broker: clients are told, nothing acknowledged is lost, reads go on, and writes
 too when there is room.
-
-The disk is a tmpfs of some megabytes, which takes the right to mount. Without it the test fails and says what to do: a
-promise that was not looked at must not look kept.
 """
 
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +13,7 @@ from interop.answers.requests import produce
 from interop.batches import Rec, batch
 from interop.numbered import Partitions, check_no_gaps, check_once_in_order, create, read_all
 from interop.raw import RawClient
+from interop.small_disk import enlarge, small_disk, use_up
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -34,21 +29,12 @@ pytestmark = pytest.mark.ours_only
 SIZE_MB = 16
 FILLER_MB = 4
 VALUE_BYTES = 80_000
-NO_MOUNT = "a tmpfs could not be mounted ({}): run as root, or under `unshare --user --map-root-user --mount`"
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", str(mount)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False) if shutil.which("mount") else None
-    if done is None or done.returncode:
-        pytest.fail(NO_MOUNT.format(done.stderr.strip() if done else "there is no mount command"))
-    try:
+    with small_disk(tmp_path / "disk", SIZE_MB) as mount:
         yield mount
-    finally:
-        subprocess.run(["umount", "-l", str(mount)], check=False)
 
 
 class Writer:
@@ -108,7 +94,7 @@ def test_a_disk_runs_full(disk: Path, end: str) -> None:
         use_up(disk)
         with pytest.raises(BrokerError, match=r"None of the log directories can be used: .*No space left"):
             broker.start()
-        make_room(disk)
+        enlarge(disk, 2 * SIZE_MB)
         broker.start()
         check(where, writer)
         check(where, other, "other")
@@ -132,19 +118,6 @@ def commit(where: str) -> int:
         return int(consumer.committed([TopicPartition("full", 0)], 10)[0].offset)
     finally:
         consumer.close()
-
-
-def use_up(disk: Path) -> None:
-    """Not a byte is left."""
-    number = len(list(disk.glob("rest-*")))
-    with (disk / f"rest-{number}").open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(512))
-
-
-def make_room(disk: Path) -> None:
-    """More disk, as an operator would give; data stays."""
-    subprocess.run(["mount", "-o", f"remount,size={2 * SIZE_MB}m", str(disk)], check=True)
 
 
 def check(where: str, writer: Writer, topic: str = "full") -> None:

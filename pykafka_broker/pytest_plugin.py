@@ -1,39 +1,66 @@
-"""Fixtures for tests against a broker: `kafka_broker` and `kafka_broker_factory`.
+"""Fixtures for tests against a broker: `kafka_broker`, `kafka_broker_factory`, `kafka_topic`, and clients.
 
-Rule: `kafka_broker` is one broker for the whole run unless `--kafka-broker-scope` or the ini option of that name says
-otherwise, so tests that share it must not use the same names for topics and groups; a factory's brokers belong to one
-test. When a test fails, what its brokers logged meanwhile stands in the report.
+Rule: `kafka_broker` is one broker for the whole run unless a scope says otherwise, and each test finds it empty, as it
+is reset before the test (`kafka_broker_isolation`). A factory's brokers belong to one test. When a test fails, what its
+brokers logged meanwhile stands in the report. The command line wins over a test's marker, and that over the ini file.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pykafka_broker.testing.fixtures import (
+    kafka_admin,
+    kafka_admin_factory,
+    kafka_client,
+    kafka_consumer,
+    kafka_consumer_factory,
+    kafka_producer,
+    kafka_producer_factory,
+    kafka_topic,
+)
+
 if TYPE_CHECKING:
     from pykafka_broker.testing import KafkaBroker
+    from pykafka_broker.testing.controlled import Controlled
 
 SCOPES = ("session", "package", "module", "class", "function")
+ISOLATIONS = ("reset", "none")
+URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
+MARKER = (
+    "kafka(config={}, topics=(), emulate=None): the test's `kafka_broker` has these settings, topics and release; "
+    "tests with the same settings share one"
+)
 _OWN = pytest.StashKey[list["KafkaBroker"]]()  # brokers of one test
 _SHARED = pytest.StashKey[dict["KafkaBroker", int]]()  # brokers of many, and how much they had logged before this one
+_USED = pytest.StashKey[set["Controlled"]]()  # brokers that a test has had
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kafka broker")
     group.addoption("--kafka-broker-scope", choices=SCOPES, help="how long the broker of `kafka_broker` lives")
+    group.addoption("--kafka-broker-isolation", choices=ISOLATIONS, help="whether each test finds it empty")
+    group.addoption("--kafka-broker-url", metavar="URL", help="the control API of a broker that runs, to be used")
     parser.addini("kafka_broker_scope", "how long the broker of `kafka_broker` lives", default="session")
+    parser.addini("kafka_broker_isolation", "whether each test finds it empty: reset or none", default="")
+    parser.addini("kafka_broker_url", "the control API of a broker that runs, to be used", default="")
     parser.addini("kafka_broker_config", "its broker configs, one key=value a line", type="linelist")
+    parser.addini("kafka_client", "the library of kafka_producer, kafka_consumer, kafka_admin", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """What is wrong in the ini file is one line, before any test is looked for."""
-    config.stash[_SHARED] = {}
-    if (scope := config.getini("kafka_broker_scope")) not in SCOPES:
-        raise pytest.UsageError(f"kafka_broker_scope = {scope}: it must be one of {', '.join(SCOPES)}")
+    config.stash[_SHARED], config.stash[_USED] = {}, set()
+    config.addinivalue_line("markers", MARKER)
+    for name, allowed in (("kafka_broker_scope", SCOPES), ("kafka_broker_isolation", ("", *ISOLATIONS))):
+        if (value := config.getini(name)) not in allowed:
+            raise pytest.UsageError(f"{name} = {value}: it must be one of {', '.join(filter(None, allowed))}")
     if configs := _configs(config):
         from pykafka_broker.config.broker import unknown_configs
 
@@ -52,20 +79,72 @@ def _configs(config: pytest.Config) -> dict[str, str]:
     return configs
 
 
+def _option(config: pytest.Config, name: str) -> str:
+    return str(config.getoption(f"--{name.replace('_', '-')}") or config.getini(name))
+
+
+def _resets(config: pytest.Config) -> bool:
+    """Where nothing is said, the broker of the whole run is reset before each test and any other is not."""
+    isolation = _option(config, "kafka_broker_isolation")
+    return isolation == "reset" if isolation else _option(config, "kafka_broker_scope") == "session"
+
+
 def _scope(fixture_name: str, config: pytest.Config) -> Any:
-    return config.getoption("--kafka-broker-scope") or config.getini("kafka_broker_scope")
+    return _option(config, "kafka_broker_scope")
+
+
+# -- the broker
+
+
+class Wish:
+    """What a test's marker asks of its broker. Tests that ask for the same share one."""
+
+    def __init__(self, config: Mapping[str, object], emulate: str | None) -> None:
+        self.config = {name: str(value) for name, value in config.items()}
+        self.emulate = emulate
+
+    def _key(self) -> tuple[object, ...]:
+        return tuple(sorted(self.config.items())), self.emulate
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Wish) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __str__(self) -> str:
+        told = [f"{name}={value}" for name, value in sorted(self.config.items())]
+        return ",".join(told if self.emulate is None else [self.emulate, *told])
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test whose marker asks for another broker has its fixture with another parameter."""
+    marker = metafunc.definition.get_closest_marker("kafka")
+    if marker is None or "kafka_broker" not in metafunc.fixturenames:
+        return
+    wish = Wish(marker.kwargs.get("config", {}), marker.kwargs.get("emulate"))
+    if wish.config or wish.emulate is not None:
+        metafunc.parametrize("kafka_broker", [wish], indirect=True, ids=[str(wish)])
 
 
 @pytest.fixture(scope=_scope)
-def kafka_broker(pytestconfig: pytest.Config) -> Iterator[KafkaBroker]:
+def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterator[Controlled]:
     """A running broker; `kafka_broker.bootstrap_servers` is what clients want."""
     __tracebackhide__ = True
-    from pykafka_broker.testing import KafkaBroker
+    from pykafka_broker.testing import KafkaBroker, RemoteBroker
 
+    wish: Wish = getattr(request, "param", Wish({}, None))
+    url = _option(pytestconfig, "kafka_broker_url") or os.environ.get(URL_VARIABLE, "")
+    if url:
+        if wish.config or wish.emulate is not None:
+            pytest.skip(f"it asks for a broker of its own ({wish}), and there is one at {url}")
+        yield RemoteBroker(url)
+        return
     shared = pytestconfig.stash[_SHARED]
+    options: dict[str, Any] = {} if wish.emulate is None else {"emulate": wish.emulate}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is unknown has been told with the name of the ini file
-        broker = KafkaBroker(_configs(pytestconfig))
+        broker = KafkaBroker(_configs(pytestconfig) | wish.config, **options)
     with broker:
         shared[broker] = broker.log_size
         yield broker
@@ -90,6 +169,24 @@ def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..
         yield start
 
 
+@pytest.fixture(autouse=True)
+def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> None:
+    """Before a test has its broker it is made empty, and gets the topics of the test's marker."""
+    if "kafka_broker" not in request.fixturenames:
+        return
+    broker, used = request.getfixturevalue("kafka_broker"), pytestconfig.stash[_USED]
+    if broker in used and _resets(pytestconfig):
+        broker.reset()
+    used.add(broker)
+    marker = request.node.get_closest_marker("kafka")
+    for topic in () if marker is None else marker.kwargs.get("topics", ()):
+        name, partitions = (topic, 1) if isinstance(topic, str) else topic
+        broker.create_topic(name, partitions)
+
+
+# -- the report
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     shared = item.config.stash[_SHARED]
@@ -105,3 +202,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
         for broker, logged_before in (item.config.stash[_SHARED] | dict.fromkeys(own, 0)).items():
             if logged := broker.log_since(logged_before):
                 report.sections.append((f"log of the broker at {broker.bootstrap_servers}", logged))
+
+
+__all__ = [
+    "kafka_admin",
+    "kafka_admin_factory",
+    "kafka_broker",
+    "kafka_broker_factory",
+    "kafka_client",
+    "kafka_consumer",
+    "kafka_consumer_factory",
+    "kafka_producer",
+    "kafka_producer_factory",
+    "kafka_topic",
+]

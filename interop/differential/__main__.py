@@ -1,16 +1,19 @@
-"""`python -m interop.differential`: thousands of steps against a real Kafka. Needs Java and Kafka's jars."""
+"""`python -m interop.differential`: thousands of steps against a real Kafka. Needs Java and Kafka's jars.
+
+A night of it, which ends with status 1 if there is a difference: `--steps 100000 --jobs 4 --seed $(date +%Y%m%d)0000`.
+"""
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections import Counter
-from contextlib import ExitStack, suppress
+import sys
+from contextlib import ExitStack
 
 from interop.differential.found import FOUND
+from interop.differential.hunt import Hunt
 from interop.differential.making import AREAS, sequence
 from interop.differential.making.maker import Versions
-from interop.differential.pair import CAREFUL_SETTLE_S, CONFIG, Difference, Pair
+from interop.differential.pair import CAREFUL_SETTLE_S, CONFIG, Pair
 from interop.differential.recording import RECORDED, Recording, write
 from interop.differential.warm import offered, warm_up
 from interop.real_kafka import RealKafka
@@ -24,42 +27,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=1000, help="how many to play before the last sequence ends")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--areas", nargs="+", choices=AREAS, help="only these")
-    parser.add_argument("--kafka", help="HOST:PORT of a Kafka that runs already")
-    parser.add_argument("--ours", help="HOST:PORT of a broker of ours that runs already")
+    parser.add_argument("--jobs", type=int, default=1, help="pairs of brokers that play at the same time")
+    parser.add_argument("--kafka", help="HOST:PORT of a Kafka that runs already, for one job")
+    parser.add_argument("--ours", help="HOST:PORT of a broker of ours that runs already, for one job")
     parser.add_argument("--record", action="store_true", help="write the sequences and Kafka's answers to recorded/")
     return parser.parse_args()
-
-
-def compare(pair: Pair, versions: Versions, chosen: argparse.Namespace) -> list[Difference]:
-    """Prints each class of differences once, when it is found."""
-    kinds: Counter[str] = Counter()
-    differences = []
-    seed, start = chosen.seed, time.monotonic()
-    played = 0
-    with suppress(KeyboardInterrupt):  # which ends a long run with what it has found
-        while played < chosen.steps:
-            steps = sequence(seed, versions, chosen.areas)
-            run = pair.run(steps)
-            played += len(run.theirs)
-            if run.difference is not None:
-                kinds[run.difference.kind] += 1
-                if kinds[run.difference.kind] == 1:
-                    differences += report(pair, seed, run.difference)
-            seed += 1
-    took = time.monotonic() - start
-    print(f"\n{played} steps in {seed - chosen.seed} sequences, {took:.0f} s, {pair.steps_played} with repetitions")
-    for kind, count in kinds.most_common():
-        print(f"{count:5} x {kind}")
-    return differences
-
-
-def report(pair: Pair, seed: int, first: Difference) -> list[Difference]:
-    smallest = pair.confirmed(first)
-    if smallest is None:
-        print(f"\nseed {seed}: unsteady: {first.kind}", flush=True)
-        return []
-    print(f"\nseed {seed}: {smallest.kind}\n{smallest.script()}", flush=True)
-    return [smallest]
 
 
 def record(pair: Pair, versions: Versions) -> None:
@@ -79,19 +51,26 @@ def record(pair: Pair, versions: Versions) -> None:
     write(RECORDED / "found.json", found)
 
 
+def started(chosen: argparse.Namespace, stack: ExitStack) -> Pair:
+    ours = chosen.ours or stack.enter_context(KafkaBroker(CONFIG, quick_groups=False)).bootstrap_servers
+    theirs = chosen.kafka or stack.enter_context(RealKafka(CONFIG)).bootstrap_servers
+    for address in (ours, theirs):
+        warm_up(address)
+    return Pair(ours, theirs)
+
+
 def main() -> None:
+    """Ends with status 1 where there is a difference that stays."""
     chosen = arguments()
     with ExitStack() as stack:
-        ours = chosen.ours or stack.enter_context(KafkaBroker(CONFIG, quick_groups=False)).bootstrap_servers
-        theirs = chosen.kafka or stack.enter_context(RealKafka(CONFIG)).bootstrap_servers
-        for address in (ours, theirs):
-            warm_up(address)
-        pair = Pair(ours, theirs)
-        versions = offered(ours, theirs)
+        pairs = [started(chosen, stack) for _ in range(chosen.jobs)]
+        versions = offered(*pairs[0].addresses)
         if chosen.record:
-            record(pair, versions)
-        else:
-            compare(pair, versions, chosen)
+            record(pairs[0], versions)
+        elif Hunt(pairs, versions, chosen.areas, say=lambda text: print(text, flush=True)).run(
+            chosen.seed, chosen.steps
+        ):
+            sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,36 @@ def fetch(topic: str = "§a", version: int = 17, keep: str = "", partition: Fiel
     return Step("Fetch", version, {"max_wait_ms": 0, "min_bytes": 0, "topics": topics, **fields}, keep=keep)
 
 
+def delete(*names: str) -> Step:
+    return Step("DeleteTopics", 5, {"topic_names": [*names], "timeout_ms": 10_000})
+
+
+def part(topic: str = "§a", partition: int = 0, **more: Any) -> Fields:
+    one = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1_000_000, **more}
+    return {"topic": topic, "topic_id": of("topic_id " + topic[1:]), "partitions": [one]}
+
+
+def session(version: int, number: int, *topics: Fields, forget: int | None = None) -> Step:
+    """The fetch with that number of a session; 0 opens it. `forget` is a partition of §a."""
+    fields: Fields = {"max_wait_ms": 0, "min_bytes": 0, "session_epoch": number, "topics": [*topics]}
+    if number:
+        fields["session_id"] = of("session_id s")
+    if forget is not None:
+        fields["forgotten_topics_data"] = [{"topic": "§a", "topic_id": of("topic_id a"), "partitions": [forget]}]
+    return Step("Fetch", version, fields, keep="" if number else "s")
+
+
+def commit_for(retention_ms: int, version: int = 2) -> Step:
+    partition = {"partition_index": 0, "committed_offset": 5, "committed_metadata": "m"}
+    topics = [{"name": "§a", "partitions": [partition]}]
+    return Step("OffsetCommit", version, {"group_id": "§g", "topics": topics, "retention_time_ms": retention_ms})
+
+
+def elect(kind: int, *partitions: int) -> Step:
+    topics = [{"topic": "§a", "partitions": [*partitions]}] if partitions else []
+    return Step("ElectLeaders", 2, {"topic_partitions": topics, "timeout_ms": 10_000, "election_type": kind})
+
+
 def list_offsets(timestamp: int, partition: int = 0, version: int = 11, epoch: int = -1) -> Step:
     asked = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
     topics = [{"name": "§a", "partitions": [asked]}]
@@ -82,6 +112,32 @@ def heartbeat(member: str, **fields: Any) -> Step:
     )
 
 
+def share_join(*topics: str) -> Step:
+    fields = {"group_id": "§g", "member_id": "m" * 22, "member_epoch": 0, "subscribed_topic_names": [*topics]}
+    return Step("ShareGroupHeartbeat", 1, fields, keep="m")
+
+
+def share_fetch(number: int, *topics: str) -> Step:
+    partitions = [{"partition_index": 0}]
+    wanted = [{"topic_id": of("topic_id " + topic[1:]), "partitions": partitions} for topic in topics]
+    fields = {"group_id": "§g", "member_id": "m" * 22, "share_session_epoch": number, "max_wait_ms": 2000}
+    fields |= {"min_bytes": 1, "max_bytes": 1_000_000, "max_records": 100, "batch_size": 100, "topics": wanted}
+    return Step("ShareFetch", 2, fields, on="share")
+
+
+def share_acknowledge(number: int, *topics: str, group: str = "§g") -> Step:
+    batch = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
+    partitions = [{"partition_index": 0, "acknowledgement_batches": [batch]}]
+    told = [{"topic_id": of("topic_id " + topic[1:]), "partitions": partitions} for topic in topics]
+    fields = {"group_id": group, "member_id": "m" * 22, "share_session_epoch": number, "topics": told}
+    return Step("ShareAcknowledge", 2, fields, on="share")
+
+
+def share_state(what: str, group: str = "§y", **partition: int) -> Step:
+    one = {"partition": 0, **partition}
+    return Step(what, 0, {"group_id": group, "topics": [{"topic_id": of("topic_id a"), "partitions": [one]}]})
+
+
 def acls(kind: int, operation: int = 2) -> list[Step]:
     looked_for = {"resource_type_filter": kind, "operation": operation, "permission_type": 3}
     made = {"resource_type": kind, "resource_name": "§a", "principal": "User:x", "host": "*"}
@@ -93,13 +149,81 @@ def acls(kind: int, operation: int = 2) -> list[Step]:
     ]
 
 
-TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
+EARLIEST = Step("IncrementalAlterConfigs", 1, {"validate_only": False, "resources": [{
+    "resource_type": GROUP, "resource_name": "§g",
+    "configs": [{"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}],
+}]})  # fmt: skip
+STATES = ("InitializeShareGroupState", "ReadShareGroupStateSummary", "DeleteShareGroupState")
 SET, APPEND, SUBTRACT, UNKNOWN = 0, 2, 3, 9
 FOUND: dict[str, list[Step]] = {
     "an-empty-log-has-its-leader-epoch": [
         create("§a"), leader_epoch(0), leader_epoch(1), leader_epoch(0, -2),
         fetch(partition={"last_fetched_epoch": 0}), fetch(partition={"current_leader_epoch": -2}),
         list_offsets(-1, epoch=-2),
+    ],
+    "sessions-with-a-topic-that-is-gone": [
+        create("§a"), create("§b"), produce(records()),
+        *(step for version in (12, 17) for step in (
+            session(version, 0, part(), part("§b")), delete("§a"), session(version, 1), session(version, 2),
+            session(version, 3, part(), part("§b")), session(version, 0, part(), part("§b")), create("§a"),
+            session(version, 1), session(version, 2, part()), produce(records()), session(version, 3))),
+    ],
+    "sessions-with-a-topic-that-was-made-anew": [
+        *(step for version in (12, 17) for step in (
+            create("§a"), create("§b"), session(version, 0, part(), part(partition=1), part("§b")), delete("§a"),
+            create("§a"), session(version, 1), produce(records()), session(version, 2), session(version, 3, part()),
+            session(version, 4, forget=0), delete("§a", "§b"))),
+    ],
+    "what-is-forgotten-and-asked-for": [
+        create("§a"), produce(records()), session(17, 0, part(), part(partition=1)),
+        session(17, 1, part(), forget=0), produce(records()), session(17, 2), session(17, 3, part(), forget=1),
+        session(17, 4), session(17, 5, forget=0), session(17, 6),
+    ],
+    "no-room-for-a-batch-of-committed-records": [
+        create("§a"), create("§b"), produce(records()), produce(records(), "§b"),
+        *(Step("Fetch", 17, {
+            "max_wait_ms": 0, "min_bytes": 0, "isolation_level": level,
+            "topics": [part(), part("§b", partition_max_bytes=limit), part("§b", 1, partition_max_bytes=limit)],
+        }) for level in (1, 0) for limit in (0, 1, 1000)),
+    ],
+    "retention-beyond-all-time": [
+        create("§a"), *(commit_for(2**63 - less, version) for version in (2, 3, 4) for less in (1, 10**12)),
+        Step("OffsetFetch", 5, {"group_id": "§g", "topics": [{"name": "§a", "partition_indexes": [0]}]}),
+    ],
+    "elections-of-an-unknown-kind": [create("§a"), *(elect(kind, *on) for kind in (2, -1, 1) for on in ((), (0, 7)))],
+    "subscriptions-that-nobody-can-read": [
+        create("§a"), join("m", "", 3, protocols=[{"name": "range", "metadata": {"hex": "0001"}}]),
+        Step("OffsetDelete", 0, {"group_id": "§g", "topics": [{"name": "§a", "partitions": [{"partition_index": 0}]}]}),
+    ],
+    "acknowledgements-of-what-nobody-has-read": [
+        create("§a"), create("§b"), EARLIEST, produce(records()), share_join("§a"), share_fetch(0, "§a"),
+        share_acknowledge(1, "§b", "§a"), share_acknowledge(2, "§a", group=""), share_acknowledge(2, "§none"),
+    ],
+    "share-states-of-no-group-and-of-no-partition": [
+        create("§a"), *(share_state(what, partition=partition) for what in STATES for partition in (-1, 9)),
+        *(share_state(what, group="") for what in STATES), share_state(STATES[0], state_epoch=5),
+        share_state(STATES[0], state_epoch=-1), share_state(STATES[0], state_epoch=-2),
+        share_state("ReadShareGroupState"),
+    ],
+    "markers-of-no-producer": [
+        create("§a"), *(Step("WriteTxnMarkers", 1, {"markers": [{
+            "producer_id": 5, "producer_epoch": -1, "transaction_result": False, "coordinator_epoch": 0,
+            "topics": [{"name": name, "partition_indexes": [0, 7]}],
+        }]}) for name in ("§a", "§none")),
+    ],
+    "a-static-member-that-turns-its-group-back-and-wants-another-topic": [
+        create("§a"), create("§b"), heartbeat("nAAAAAAAAAAAAAAAAAAAAA"),
+        heartbeat("oAAAAAAAAAAAAAAAAAAAAA", instance_id="§o"),
+        heartbeat("nAAAAAAAAAAAAAAAAAAAAA", member_epoch=-1), join("n", "nobody"),
+        join("o", "", group_instance_id="§o", protocols=[{"name": "range", "metadata": {"subscription": ["§b"]}}]),
+        Step("DescribeGroups", 5, {"groups": ["§g"]}),
+    ],
+    "a-static-member-that-turns-its-group-back": [
+        create("§a"), heartbeat("nAAAAAAAAAAAAAAAAAAAAA"), heartbeat("oAAAAAAAAAAAAAAAAAAAAA", instance_id="§o"),
+        heartbeat("nAAAAAAAAAAAAAAAAAAAAA", member_epoch=-1), join("n", "nobody"),
+        join("o", "", group_instance_id="§o"),
+        Step("DescribeGroups", 5, {"groups": ["§g"]}),
     ],
     "names-of-offsets-that-a-version-does-not-know": [
         create("§a"), list_offsets(-4, 9, 7), list_offsets(-3, 0, 4), list_offsets(-7, -1),
@@ -145,6 +269,7 @@ FOUND: dict[str, list[Step]] = {
         alter(TOPIC, "a b", ("max.message.bytes", SUBTRACT, "1")),
         alter(TOPIC, "a b", ("max.message.bytes", SET, "-1")),
         alter(TOPIC, "§a", ("file.delete.delay.ms", APPEND, "1"), ("no.such.key", UNKNOWN, "1")),
+        alter(TOPIC, "§a", ("local.retention.bytes", UNKNOWN, "1"), ("local.retention.ms", APPEND, "1")),
     ],
     "configs-of-a-new-topic-as-they-were-written": [create("§a", preallocate="TRUE", retention_ms=" 7")],
     "configs-of-metrics-subscriptions": [
@@ -166,6 +291,12 @@ FOUND: dict[str, list[Step]] = {
     "leaving-while-a-join-waits": [
         create("§a"), join("o", "", 3), join("m", ""), join("m", of("member_id m")),
         Step("LeaveGroup", 3, {"group_id": "§g", "members": [{"member_id": of("member_id m")}]}),
+    ],
+    "joins-that-a-share-group-refuses": [
+        create("§a"),
+        Step("ShareGroupHeartbeat", 1, {"group_id": "§g", "member_id": "m" * 22, "subscribed_topic_names": ["§a"]}),
+        join("n", "nobody", 4), join("n", "", 4), join("n", "nobody", 9, group_instance_id="§n"),
+        join("n", "nobody", 9, session_timeout_ms=2_000_000),
     ],
     "joins-that-an-empty-consumer-group-refuses": [
         create("§a"), heartbeat("mAAAAAAAAAAAAAAAAAAAAA"), join("m", "nobody", 2, session_timeout_ms=2_000_000),

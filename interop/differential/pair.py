@@ -15,9 +15,12 @@ from interop.differential.play import Outcome, Side, lockstep
 from interop.differential.steps import Step, prefix_of
 
 SETTLE_S, CAREFUL_SETTLE_S = 0.12, 0.4
+ASSIGNED = {"ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"}
 CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
+    "group.share.assignment.interval.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
@@ -54,20 +57,19 @@ class Pair:
     """Our broker and theirs, by address."""
 
     def __init__(self, ours: str, theirs: str, *, settles: bool = True) -> None:
-        self._addresses = (ours, theirs)
+        self.addresses = (ours, theirs)
         self._settles = settles  # whether theirs needs time after a change of metadata
         # A broker that runs on from run to run still knows the groups of earlier ones.
         self._numbers = itertools.count(int(time.time() * 10) % 9_000_000)
-        self.steps_played = 0
 
     def run(self, steps: Sequence[Step], settle_s: float = SETTLE_S, to_the_end: bool = False) -> Run:
         """Up to the first difference, unless Kafka's answers to all are wanted."""
         prefix = prefix_of(next(self._numbers))
-        sides = [Side(self._addresses[0], prefix), Side(self._addresses[1], prefix, settle_s * self._settles)]
+        asks = self._settles and any(step.api in ASSIGNED for step in steps)
+        sides = [Side(self.addresses[0], prefix), Side(self.addresses[1], prefix, settle_s * self._settles, asks)]
         theirs: list[Outcome] = []
         try:
             for at, step in enumerate(steps):
-                self.steps_played += 1
                 answered = dict(sides[0].waiting) | {step.on: step}
                 outcomes = lockstep(sides, step)
                 theirs.append(outcomes[1])
@@ -80,7 +82,7 @@ class Pair:
         finally:
             for side in sides:
                 side.close()
-            for address in self._addresses:
+            for address in self.addresses:
                 clean(address, prefix, steps)
 
     def examined(self, steps: Sequence[Step]) -> Difference | None:
@@ -97,7 +99,7 @@ class Pair:
         size = len(smallest.steps) // 2
         while size:
             for candidate in without(smallest.steps, size):
-                shown = self.run(candidate, 0.1).difference
+                shown = self.run(candidate, CAREFUL_SETTLE_S).difference
                 if shown is not None and shown.kind == difference.kind and len(shown.steps) < len(smallest.steps):
                     smallest = shown
                     break

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from interop.answers import script
-from interop.differential.steps import BY_NAME, PREFIX, Step, to_message
+from interop.differential.steps import BY_NAME, PREFIX, Step, prefix_of, to_message
 from interop.differential.world import World
 from interop.raw import Closed, RawClient, framed
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.request_header import RequestHeader
@@ -28,7 +29,10 @@ UNANSWERED_S = 0.1  # for a connection to be closed instead of an answer
 PATIENCE_S = 3.0  # for the second broker, once the first has answered
 RETRIED = {14, 15, 16, 51}  # loading, not there yet, moved, and a transaction whose markers are on their way
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
+MISSING_INTERNAL_TOPICS = 3
 RETRY_EVERY_S, RETRY_FOR_S = 0.03, 1.5
+# One group for each partition of __consumer_offsets; their names are those of another sequence.
+PROBES = [f"{prefix_of(0)}{letter}" for letter in "abc"]
 CHANGES_METADATA = script.CHANGES_METADATA | {
     ApiKey.ALTER_CLIENT_QUOTAS,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
@@ -43,8 +47,11 @@ Outcome = dict[str, Any]
 class Side:
     """One broker in one run of one sequence."""
 
-    def __init__(self, bootstrap_servers: str, prefix: str, settle_s: float = 0.0) -> None:
+    def __init__(
+        self, bootstrap_servers: str, prefix: str, settle_s: float = 0.0, asks_coordinators: bool = False
+    ) -> None:
         self.world = World(prefix)
+        self._asks_coordinators = asks_coordinators  # whether a change of topics waits for them
         self._bootstrap, self._prefix, self._settle_s = bootstrap_servers, prefix, settle_s
         self._clients: dict[str, RawClient] = {}
         self.waiting: dict[str, Step] = {}
@@ -90,13 +97,24 @@ class Side:
             except (Closed, ConnectionError):
                 self._clients.pop(on).close()
                 return CLOSED
-            if time.monotonic() > until or not (_too_early(answer) or _is_being_made(step, answer)):
+            if time.monotonic() > until or not (
+                _too_early(answer) or _is_being_made(step, answer) or self._is_being_assigned(step, answer)
+            ):
                 break
             time.sleep(RETRY_EVERY_S)
             client.send_bytes(framed(request))
         self.world.learn(step, answer)
         self._settle(step, client)
         return self.world.plain(answer)
+
+    def _is_being_assigned(self, step: Step, answer: Any) -> bool:
+        """Where Kafka must make something ready first: a share group's partitions, a streams group's inner topics."""
+        if step.key == ApiKey.SHARE_GROUP_HEARTBEAT and not answer.error_code and answer.assignment is not None:
+            names = {name.replace(PREFIX, self._prefix) for name in step.fields.get("subscribed_topic_names") or ()}
+            return len(answer.assignment.topic_partitions) < sum(1 for n in names if self.world.topics.get(n, 0))
+        if step.key == ApiKey.STREAMS_GROUP_HEARTBEAT:
+            return any(status.status_code == MISSING_INTERNAL_TOPICS for status in answer.status or ())
+        return False
 
     def _settle(self, step: Step, client: RawClient) -> None:
         if step.key in CHANGES_METADATA and self._settle_s:
@@ -117,8 +135,25 @@ class Side:
         while time.monotonic() < until:
             told = {topic.name: len(topic.partitions) for topic in client.call(MetadataRequest(None), 9).topics}
             if all(told.get(name, 0) == count for name, count in self.world.topics.items()):
-                return
+                break
             time.sleep(RETRY_EVERY_S)
+        for group in PROBES if self._asks_coordinators else ():
+            while time.monotonic() < until and not self._is_known_to(group, client):
+                time.sleep(RETRY_EVERY_S)
+
+    def _is_known_to(self, group: str, client: RawClient) -> bool:
+        """Whether the coordinator of this group knows the topics too: it is the last who hears of them."""
+        join = ConsumerGroupHeartbeatRequest(
+            group,
+            "p" * 22,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=[*self.world.topics],
+            topic_partitions=[],
+        )
+        answer = client.call(join, 1)
+        client.call(ConsumerGroupHeartbeatRequest(group, "p" * 22, -1), 1)
+        assigned = answer.assignment.topic_partitions if answer.assignment else ()
+        return sum(len(topic.partitions) for topic in assigned) == sum(self.world.topics.values())
 
     def close(self) -> None:
         for client in self._clients.values():

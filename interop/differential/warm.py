@@ -14,16 +14,17 @@ from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsReq
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from pykafka_broker.protocol.runtime import uuid_text
 
 WARM_FOR_S = 20
 KAFKA_4_FETCHES_FROM = 4
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 ENOUGH = [f"warm-{i}" for i in range(12)]  # some in each partition of the internal topics
 
 
 def warm_up(bootstrap_servers: str) -> None:
     with RawClient(bootstrap_servers) as client:
-        for kind in (GROUP, TRANSACTION):
+        for kind in (GROUP, TRANSACTION, SHARE):
             _until(partial(_coordinators, client, kind))
         _until(lambda: client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(g) for g in ENOUGH]), 8).groups)
         for name in (*ENOUGH, None):
@@ -31,7 +32,8 @@ def warm_up(bootstrap_servers: str) -> None:
 
 
 def _coordinators(client: RawClient, kind: int) -> list[Any]:
-    return list(client.call(FindCoordinatorRequest("", kind, ENOUGH), 4).coordinators)
+    keys = [f"{name}:{uuid_text(b'1' * 16)}:0" for name in ENOUGH] if kind == SHARE else ENOUGH
+    return list(client.call(FindCoordinatorRequest("", kind, keys), 6).coordinators)
 
 
 def _producer_id(client: RawClient, transactional_id: str | None) -> list[Any]:

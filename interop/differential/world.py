@@ -10,6 +10,7 @@ from typing import Any
 
 from interop.differential.records import plain_batches
 from interop.differential.steps import PREFIX, Step
+from pykafka_broker.protocol.messages.share_fetch_response import ShareFetchResponse
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 
 KEPT = ("producer_id", "producer_epoch", "member_id", "generation_id", "member_epoch", "session_id")
@@ -93,6 +94,12 @@ class World:
         """An answer as JSON can hold it, without what may differ and without what other sequences have made."""
         if field == "records" and value is not None:
             return plain_batches(value, self)
+        if isinstance(value, ShareFetchResponse):
+            value.responses = with_news(value.responses)
+        if field == "acquired_records":
+            return runs(value)
+        if type(value).__name__ == "TaskIds":
+            return {"subtopology_id": value.subtopology_id, "partitions": len(value.partitions)}
         if type(value).__name__ == "TopicPartitions":
             # Who of several members gets which of a topic's partitions comes from the order of a hash table.
             return {"topic_id": self.plain(value.topic_id, "topic_id"), "partitions": len(value.partitions)}
@@ -149,6 +156,26 @@ class World:
             if kind == "topic_id":
                 text = text.replace(base64.urlsafe_b64encode(known).decode().rstrip("="), name)
         return text
+
+
+def with_news(responses: list[Any]) -> list[Any]:
+    """Share fetches: whether a partition that has nothing to tell is in the answer depends on who was faster."""
+    for topic in responses:
+        topic.partitions = [
+            one for one in topic.partitions if one.acquired_records or one.error_code or one.acknowledge_error_code
+        ]
+    return [topic for topic in responses if topic.partitions]
+
+
+def runs(acquired: list[Any]) -> list[list[int]]:
+    """First and last offset and delivery count; how Kafka splits them means nothing to a client."""
+    found: list[list[int]] = []
+    for one in acquired:
+        if found and found[-1][1] + 1 == one.first_offset and found[-1][2] == one.delivery_count:
+            found[-1][1] = one.last_offset
+        else:
+            found.append([one.first_offset, one.last_offset, one.delivery_count])
+    return found
 
 
 def merged(responses: list[Any]) -> list[Any]:

@@ -90,6 +90,8 @@ def _field_facts(field: Json) -> Json:
     kept = {key: field[key] for key in FIELD_FACTS if key in field}
     if "tag" in kept:
         kept["tag"] = int(kept["tag"])
+    if kept.get("default", "") is None:  # which Kafka's own generator takes for none: the default of the type
+        del kept["default"]
     if "default" in kept:
         kept["default"] = kept["default"] if isinstance(kept["default"], str) else json.dumps(kept["default"])
     if "fields" in field:

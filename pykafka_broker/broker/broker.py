@@ -19,8 +19,10 @@ from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.slices import Later
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
 from pykafka_broker.log.jobs import Submit, run_inline
+from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -85,6 +87,8 @@ class Broker:
         )
         node.replicas.start(loaded, node.new_uuid)
         self._directories.start()
+        if node.setup.leader_epoch >= 0:
+            node.metadata.outrun(node.setup.leader_epoch, node.setup.producer_id)
         services.start_coordinators()
 
     def stop_jobs(self) -> None:
@@ -95,6 +99,35 @@ class Broker:
     def stop(self) -> None:
         """Write checkpoints and, last of all, the clean-shutdown marker."""
         self.node.logs.shutdown(self.clock.now)
+
+    # -- another one in its place
+
+    @property
+    def successor(self) -> Setup:
+        """What a broker is to be told that takes the place of this one while clients stay connected."""
+        node, setup = self.node, self.node.setup
+        epochs = (each.leader_epoch for topic in node.image.topics.values() for each in topic.partitions.values())
+        return setup._replace(
+            cluster_id=node.cluster_id,
+            leader_epoch=max(0, setup.leader_epoch, *epochs),
+            producer_id=max(setup.producer_id, node.image.next_producer_id),
+        )
+
+    def hand_over(self) -> None:
+        """Let go of the directories: another broker is about to take them."""
+        self.on_useless = None
+        self.node.logs.hand_over()
+
+    def give_up(self) -> None:
+        """After `hand_over`, and once requests go to the other one: answer all that wait here, as a node does that has
+        lost its partitions and coordinators to another node.
+        """
+        node = self.node
+        self.services.stop_coordinators()
+        node.replicas.give_up()
+        node.logs.give_up()
+        node.slices.lose(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        node.purgatory.answer_all(self.clock.now)
 
     def _directory_lost(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
         self.node.replicas.offline(lost)
@@ -123,6 +156,10 @@ class Broker:
             due = machine.next_deadline()
             if due is not None and due <= now:
                 machine.on_deadline(now)
+
+    def look_now(self) -> None:
+        """Look at the logs as is done from time to time, at the next `on_deadline`: retention, compaction."""
+        self.node.logs.look_now(self.clock.now)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """A client has gone; coordinators that care are told. They act on it at their next deadline."""

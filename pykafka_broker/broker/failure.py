@@ -33,17 +33,17 @@ def whole_request_failure(
     """A response to `request` that says `code`; raises FrameError where there is no room for it."""
     response = response_type()
     if request is not None:
-        _answer_items(response, request, code, message)
+        answer_items(response, request, code, message)
     _tell(response, code, message)
-    if _says(response, version, code):
+    if says(response, version, code):
         return response
     _tell(response, ErrorCode.NONE, getattr(response_type(), "error_message", None))
-    if _says(response, version, code):
+    if says(response, version, code):
         return response
     raise FrameError(f"{code.name} has no place in a {response_type.__name__} v{version}")
 
 
-def _says(response: Message, version: int, code: ErrorCode) -> bool:
+def says(response: Message, version: int, code: ErrorCode) -> bool:
     """Whether the client can see the error: a version may lack the field for it, silently or not."""
     try:
         return _holds(type(response).decode(response.encode(version), version), code)
@@ -68,7 +68,7 @@ def _tell(answer: Any, code: ErrorCode, message: str | None) -> bool:
     return True
 
 
-def _answer_items(answer: Any, asked: Any, code: ErrorCode, message: str | None) -> bool:
+def answer_items(answer: Any, asked: Any, code: ErrorCode, message: str | None) -> bool:
     """Put an answer with the error for each item of `asked` into the lists of `answer`; False if there was none."""
     told = False
     for name, kind in _answering_lists(type(answer)):
@@ -76,7 +76,7 @@ def _answer_items(answer: Any, asked: Any, code: ErrorCode, message: str | None)
             one = kind()
             if _identify(one, item):
                 here = _tell(one, code, message)
-                below = isinstance(item, Fields) and _answer_items(one, item, code, message)
+                below = isinstance(item, Fields) and answer_items(one, item, code, message)
                 if here or below:
                     getattr(answer, name).append(one)
                     told = True

@@ -31,6 +31,7 @@ class FetchedPartition:
         "last_fetched_epoch",
         "log_start_offset",
         "max_bytes",
+        "name",
         "partition",
         "topic",
     )
@@ -45,6 +46,7 @@ class FetchedPartition:
         last_fetched_epoch: int = -1,
     ) -> None:
         self.topic = topic  # its id where the request names ids, else its name
+        self.name = ""  # what the id stood for when it was last known
         self.partition = partition
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
@@ -75,8 +77,7 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
 
     def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[Key]) -> None:
-        for key in forgotten:
-            self.partitions.pop(key, None)
+        """Forgotten is what is named in both."""
         for new in wanted:
             key = (new.topic, new.partition)
             known = self.partitions.get(key)
@@ -87,6 +88,8 @@ class FetchSession:
                 known.max_bytes = new.max_bytes
                 known.current_leader_epoch = new.current_leader_epoch
                 known.last_fetched_epoch = new.last_fetched_epoch
+        for key in forgotten:
+            self.partitions.pop(key, None)
 
     def rotate(self, served: list[Key]) -> None:
         """Move what returned records to the end, so that no partition starves behind another."""
@@ -130,6 +133,11 @@ class FetchSessionCache:
         session.last_used = now
         self._sessions[session_id] = self._sessions.pop(session_id)
         return session
+
+    def partitions(self, session_id: int) -> list[Key]:
+        """What a session fetches; nothing if there is none of that id."""
+        session = self._sessions.get(session_id)
+        return [] if session is None else list(session.partitions)
 
     def close(self, session_id: int) -> None:
         self._sessions.pop(session_id, None)

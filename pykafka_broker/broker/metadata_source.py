@@ -153,6 +153,16 @@ class LocalMetadata:
         )
         self.commit([registration])
 
+    def outrun(self, leader_epoch: int, producer_id: int) -> None:
+        """A broker whose place this one takes has told clients of leader epochs up to that one: they believe nothing
+        older. Producers have the ids below that one.
+        """
+        from pykafka_broker.cluster.image_records import outrunning_records
+
+        version = self.controller.partition_record_version()
+        self.commit(outrunning_records(self.image, leader_epoch, producer_id, version))
+        self.controller.first_leader_epoch = leader_epoch
+
     def _image_records(self) -> Iterable[ApiMessageAndVersion]:
         from pykafka_broker.cluster.image_records import image_records
 

@@ -67,10 +67,20 @@ class PartitionReader:
         return found
 
     def _find(self, wanted: FetchedPartition) -> Partition:
-        topic = self._services.topic_name(wanted.topic) if self._uses_ids else wanted.topic
+        topic, gone = wanted.topic, False
+        if self._uses_ids:
+            described = self._services.image.topics_by_id.get(topic)
+            if described is not None:
+                wanted.name = described.name
+            gone, topic = described is None, wanted.name  # a session goes on to know what the id stood for
+            if not topic:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         if topic not in self._allowed:
             self._services.authorise(self._context, *_READ_TOPIC, topic)
             self._allowed.add(topic)
+        if gone:
+            self._services.replicas.replica(topic, wanted.partition)  # raises where no topic has that name now
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
         return self._leader(topic, wanted.partition, max(wanted.current_leader_epoch, NO_EPOCH))  # any below is none
 
     def read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
@@ -103,8 +113,8 @@ class PartitionReader:
             return data
         upper = stable if self._committed else high_watermark
         read = log.read(wanted.fetch_offset, max_bytes, upper, min_one=at_least_one)
-        if self._committed:
-            data.aborted_transactions = []
+        if self._committed and (read is not None or at_least_one or not max_bytes or wanted.fetch_offset >= upper):
+            data.aborted_transactions = []  # null where there is a batch for which there was no room
         if read is None:
             return data
         data.records = read.records

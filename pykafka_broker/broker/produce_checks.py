@@ -1,22 +1,22 @@
 """What a broker demands of records before they go into a log.
 
 Rule: a batch that passes here may be appended as it is: one batch of format v2, whole, of the right CRC, size,
-timestamps and codec. The common case looks at the 61 bytes of the header and at the CRC and leaves the records alone;
-only a topic whose settings ask for more (compaction, another codec, a limit on old timestamps) or an old client
-(message formats v0 and v1) pays for parsing.
+timestamps and codec, with records that are as Kafka wants them. Where they all are of the common form that is seen at
+once. All else (what is compressed, other forms, a topic of another codec, message formats v0 and v1) is a `BatchCheck`,
+which works in steps of about a millisecond: the caller may serve others in between.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import NamedTuple
 
 from pykafka_broker.config import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.compression import NONE, ZSTD, codec_by_name, decompress
+from pykafka_broker.records.compression import NONE, ZSTD, codec_by_name
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import (
-    HEADER_SIZE,
     BatchHeader,
     check_crc,
     read_header,
@@ -24,12 +24,13 @@ from pykafka_broker.records.header import (
     require_whole,
     set_max_timestamp,
 )
+from pykafka_broker.records.validation import WITHOUT_KEY, WRONG_TYPE, Limits, RecordCheck, Refused, sound_at_once
 
 Buffer = bytearray | memoryview
 
 MESSAGE_SETS_UP_TO = 2  # Produce v3 is the first that carries record batches v2
 ZSTD_FROM = 7  # KIP-110
-_UNLIMITED = 0x7FFFFFFFFFFFFFFF
+_MOST_HELD = 64 << 20  # of records that change their codec or format, which takes all of them at once
 _NO_TIMESTAMP = -1
 
 
@@ -59,9 +60,15 @@ class Prepared(NamedTuple):
     log_append_time: int
 
 
-def prepare(records: Buffer | None, version: int, config: TopicConfig, now: int) -> Prepared:
-    """Both steps of checking what a Produce request of `version` brought for one partition."""
-    return check_batch(*read_batch(records, version), config, now)
+def prepare(records: Buffer | None, version: int, config: TopicConfig, now: int, *, validate: bool = True) -> Prepared:
+    """All steps of checking what a Produce request of `version` brought for one partition."""
+    batch, header = read_batch(records, version)
+    found = check_batch(batch, header, config, now, validate=validate)
+    if isinstance(found, Prepared):
+        return found
+    for _ in found.steps():
+        pass
+    return found.prepared(batch)
 
 
 def read_batch(records: Buffer | None, version: int) -> tuple[Buffer, BatchHeader | None]:
@@ -78,31 +85,84 @@ def read_batch(records: Buffer | None, version: int) -> tuple[Buffer, BatchHeade
         raise _answer_to(error) from None
 
 
-def check_batch(records: Buffer, header: BatchHeader | None, config: TopicConfig, now: int) -> Prepared:
-    """What the partition's log asks of a batch, or of a message set. Raises ApiError as a real broker answers."""
+def check_batch(
+    records: Buffer, header: BatchHeader | None, config: TopicConfig, now: int, *, validate: bool = True
+) -> Prepared | BatchCheck:
+    """What the partition's log asks of a batch, or of a message set: what may be appended, or what has to be looked at
+    more closely. Raises ApiError as a real broker answers.
+
+    `validate` False: records are not looked at where the topic does not ask for it.
+    """
     try:
+        limits = Limits(
+            now,
+            config.message_timestamp_before_max_ms,
+            config.message_timestamp_after_max_ms,
+            config.message_timestamp_type == "LogAppendTime",
+            "compact" in config.cleanup_policy,
+        )
         if header is None:
-            return _prepare_message_set(records, config, now)
-        return _prepare_batch(records, header, config, now)
+            batch = _from_message_set(records, config)
+            return BatchCheck(batch, read_header(batch), config, limits, own=batch)
+        _check_whole(records, header, config)
+        if _codec_for(header, config) == header.codec:
+            newest = None
+            if not validate and not limits.key_required and limits.before_max_ms >= now:
+                newest = header.max_timestamp if limits.allow(header.max_timestamp) else None
+            elif header.codec == NONE:
+                newest = sound_at_once(records, header, limits)
+            if newest is not None:
+                return _timed(records, header, config, limits, newest)
+        return BatchCheck(records, header, config, limits)
     except (CorruptBatch, InvalidRecord, UnsupportedCompression) as error:
         raise _answer_to(error) from None
 
 
-def with_records_read(checked: Prepared) -> Prepared:
-    """The batch after every record in it was read, which Kafka does with all: they are what the header says, and the
-    header names the latest of their times. Raises ApiError as a real broker answers.
-    """
-    from pykafka_broker.records.validation import validate_records
+class BatchCheck:
+    """A batch whose records have to be looked at one by one, or change their codec. It keeps what it needs of them."""
 
-    batch, header, log_append_time = checked
-    try:
-        latest = validate_records(batch, header).max_timestamp
-    except (CorruptBatch, InvalidRecord) as error:
-        raise _refused(str(error)) from None
-    if latest == header.max_timestamp or log_append_time != _NO_TIMESTAMP:
-        return checked
-    set_max_timestamp(batch, latest, log_append_time=False)
-    return Prepared(batch, read_header(batch), log_append_time)
+    def __init__(
+        self,
+        batch: Buffer,
+        header: BatchHeader,
+        config: TopicConfig,
+        limits: Limits,
+        *,
+        own: Buffer | None = None,
+    ) -> None:
+        """own: what goes into the log in the place of what the client has sent."""
+        self._header = header
+        self._config = config
+        self._limits = limits
+        self._own = own
+        self._codec = _codec_for(header, config)
+        try:
+            self._records = RecordCheck(batch, header, limits, in_full=self._codec != header.codec)
+        except CorruptBatch as error:
+            raise _stumbled(error) from None
+
+    def steps(self) -> Generator[None, None, None]:
+        """Raises ApiError as a real broker answers."""
+        try:
+            yield from self._records.steps(_MOST_HELD)
+        except InvalidRecord as error:
+            raise _refused(str(error)) from None
+        except CorruptBatch as error:
+            raise _stumbled(error) from None
+        if self._records.refused:
+            raise _records_refused(self._records.refused, self._limits)
+        if self._codec != self._header.codec:
+            level, renumber = _level(self._config, self._codec), self._records.misnumbered
+            from pykafka_broker.records.conversion import with_codec
+
+            self._own = yield from with_codec(self._header, self._records.data, self._codec, level, renumber=renumber)
+            if len(self._own) > self._config.max_message_bytes:
+                raise _too_large(len(self._own), self._config)
+
+    def prepared(self, batch: Buffer) -> Prepared:
+        """After the last step: what may be appended. `batch` is what the check was made for."""
+        batch = batch if self._own is None else self._own
+        return _timed(batch, read_header(batch), self._config, self._limits, self._records.max_timestamp)
 
 
 def _answer_to(error: Exception) -> ApiError:
@@ -142,18 +202,21 @@ def _one_batch(records: Buffer | None, version: int) -> tuple[Buffer, BatchHeade
     return records, header
 
 
-def _prepare_batch(records: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> Prepared:
+def _check_whole(records: Buffer, header: BatchHeader, config: TopicConfig) -> None:
     if header.base_offset != 0:
         raise _refused(f"The base offset of a produced batch is 0, not {header.base_offset}")
     if len(records) > config.max_message_bytes:
-        raise ApiError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"The record batch size is {len(records)} bytes which exceeds the maximum configured value of "
-            f"{config.max_message_bytes}.",
-        )
+        raise _too_large(len(records), config)
     check_crc(records, header)
     check_header(header)
-    return _apply_topic_config(records, header, config, now)
+
+
+def _too_large(size: int, config: TopicConfig) -> ApiError:
+    return ApiError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The record batch size is {size} bytes which exceeds the maximum configured value of "
+        f"{config.max_message_bytes}.",
+    )
 
 
 def _no_batch(version: int) -> ApiError:
@@ -189,85 +252,48 @@ def _refused(message: str) -> RefusedByLog:
     return RefusedByLog(ErrorCode.INVALID_RECORD, message)
 
 
-def _check_compressed(batch: Buffer, header: BatchHeader) -> None:
-    """What can't be decompressed would stop every consumer. It is refused with the error that a real broker has."""
-    try:
-        decompress(header.codec, memoryview(batch)[HEADER_SIZE:])
-    except (CorruptBatch, ValueError) as error:
-        raise RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, f"a {header.codec} batch: {error}") from None
+def _stumbled(error: CorruptBatch) -> RefusedByLog:
+    """What Kafka's own reader does not expect."""
+    return RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
 
 
-def _apply_topic_config(batch: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> Prepared:
-    if header.codec:
-        _check_compressed(batch, header)
-    append_time = config.message_timestamp_type == "LogAppendTime"
-    keyless = _without_key(batch) if "compact" in config.cleanup_policy else None
-    out_of_time = None if append_time else _out_of_time(batch, header, config, now)
-    if keyless or out_of_time:
-        raise _records_refused(keyless or {}, out_of_time or {})
-    if config.compression_type != "producer":
-        batch, header = _with_topic_codec(batch, header, config)
-    if append_time or header.log_append_time:  # whose time it is says the topic, not the client
-        set_max_timestamp(batch, now if append_time else header.max_timestamp, log_append_time=append_time)
+def _timed(batch: Buffer, header: BatchHeader, config: TopicConfig, limits: Limits, newest: int) -> Prepared:
+    """The batch with the time that it has in the log: its header names the true greatest one."""
+    if limits.append_time:
+        newest = limits.now
+    if limits.append_time or header.log_append_time or header.max_timestamp != newest:
+        set_max_timestamp(batch, newest, log_append_time=limits.append_time)
         header = read_header(batch)
     if len(batch) > config.segment_bytes:
         raise ApiError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"The record batch of {len(batch)} bytes does not fit into a segment of {config.segment_bytes}",
         )
-    return Prepared(batch, header, now if append_time else _NO_TIMESTAMP)
+    return Prepared(batch, header, newest if limits.append_time else _NO_TIMESTAMP)
 
 
-def _without_key(batch: Buffer) -> dict[int, str] | None:
-    """Records that a compacted topic can't take, by their index, and what is said of them."""
-    from pykafka_broker.records.record import iter_records
-    from pykafka_broker.records.validation import has_null_key
-
-    if not has_null_key(batch):
-        return None
-    return {
-        index: "Compacted topic cannot accept message without key in topic partition"
-        for index, record in enumerate(iter_records(batch))
-        if record.key is None
-    }
-
-
-def _out_of_time(batch: Buffer, header: BatchHeader, config: TopicConfig, now: int) -> dict[int, str] | None:
-    """KIP-937. The greatest timestamp stands in the header; the least does not, so a limit on old ones has to look at
-    each.
-    """
-    latest = now + config.message_timestamp_after_max_ms
-    earliest = now - config.message_timestamp_before_max_ms if config.message_timestamp_before_max_ms < now else 0
-    if header.max_timestamp <= latest and (earliest <= 0 or header.max_timestamp == _NO_TIMESTAMP):
-        return None
-    from pykafka_broker.records.record import iter_records
-
-    return {
-        index: f"Timestamp {record.timestamp} is out of range. The timestamp should be within [{earliest}, {latest}]"
-        for index, record in enumerate(iter_records(batch))
-        if record.timestamp != _NO_TIMESTAMP and not earliest <= record.timestamp <= latest
-    }
-
-
-def _records_refused(keyless: dict[int, str], out_of_time: dict[int, str]) -> RecordErrors:
-    """One reason for each record, a missing key first; a wrong time names the whole refusal."""
-    records = sorted((out_of_time | keyless).items())
-    if out_of_time.keys() - keyless.keys():
+def _records_refused(refused: list[Refused], limits: Limits) -> RecordErrors:
+    """One reason for each record; a wrong time names the whole refusal."""
+    records = [(one.number, _why(one, limits)) for one in refused]
+    if any(one.reason != WITHOUT_KEY for one in refused):
         message = "One or more records have been rejected due to invalid timestamp"
         return RecordErrors(ErrorCode.INVALID_TIMESTAMP, message, records)
-    message = "One or more records have been rejected due to invalid records"
+    message = f"One or more records have been rejected due to {len(records)} record errors"
     return RecordErrors(ErrorCode.INVALID_RECORD, message, records)
 
 
-def _with_topic_codec(batch: Buffer, header: BatchHeader, config: TopicConfig) -> tuple[Buffer, BatchHeader]:
-    name = config.compression_type
-    codec = NONE if name == "uncompressed" else codec_by_name(name)
-    if codec == header.codec:
-        return batch, header
-    from pykafka_broker.records.conversion import recompress
+def _why(one: Refused, limits: Limits) -> str:
+    if one.reason == WITHOUT_KEY:
+        return "Compacted topic cannot accept message without key in topic partition"
+    if one.reason == WRONG_TYPE:
+        return "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime."
+    earliest, latest = limits.now - limits.before_max_ms, limits.now + limits.after_max_ms
+    return f"Timestamp {one.timestamp} is out of range. The timestamp should be within [{earliest}, {latest}]"
 
-    recompressed = recompress(batch, codec, level=_level(config, codec))
-    return recompressed, read_header(recompressed)
+
+def _codec_for(header: BatchHeader, config: TopicConfig) -> int:
+    name = config.compression_type
+    return header.codec if name == "producer" else codec_by_name(name)
 
 
 def _level(config: TopicConfig, codec: int) -> int | None:
@@ -281,15 +307,10 @@ def _level(config: TopicConfig, codec: int) -> int | None:
     return levels.get(codec)
 
 
-def _prepare_message_set(records: Buffer, config: TopicConfig, now: int) -> Prepared:
+def _from_message_set(records: Buffer, config: TopicConfig) -> bytearray:
     """Produce v0-v2: message formats v0 and v1, converted as a whole into one batch."""
     from pykafka_broker.records.conversion import to_v2
 
     if len(records) > config.max_message_bytes:
-        raise ApiError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"The message set of {len(records)} bytes exceeds the maximum configured value of "
-            f"{config.max_message_bytes}.",
-        )
-    batch = to_v2(records)
-    return _apply_topic_config(batch, read_header(batch), config, now)
+        raise _too_large(len(records), config)
+    return to_v2(records, max_bytes=_MOST_HELD)

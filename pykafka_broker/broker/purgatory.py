@@ -120,6 +120,13 @@ class Purgatory:
             if not parked.done and parked.expire is not None:
                 self._answer(parked, parked.expire(now))
 
+    def answer_all(self, now: int) -> None:
+        """Nothing will happen any more: whoever may be answered before its time is, with what there is."""
+        self.settle(now)
+        watching = [parked for watchers in self._watching.values() for parked in watchers.values()]
+        for parked in [*watching, *(parked for _, _, parked in self._deadlines)]:
+            self.hurry(parked, now)
+
     def forget(self, parked: Parked) -> None:
         """Stop watching; the entry in the heap is dropped when it comes to the top."""
         for key in parked.keys:

@@ -25,6 +25,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
+_NOBODY = -1
 
 
 class ImageHolder(Protocol):
@@ -53,6 +54,7 @@ class Replicas:
         self._clock = clock
         self._touch = touch
         self._hosted: dict[Key, Partition] = {}
+        self._given_up = False
         self.on_made: Callable[[Key], None] | None = None
         logs.on_synced = self._synced
         logs.on_lost = self._lost
@@ -84,6 +86,8 @@ class Replicas:
         return self._open(topic, number) if found is None else found
 
     def _open(self, topic: str, number: int) -> Partition:
+        if self._given_up:
+            raise NotLeader(_NOBODY, NO_EPOCH)
         image = self._metadata.image
         described = image.topics.get(topic)
         state = None if described is None else described.partitions.get(number)
@@ -206,6 +210,12 @@ class Replicas:
         """These logs are in a directory that has failed."""
         for key in lost:
             self._close(key, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key[0]}-{key[1]} is offline"))
+
+    def give_up(self) -> None:
+        """Another broker has all of them now: whoever waits here asks there."""
+        self._given_up = True
+        for key in list(self._hosted):
+            self._close(key, NotLeader(_NOBODY, NO_EPOCH))
 
     def _close(self, key: Key, error: ApiError) -> None:
         partition = self._hosted.pop(key, None)

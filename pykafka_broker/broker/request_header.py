@@ -34,10 +34,10 @@ def read_header_tail(frame: memoryview, api: Headed, version: int) -> tuple[str 
         position = 10 + max(length, 0)
         if position > len(frame) or length < -1:
             raise FrameError(f"client id of {length} bytes in a request of {len(frame)}")
-        client_id = None if length < 0 else str(frame[10:position], "utf-8")
+        client_id = None if length < 0 else str(frame[10:position], "utf-8", "replace")
         if version >= api.flexible_from:
             position = _skip_tagged_fields(frame, position)
-    except (StructError, UnicodeDecodeError, DecodeError) as error:
+    except (StructError, DecodeError) as error:
         raise FrameError(f"the header of a {api.api_key.name} request does not decode: {error}") from None
     return client_id, position
 

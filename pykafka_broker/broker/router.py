@@ -206,6 +206,10 @@ class Router:
         self._services = services
         self._endpoints: dict[int, Endpoint] = {}
 
+    def serve(self, services: Services) -> None:
+        """From now on requests are those of another broker. Who waits for an answer of the one before gets it still."""
+        self._services = services
+
     def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Pieces | PendingReply | None:
         """Serve one frame (without its length prefix).
 

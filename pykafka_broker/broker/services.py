@@ -74,6 +74,7 @@ class Services:
         self.replicas = node.replicas
         self.purgatory = node.purgatory
         self.slices = node.slices
+        self.validate_records = node.config.pykafka_validate_records
         self.authorizer = node.metadata.controller.authorizer
         self.replies = ReplyCache()
         self.fetch_sessions = FetchSessionCache(
@@ -119,6 +120,12 @@ class Services:
         """The topics of coordinators whose logs are still being read."""
         hosts = {CONSUMER_OFFSETS: "groups", TRANSACTION_STATE: "transactions", SHARE_GROUP_STATE: "shares"}
         return [topic for topic, host in hosts.items() if host in self.__dict__ and getattr(self, host).shards.loading]
+
+    def stop_coordinators(self) -> None:
+        """Whoever waits for one is told to ask again."""
+        for host in ("groups", "transactions", "shares"):
+            if host in self.__dict__:
+                getattr(self, host).shards.drop_all()
 
     def start_coordinators(self) -> None:
         """Begin to read what their logs hold; those without a topic wait for their first use."""

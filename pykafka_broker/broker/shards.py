@@ -188,8 +188,7 @@ class CoordinatorShards:
     def follow(self, delta: MetadataDelta) -> None:
         """Load what this node leads now, and forget what it does not lead any more."""
         if any(topic.name == self.topic for topic in delta.deleted):
-            for shard in list(self._shards.values()):
-                self._drop(shard)
+            self.drop_all()
         topic = self._node.image.topics.get(self.topic)
         self._count = 0 if topic is None else len(topic.partitions)
         for of, state in (*delta.new_partitions, *delta.changed_partitions):
@@ -215,6 +214,12 @@ class CoordinatorShards:
             self._loading.remove(shard)
         if shard.ready or shard.loading is not None:
             self._host.unload(shard.number)
+
+    def drop_all(self) -> None:
+        """This node speaks for none any more."""
+        for shard in list(self._shards.values()):
+            self._drop(shard)
+        self._count = 0
 
     # -- load
 

@@ -19,7 +19,7 @@ from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchReque
 from pykafka_broker.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 
 CHUNK_BYTES = 1 << 20
-EXACTLY = 1  # share_acquire_mode (KIP-1206)
+ACQUIRE_MODES = WHOLE_BATCHES, EXACTLY = 0, 1  # share_acquire_mode (KIP-1206)
 
 
 class ShareReader:

@@ -82,6 +82,13 @@ class Work(Generic[R]):
             if not self._running:  # else whoever waited for it has gone by what it does just now
                 self._steps.close()
 
+    def lose(self, error: ApiError) -> None:
+        """It can't be gone on with: whoever waits for it is told why."""
+        if not self.done:
+            self._steps.close()
+            self._error = error
+            self._end()
+
     def step(self) -> None:
         """One slice."""
         if self.done:
@@ -101,6 +108,9 @@ class Work(Generic[R]):
             return
         finally:
             self._running = False
+        self._end()
+
+    def _end(self) -> None:
         self.done = True
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
@@ -162,6 +172,11 @@ class Slices:
             if not (work.done or work.waits):
                 works.append(work)
         self._go_on_later()
+
+    def lose(self, error: ApiError) -> None:
+        """Another broker takes the place of this one: whoever waits for work is told."""
+        while self._works:
+            self._works.popleft().lose(error)
 
     def stop(self) -> None:
         """The broker ends."""

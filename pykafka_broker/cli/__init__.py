@@ -32,6 +32,10 @@ def _inspect(arguments: Sequence[str]) -> int:
     try:
         if arguments[0] == "configs":
             from pykafka_broker.cli.configs import main as run
+        elif arguments[0] == "trace":
+            from pykafka_broker.cli.trace import main as run
+        elif arguments[0] == "proxy":
+            from pykafka_broker.cli.proxy import main as run
         elif arguments[0] in CONTROLLING:
             from pykafka_broker.cli.control import main as run
         else:

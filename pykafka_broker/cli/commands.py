@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 CONTROLLING = ("control", "seed", "dump")
-COMMANDS = ("configs", "log", *CONTROLLING)
+COMMANDS = ("configs", "log", "trace", "proxy", *CONTROLLING)
 
 
 def is_like_a_command(word: str) -> bool:

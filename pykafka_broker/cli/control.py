@@ -82,7 +82,9 @@ def _reader(kind: Any) -> Any:
     texts = {str, type(None)}
     only_text = kind is str or (get_args(kind) and {*get_args(kind)} <= texts)
     words = get_args(kind) and all(isinstance(each, str) or _is_words(each) for each in get_args(kind))
-    return str if only_text or words else _json
+    if only_text or words:
+        return str
+    return _json_or_text if str in get_args(kind) else _json
 
 
 def _is_words(kind: Any) -> bool:
@@ -94,6 +96,13 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text} is not JSON") from None
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _call(client: ControlClient, operation: Operation, options: argparse.Namespace) -> Any:

@@ -33,6 +33,8 @@ ALL_INTERFACES = ("0.0.0.0", "::")
 USAGE = """pykafka-broker [server.properties] [options]    serve until SIGTERM or Ctrl-C
        pykafka-broker configs [options]                list every config key and its effect
        pykafka-broker log dump|verify|repair DIR       look into a data directory that no broker is using
+       pykafka-broker trace [CAPTURE]                  print what clients ask and are answered
+       pykafka-broker proxy --to HOST:PORT             watch and disturb the clients of another broker
        pykafka-broker control OPERATION [options]      ask a broker's control API
        pykafka-broker seed FILE                        make the topics, records and offsets that a file names
        pykafka-broker dump                             topics, records and offsets as lines for such a file

@@ -53,14 +53,13 @@ def incremental_alter_configs(controller: Controller, kind: int, name: str, ops:
     present = controller.image.config(kind, name)
     changed: dict[str, str | None] = {}
     if kind == ResourceType.BROKER:  # which looks at all operations before it passes them on
-        for op in ops:
-            check_operation(op)
+        check_operations(ops)
     for op in ops:
         if op.operation in (APPEND, SUBTRACT):
             changed[op.key] = _edited_list(controller, ResourceType(kind), op, present.get(op.key))
         else:
-            check_operation(op)
             changed[op.key] = op.value if op.operation == SET else None
+    check_operations(ops)  # Kafka comes upon them in the order of a hash table, and then fails
     return _records(controller, kind, name, present, changed)
 
 
@@ -83,10 +82,11 @@ def check_ops(ops: Sequence[ConfigOp]) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
 
 
-def check_operation(op: ConfigOp) -> None:
-    if op.operation not in (SET, DELETE, APPEND, SUBTRACT):
-        # Kafka fails the whole request with UNKNOWN_SERVER_ERROR here.
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.operation}")
+def check_operations(ops: Sequence[ConfigOp]) -> None:
+    for op in ops:
+        if op.operation not in (SET, DELETE, APPEND, SUBTRACT):
+            # Kafka fails the whole request with UNKNOWN_SERVER_ERROR here.
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.operation}")
 
 
 def _check_resource(controller: Controller, kind: int, name: str) -> None:

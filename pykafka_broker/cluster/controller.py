@@ -52,7 +52,7 @@ def usable_brokers(image: MetadataImage) -> list[int]:
 class Controller:
     """What every decision reads. `config` is replaced when dynamic configs change."""
 
-    __slots__ = ("authorizer", "config", "image", "new_uuid", "node_id")
+    __slots__ = ("authorizer", "config", "first_leader_epoch", "image", "new_uuid", "node_id")
 
     def __init__(self, image: MetadataImage, config: BrokerConfig, node_id: int, new_uuid: Callable[[], bytes]) -> None:
         self.image = image
@@ -60,6 +60,7 @@ class Controller:
         self.node_id = node_id
         self.new_uuid = new_uuid
         self.authorizer: Authorizer = AllowAll()
+        self.first_leader_epoch = 0  # of new partitions
 
     def partition_record_version(self) -> int:
         level = self.image.features.get(METADATA_VERSION, 0)

@@ -268,10 +268,10 @@ class MetadataImage:
         if record.last_known_elr:
             partition.last_known_elr = _shared(record.last_known_elr)
         partition.leader_recovery_state = record.leader_recovery_state
-        if partition.partition not in topic.partitions:
-            self.partition_count += 1
+        is_new = partition.partition not in topic.partitions
         topic.partitions[partition.partition] = partition
-        delta.new_partitions.append((topic, partition))
+        self.partition_count += is_new
+        (delta.new_partitions if is_new else delta.changed_partitions).append((topic, partition))
 
     def _partition_change(self, record: Any, delta: MetadataDelta) -> None:
         topic = self._known_topic(record.topic_id)

@@ -32,6 +32,22 @@ def image_records(image: MetadataImage, partition_version: int, broker_version: 
     return chain(before, _topics(topics, partition_version), _configs(configs), list(_others(image)))
 
 
+def outrunning_records(
+    image: MetadataImage, leader_epoch: int, producer_id: int, partition_version: int
+) -> list[ApiMessageAndVersion]:
+    """Every partition is led in an epoch above that one, and no producer id below that one is handed out."""
+    records = []
+    for topic in image.topics.values():
+        for partition in topic.partitions.values():
+            risen = partition.copy()
+            risen.leader_epoch = max(leader_epoch, partition.leader_epoch) + 1
+            risen.partition_epoch += 1
+            records.append(ApiMessageAndVersion(_partition(topic.id, risen, partition_version), partition_version))
+    if producer_id > image.next_producer_id:
+        records.append(ApiMessageAndVersion(ProducerIdsRecord(-1, -1, producer_id), 0))
+    return records
+
+
 def _features(image: MetadataImage) -> Iterator[ApiMessageAndVersion]:
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield ApiMessageAndVersion(FeatureLevelRecord(name, image.features[name]), 0)

@@ -233,7 +233,8 @@ def _partition_records(controller: Controller, topic_id: bytes, first: int, assi
                 "All brokers specified in the manual partition assignment for partition "
                 f"{partition} are fenced or in controlled shutdown.",
             )
-        record = PartitionRecord(partition, topic_id, replicas, in_sync, [], [], in_sync[0], 0, 0, 0)
+        epoch = controller.first_leader_epoch
+        record = PartitionRecord(partition, topic_id, replicas, in_sync, [], [], in_sync[0], 0, epoch, 0)
         if version > 0:
             record.directories = directories_of(image, replicas)
         records.append(ApiMessageAndVersion(record, version))

@@ -18,8 +18,7 @@ STRICT = "pykafka.strict"  # what the switches below are where they are not set 
 PARKED_FETCH = "pykafka.strict.parked.fetch"
 AUTO_CREATION = "pykafka.strict.auto.creation"
 REFUSALS = "pykafka.strict.refusals"
-RECORDS = "pykafka.strict.records"
-SWITCHES = (PARKED_FETCH, AUTO_CREATION, REFUSALS, RECORDS)
+SWITCHES = (PARKED_FETCH, AUTO_CREATION, REFUSALS)
 OWN_NAMES = frozenset((EMULATE, STRICT, *SWITCHES))
 
 
@@ -28,14 +27,13 @@ class OwnSettings(NamedTuple):
 
     What is done as Kafka does it, where it costs a little: `parked_fetch`, a fetch that waits holds its connection
     back; `auto_creation`, the answer that creates a topic does not have it yet; `refusals`, whoever asks for what is
-    not served is hung up on; `records`, every record of a produced batch is read.
+    not served is hung up on.
     """
 
     release: Release | None = None
     parked_fetch: bool = False
     auto_creation: bool = False
     refusals: bool = False
-    records: bool = False
 
 
 def own_settings(static: Mapping[str, str]) -> tuple[OwnSettings, list[ConfigError]]:

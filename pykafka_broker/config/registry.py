@@ -1,7 +1,7 @@
 """Every config key of Kafka 4.3.1, and the keys that older releases had, as `data.json` records them.
 
-Rule: facts about Kafka only; what this broker makes of a key stands in `effects.py`. The file is read once, on first
-use.
+Rule: facts about Kafka, and the keys of our own, which begin with "pykafka." and are internal; what this broker makes
+of a key stands in `effects.py`. The file is read once, on first use.
 """
 
 from __future__ import annotations

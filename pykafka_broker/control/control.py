@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import cached_property
 from typing import TypeVar
 
 from pykafka_broker.broker.broker import Broker
@@ -16,6 +15,9 @@ from pykafka_broker.broker.router import Router
 from pykafka_broker.broker.services import Services
 from pykafka_broker.control.inside import Inside
 from pykafka_broker.control.moving_time import MovingTime
+from pykafka_broker.control.observing import BrokerKnows, Observing
+from pykafka_broker.control.state import State
+from pykafka_broker.control.tenure import Tenure
 from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.serving import Running
 
@@ -25,12 +27,21 @@ R = TypeVar("R")
 class Control:
     """The broker of this process, as operations see it."""
 
-    def __init__(self, running: Running, clock: MovableClock) -> None:
+    def __init__(self, running: Running, clock: MovableClock, tenure: Tenure) -> None:
         self.server = running.server
         self.turns = running.turns
         self.listeners = running.listeners
+        first = self.listeners[0]
+        self._plain_router = Router(self.services)
+        self._inside = Inside(self._plain_router, self.turns, first.name, (first.host, first.port))
         self.time = MovingTime(running, clock)
+        self.state = State(running, tenure)
+        self.state.clearing["clock"] = self.time.reset
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
+        self.state.clearing["turns"] = self.turn_of_topic.clear
+        self.observing = Observing(running.server, BrokerKnows(running.server))
+        self.state.clearing["faults"] = self.observing.faults.clear
+        self.state.clearing["requests"] = self.observing.log.clear
 
     @property
     def broker(self) -> Broker:
@@ -40,11 +51,11 @@ class Control:
     def services(self) -> Services:
         return self.server.broker.services
 
-    @cached_property
+    @property
     def inside(self) -> Inside:
-        """A client of the broker that needs no socket, and knows no release that the broker may pass for."""
-        first = self.listeners[0]
-        return Inside(Router(self.services), self.turns, first.name, (first.host, first.port))
+        """A client of the broker that needs no socket. No fault meets it, and no release that the broker passes for."""
+        self._plain_router.serve(self.services)  # it may be another broker than the last time
+        return self._inside
 
     def in_turn(self, step: Callable[[], R]) -> R:
         """Do it now, as a turn of the loop: at a new time, and whoever waited for it is answered afterwards."""

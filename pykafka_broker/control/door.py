@@ -35,9 +35,10 @@ _PIECE_CHARACTERS = 64 << 10
 class ControlDoor:
     """The control API of one broker, on one address. `token` is None where none is asked for."""
 
-    def __init__(self, control: Control, token: str | None) -> None:
+    def __init__(self, control: Control, token: str | None, offered: frozenset[str] | None = None) -> None:
         self._control = control
         self._token = token
+        self._offered = offered  # the operations that there are here; None for all
         self._server: asyncio.Server | None = None
         self._clients: set[asyncio.Task[None]] = set()
         self.url = ""
@@ -73,6 +74,7 @@ class ControlDoor:
             target = urlsplit(request.target)
             method = "GET" if request.method == "HEAD" else request.method
             operation, path = find(method, target.path)
+            self._offer(operation)
             given = operation.arguments(path, _query(target.query), _body(operation, request))
             return _response(await self._call(operation, given))
         except Problem as problem:
@@ -87,6 +89,10 @@ class ControlDoor:
         if inspect.iscoroutinefunction(operation.function):
             return await operation.function(self._control, **given)
         return self._control.in_turn(lambda: operation.function(self._control, **given))
+
+    def _offer(self, operation: Operation) -> None:
+        if self._offered is not None and operation.name not in self._offered:
+            raise Problem(404, f"{operation.method} {operation.path} is for a broker, and this is none")
 
     def _let_in(self, request: Request) -> None:
         headers = request.headers

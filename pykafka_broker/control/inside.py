@@ -10,7 +10,7 @@ import asyncio
 from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.router import PendingReply, Pieces, Router, served_versions
+from pykafka_broker.broker.router import PendingReply, Pieces, served_versions
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -18,6 +18,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.link_codec import decode_response, encode_request
+from pykafka_broker.server.server import Dispatching
 from pykafka_broker.server.turns import Turns
 
 CLIENT_ID = "control"
@@ -30,7 +31,7 @@ _PAUSE_S = 0.02
 class Inside:
     """A client without a socket."""
 
-    def __init__(self, router: Router, turns: Turns, listener: str, address: tuple[str, int]) -> None:
+    def __init__(self, router: Dispatching, turns: Turns, listener: str, address: tuple[str, int]) -> None:
         self._router = router
         self._turns = turns
         self._context = ConnectionContext(_NO_CONNECTION, listener, address, ("control", 0), _PRINCIPAL)

@@ -1,9 +1,10 @@
 """Time under the control of a test.
 
 Rule: when the clock is moved, everything that falls due on the way is done at its own time, one deadline after the
-other, with the work beside the loop that it has led to, before the move is over. Sockets are served in between, at the
-time that it is by then. Only on a way of more than a day the upkeep of logs (retention, compaction, checkpoints) is
-done less often than every few seconds.
+other, with the work beside the loop that it has led to, before the move is over; and where a move ends, logs and idle
+connections are looked at once more, however long ago that was. Clients are not served in between, so that it is as if
+all of them had been silent that long, whatever is to be done on the way. Of a long way not every deadline is a stop:
+see `_Way`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from __future__ import annotations
 import asyncio
 
 from pykafka_broker.server.movable_clock import MovableClock
+from pykafka_broker.server.server import Server
 from pykafka_broker.server.serving import Running
 
-_EXACT_MS = 24 * 3_600_000
-_MOST_UPKEEPS = 500  # of logs and idle connections, on a way that is longer than that
-_STEPS_AT_ONCE = 50  # between which clients are served
+_HOUR_MS = 3_600_000
+_MOST_LOOKS = 1_000
+_MOST_STOPS = 5_000
+_ROUNDS_BEFORE = 2  # of the loop: what clients have sent by now is served before time goes on
+_STOPS_AT_ONCE = 50  # between which the control API is served
 
 
 class MovingTime:
@@ -33,18 +37,22 @@ class MovingTime:
         self._hold()
 
     def resume(self) -> None:
-        """The clock runs on from where it stands."""
+        """The clock runs on from where it stands; a move that is on its way comes to its end first."""
+        self.frozen = False
+        if not self._moves.locked():
+            self._release()
+
+    def reset(self) -> None:
+        """It is the system's time again, for timestamps. Intervals go on from where they are."""
+        self._hold()
+        self.clock.set_wall(self.clock.system_wall())
         self.frozen = False
         self._release()
 
     async def advance(self, ms: int) -> None:
         """Move both times on by that much."""
         async with self._moves:
-            self._hold()
-            try:
-                await self._go_to(self.clock.now + ms)
-            finally:
-                self._release()
+            await self._move(ms)
 
     async def set_wall(self, wall: int) -> None:
         """It is that time. If it is later than before, all that falls due on the way is done; if it is earlier, only
@@ -52,12 +60,23 @@ class MovingTime:
         """
         async with self._moves:
             self._hold()
-            try:
-                if wall > self.clock.wall:
-                    await self._go_to(self.clock.now + wall - self.clock.wall)
+            if wall > self.clock.wall:
+                await self._move(wall - self.clock.wall)
+            else:
                 self.clock.set_wall(wall)
-            finally:
                 self._release()
+
+    async def _move(self, ms: int) -> None:
+        turns = self._running.turns
+        for _ in range(_ROUNDS_BEFORE):
+            await asyncio.sleep(0)
+        self._hold()
+        turns.rest()
+        try:
+            await self._go_to(self.clock.now + ms)
+        finally:
+            turns.go_on()
+            self._release()
 
     def _hold(self) -> None:
         if not self.clock.held:
@@ -70,22 +89,47 @@ class MovingTime:
             self._running.server.release_timer()
 
     async def _go_to(self, end: int) -> None:
-        server, clock, jobs = self._running.server, self.clock, self._running.jobs
-        grain = (end - clock.now) // _MOST_UPKEEPS if end - clock.now > _EXACT_MS else 0
-        steps = 0
-        while (due := self._next(grain)) <= end:
-            clock.move(max(0, due - clock.now))
-            server.do_due()
-            if not jobs.is_idle:
-                await jobs.all_done()
-            steps += 1
-            if steps % _STEPS_AT_ONCE == 0 or server.next_deadline() <= clock.now:
-                await asyncio.sleep(0)  # what is due again at once waits for something that the loop has to do
+        server, clock = self._running.server, self.clock
+        way = _Way(clock.now, end)
+        stops = 0
+        while (stop := way.next_stop(server, clock.now)) <= end:
+            clock.move(max(0, stop - clock.now))
+            await self._do_due()
+            stops += 1
+            if stops % _STOPS_AT_ONCE == 0:
+                await asyncio.sleep(0)
         clock.move(max(0, end - clock.now))
+        server.look_now()
+        while server.next_deadline() <= clock.now:
+            await self._do_due()
 
-    def _next(self, grain: int) -> int:
-        """When something is due; upkeep that comes every few seconds is done once in `grain`."""
-        server = self._running.server
+    async def _do_due(self) -> None:
+        server, jobs = self._running.server, self._running.jobs
+        server.do_due()
+        if not jobs.is_idle:
+            await jobs.all_done()
+        if server.next_deadline() <= self.clock.now:
+            await asyncio.sleep(0)  # what is due again at once waits for something that the loop has to do
+
+
+class _Way:
+    """Where to stop on it.
+
+    Up to an hour that is at each deadline. On a longer way what comes back every few seconds (looking at logs for what
+    is to be done, at connections for who is idle) is done a thousand times in all. Deadlines of groups, transactions
+    and requests are exact for the first day; after that only what comes back time and again is left of them, and a
+    five-thousandth part of the way matters little.
+    """
+
+    def __init__(self, begin: int, end: int) -> None:
+        length = end - begin
+        self._look_pause = length // _MOST_LOOKS if length > _HOUR_MS else 0
+        self._pause = length // _MOST_STOPS
+        self._exact_until = begin + 24 * _HOUR_MS
+
+    def next_stop(self, server: Server, now: int) -> int:
         due, of_clients = server.next_deadline(), server.broker.next_deadline_of_clients()
-        later = max(due, self.clock.now + grain)
-        return later if of_clients is None else min(later, of_clients)
+        stop = max(due, now + self._look_pause)
+        if of_clients is None:
+            return stop
+        return min(stop, of_clients if now < self._exact_until else max(of_clients, now + self._pause))

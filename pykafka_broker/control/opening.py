@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.door import LOOPBACK, ControlDoor
+from pykafka_broker.control.tenure import Tenure
+from pykafka_broker.log.jobs import Submit
 from pykafka_broker.server.movable_clock import MovableClock
-from pykafka_broker.server.serving import Running
+from pykafka_broker.server.serving import Running, Share
 
 
 class Address(NamedTuple):
@@ -33,13 +35,18 @@ class Opening:
         self._announce = announce
         self._door: ControlDoor | None = None
         self._clock = MovableClock()
+        self._tenure: Tenure
 
     def new_clock(self) -> MovableClock:
         return self._clock
 
+    def share(self, submit: Submit) -> Share:
+        self._tenure = Tenure(submit)
+        return self._tenure.share
+
     async def open(self, running: Running) -> None:
         host, port, token = self._address
-        door = self._door = ControlDoor(Control(running, self._clock), token)
+        door = self._door = ControlDoor(Control(running, self._clock, self._tenure), token)
         try:
             await door.open(host, port)
         except OSError as error:

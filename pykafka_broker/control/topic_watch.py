@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from pykafka_broker.broker.services import Services
+from pykafka_broker.control.control import Control
 from pykafka_broker.control.reading import Found, IsolationLevel, batches_from, end_of, records_from
 from pykafka_broker.errors import ApiError
 
@@ -17,9 +17,9 @@ class TopicWatch:
     """The records of a topic from its beginning, or from `offsets` on."""
 
     def __init__(
-        self, services: Services, topic: str, isolation_level: IsolationLevel, offsets: dict[int, int] | None = None
+        self, control: Control, topic: str, isolation_level: IsolationLevel, offsets: dict[int, int] | None = None
     ) -> None:
-        self._services = services
+        self._control = control
         self.topic = topic
         self._isolation_level = isolation_level
         self._offsets = {} if offsets is None else dict(offsets)
@@ -29,11 +29,11 @@ class TopicWatch:
 
     def ends(self) -> dict[int, int]:
         """Where each partition ends now, as a reader of this isolation level sees it."""
-        image = self._services.image.topics.get(self.topic)
+        image = self._control.services.image.topics.get(self.topic)
         ends = {}
         for number in () if image is None else sorted(image.partitions):
             try:
-                partition = self._services.replicas.leader(self.topic, number)
+                partition = self._control.services.replicas.leader(self.topic, number)
             except ApiError:
                 continue
             ends[number] = end_of(partition, self._isolation_level)
@@ -41,7 +41,7 @@ class TopicWatch:
 
     def look(self) -> int:
         """How many there are now."""
-        image = self._services.image.topics.get(self.topic)
+        image = self._control.services.image.topics.get(self.topic)
         if image is None or image.id != self._topic_id:  # another topic has its name now: nothing of it is counted
             self._counted_to, self.count = {}, 0
             self._topic_id = None if image is None else image.id
@@ -53,7 +53,7 @@ class TopicWatch:
         return self.count
 
     def _between(self, number: int, start: int) -> int:
-        partition = self._services.replicas.leader(self.topic, number)
+        partition = self._control.services.replicas.leader(self.topic, number)
         total = 0
         for header, _batch in batches_from(partition, start, self._isolation_level):
             if header.base_offset >= start:
@@ -64,7 +64,7 @@ class TopicWatch:
         """The first of them with their partitions."""
         found: list[tuple[int, Found]] = []
         for number in self.ends():
-            partition = self._services.replicas.leader(self.topic, number)
+            partition = self._control.services.replicas.leader(self.topic, number)
             offset = self._offsets.get(number, 0)
             page = islice(records_from(partition, offset, self._isolation_level), limit - len(found))
             found += [(number, each) for each in page]

@@ -75,8 +75,9 @@ def checked_offsets(fs: FileSystem, path: str) -> dict[tuple[str, int], int]:
     return offsets
 
 
-def write_offsets(fs: FileSystem, path: str, offsets: Mapping[tuple[str, int], int]) -> None:
-    write_lines(fs, path, ((topic, str(partition), str(offset)) for (topic, partition), offset in offsets.items()))
+def write_offsets(fs: FileSystem, path: str, offsets: Mapping[tuple[str, int], int], *, sync: bool = True) -> None:
+    rows = ((topic, str(partition), str(offset)) for (topic, partition), offset in offsets.items())
+    write_lines(fs, path, rows, sync=sync)
 
 
 def id_text(uuid: bytes) -> str:

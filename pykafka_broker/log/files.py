@@ -51,6 +51,11 @@ class FileCache:
             self.limit = max(_FEWEST, count)
         return count > 0
 
+    def forget_all(self) -> None:
+        """Hold no file open any more. Those that somebody reads stay open until that is done."""
+        with self._lock:
+            self._open.clear()
+
     def forget(self, file: CachedFile) -> None:
         with self._lock:
             self._open.pop(file, None)

@@ -158,6 +158,20 @@ class OsFile:
         os.fdatasync(self._fd)
 
 
+def pretend_full(full: bool) -> None:
+    """Whether all disks of this process are to look full: nothing is written to any file until they are not. The
+    method itself is exchanged, so that an append asks nothing.
+    """
+    OsFile.write_at = _no_room if full else _WRITE_AT  # type: ignore[method-assign]
+
+
+def _no_room(self: OsFile, data: Buffer, position: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+_WRITE_AT = OsFile.write_at
+
+
 class OsFileLock:
     __slots__ = ("_file",)
 

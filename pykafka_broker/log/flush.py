@@ -205,6 +205,12 @@ class Flusher:
             # a partition that has moved to another directory was synced there
             one.waiter(error if one.offset > log.recovery_point else None)
 
+    def give_up(self, error: OSError) -> None:
+        """Nothing is synced any more: whoever waits is told why."""
+        waiting, self._syncing = self._syncing, []
+        for one in waiting:
+            one.waiter(error)
+
 
 class Flushers:
     """Those of all logs of a manager."""
@@ -223,6 +229,12 @@ class Flushers:
 
     def forget(self, key: tuple[str, int]) -> None:
         self._flushers.pop(key, None)
+
+    def give_up(self, error: OSError) -> None:
+        """Nothing is synced any more."""
+        flushers, self._flushers = self._flushers, {}
+        for flusher in flushers.values():
+            flusher.give_up(error)
 
     def retry(self, now: int) -> None:
         """There was no descriptor, or no room: what waits for a sync and has nobody who asks for it is tried again."""

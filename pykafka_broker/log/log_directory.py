@@ -199,13 +199,18 @@ class LogDirectory:
         return partitions, deleted
 
     def write_clean_marker(self) -> None:
-        write_file(self.fs, self.file(checkpoints.CLEAN_SHUTDOWN), b'{"version":0,"brokerEpoch":-1}')
+        write_clean_marker(self.fs, self.path)
 
     def release(self) -> None:
         if self._lock is not None:
             with contextlib.suppress(OSError):
                 self._lock.release()
             self._lock = None
+
+
+def write_clean_marker(fs: FileSystem, path: str, *, sync: bool = True) -> None:
+    """What is in that directory was shut down cleanly."""
+    write_file(fs, f"{path}/{checkpoints.CLEAN_SHUTDOWN}", b'{"version":0,"brokerEpoch":-1}', sync=sync)
 
 
 def _directory_id(path: str, known: str | None, new_uuid: Callable[[], bytes]) -> bytes:

@@ -44,6 +44,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 _OPEN_FILES = 4096
+_HANDED_OVER = OSError(errno.ESTALE, "another broker has the directory now")
 
 
 def _open_files() -> int:
@@ -139,6 +140,26 @@ class LogManager:
                 self.attempt(directory, close_directory, self, directory, self._upkeep.write_checkpoints, now)
         for directory in self.directories:
             directory.release()
+
+    def hand_over(self) -> None:
+        """Another broker takes the directories now, and no path in them is ours any more. Files that are open stay
+        usable for whoever reads them. `give_up` is to follow.
+        """
+        self.on_offline = self.on_lost = self.on_synced = None
+        self.stop_jobs()
+        for directory in self.directories:
+            directory.error = _HANDED_OVER
+            directory.release()
+
+    def give_up(self) -> None:
+        """After `hand_over`: who waits for a sync is told that there will be none, and no file is held open."""
+        self._flushers.give_up(_HANDED_OVER)
+        self.loaded.clear()
+        self.files.forget_all()
+
+    def current_offsets(self, directory: LogDirectory) -> list[tuple[str, dict[TopicPartition, int]]]:
+        """What the checkpoints of a directory would say now, by their names."""
+        return self._upkeep.offsets(directory)
 
     @property
     def partition_directories(self) -> list[LogDirectory]:
@@ -436,6 +457,11 @@ class LogManager:
         self._tick(now)
         for each in self._timed:
             each.on_deadline(now)
+
+    def look_now(self, now: int) -> None:
+        """Retention, expiry of producers and compaction are due now."""
+        self._upkeep.look_now(now)
+        self.cleaner.look_now(now)
 
     def _tick(self, now: int) -> None:
         if self._owns_clock:

@@ -369,6 +369,8 @@ class PartitionLog:
         """The largest epoch at or below `epoch` and its end offset; (-1, -1) if that is unknown (KIP-101, KIP-279)."""
         if epoch == self.leader_epoch > self.epochs.latest:  # it begins with the leadership, not with a record
             return epoch, self.log_end_offset
+        if -1 != epoch < self.leader_epoch and not self.epochs.entries:  # one that is older than the leadership
+            return epoch, self.log_end_offset
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def epoch_at(self, offset: int) -> int:

@@ -43,6 +43,7 @@ class Upkeep:
         self.checkpoints = CheckpointWriter(manager.fs, manager.submit, manager.path_failed)
         self._to_retain: list[TopicPartition] = []
         self._retention = _Task(config.log_retention_check_interval_ms, self._retain)
+        self._expiry = _Task(config.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._due = _NEVER  # the earliest of the tasks' times, which is asked for after every request
         self._tasks = [
             _Task(config.log_flush_scheduler_interval_ms, self._flush_due),
@@ -50,7 +51,7 @@ class Upkeep:
             _Task(config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_starts),
             _Task(config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
             self._retention,
-            _Task(config.producer_id_expiration_check_interval_ms, self._expire_producers),
+            self._expiry,
         ]
 
     def start(self, now: int) -> None:
@@ -71,6 +72,10 @@ class Upkeep:
                 task.due = min(now + task.interval_ms, _NEVER)
                 task.run(now)
         self._due = min(task.due for task in self._tasks)
+
+    def look_now(self, now: int) -> None:
+        """What is done when it is old enough is looked at now, and not only after the interval."""
+        self._retention.due = self._expiry.due = self._due = now
 
     # -- tasks
 
@@ -146,14 +151,18 @@ class Upkeep:
         )
         return directory.high_watermarks.copy()
 
-    def write_checkpoints(self, directory: LogDirectory) -> None:
-        """All of them, now."""
-        for name, offsets in (
+    def offsets(self, directory: LogDirectory) -> list[tuple[str, dict[TopicPartition, int]]]:
+        """What checkpoints would say now, by their names."""
+        return [
             (checkpoints.RECOVERY_POINTS, self.recovery_points(directory)),
             (checkpoints.LOG_START_OFFSETS, self.log_start_offsets(directory)),
             (checkpoints.HIGH_WATERMARKS, self.high_watermarks(directory)),
             (checkpoints.CLEANER_OFFSETS, dict(directory.cleaner_offsets)),
-        ):
+        ]
+
+    def write_checkpoints(self, directory: LogDirectory) -> None:
+        """All of them, now."""
+        for name, offsets in self.offsets(directory):
             self.checkpoints.now(directory.file(name), offsets)
 
     def disown(self, directory: LogDirectory, key: TopicPartition) -> None:

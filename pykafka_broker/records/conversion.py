@@ -5,10 +5,10 @@ Kafka converted up on Produce v0-v2 and down on Fetch v0-v3 until 3.9 (KIP-896 t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
-from pykafka_broker.records.builder import BatchBuilder
-from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, ZSTD, compress
+from pykafka_broker.records.builder import BatchBuilder, varint
+from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, ZSTD, compressed
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import (
@@ -16,15 +16,14 @@ from pykafka_broker.records.header import (
     HEADER,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
-    LOG_APPEND_TIME_BIT,
     BatchHeader,
     iter_batches,
-    read_header,
     write_crc,
 )
 from pykafka_broker.records.message_set import build_message_set, iter_entries, iter_messages
-from pykafka_broker.records.record import Record, decode_records, iter_records, records_data
-from pykafka_broker.records.validation import validate_decoded
+from pykafka_broker.records.record import Record, iter_records, read_varint
+
+_RECORDS_A_STEP = 500
 
 
 class UnsupportedConversion(UnsupportedCompression):
@@ -89,28 +88,18 @@ def _whole_batches(batches: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
         return
 
 
-def recompress(
-    batch: Buffer,
-    codec: int,
-    *,
-    level: int | None = None,
-    log_append_time: int | None = None,
-    max_bytes: int = MAX_DECOMPRESSED,
-) -> bytearray:
-    """The batch at the start of `batch` under another codec; all else in its header stays, but for LogAppendTime.
-
-    The records are checked as `validate_records` does: they can't be recognised as damaged any more afterwards.
+def with_codec(
+    header: BatchHeader, data: Buffer, codec: int, level: int | None = None, *, renumber: bool = False
+) -> Generator[None, None, bytearray]:
+    """The batch of that header with these records, which were checked, under another codec; in steps of about a
+    millisecond. `renumber`: their offset deltas become the numbers from 0 on.
     """
-    header = read_header(batch)
-    data, start, stop = records_data(batch, header, max_bytes)
-    validate_decoded(decode_records(data, start, stop, header), header)
-    attributes = header.attributes & ~CODEC_MASK | codec
-    max_timestamp = header.max_timestamp
-    if log_append_time is not None:
-        attributes |= LOG_APPEND_TIME_BIT
-        max_timestamp = log_append_time
+    if renumber:
+        data = yield from _renumbered(data, header.count)
     result = bytearray(HEADER_SIZE)
-    result += compress(codec, memoryview(data)[start:stop], level)
+    for piece in compressed(codec, data, level):
+        result += piece
+        yield
     HEADER.pack_into(
         result,
         0,
@@ -119,14 +108,31 @@ def recompress(
         header.partition_leader_epoch,
         2,
         0,
-        attributes,
+        header.attributes & ~CODEC_MASK | codec,
         header.last_offset_delta,
         header.base_timestamp,
-        max_timestamp,
+        header.max_timestamp,
         header.producer_id,
         header.producer_epoch,
         header.base_sequence,
         header.count,
     )
     write_crc(result)
+    return result
+
+
+def _renumbered(data: Buffer, count: int) -> Generator[None, None, bytearray]:
+    """Records that are written in full, each with its number as offset delta."""
+    source = bytes(data)
+    result = bytearray()
+    position = 0
+    for number in range(count):
+        size, start = read_varint(source, position)
+        position = start + size
+        _, at = read_varint(source, start + 1, 64)
+        _, rest = read_varint(source, at)
+        delta = varint(number)
+        result += varint(size + len(delta) - (rest - at)) + source[start:at] + delta + source[rest:position]
+        if not number % _RECORDS_A_STEP:
+            yield
     return result

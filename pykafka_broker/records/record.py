@@ -160,8 +160,6 @@ def _read_record(data: bytes, position: int, stop: int, header: BatchHeader) -> 
         raise InvalidRecord(f"a record of {size} bytes with {stop - position} left")
     timestamp_delta, position = read_varint(data, position + 1, 64)  # after the attributes
     offset_delta, position = read_varint(data, position)
-    if offset_delta < 0:
-        raise InvalidRecord(f"offset delta {offset_delta}")
     key, position = _read_bytes(data, position, end)
     value, position = _read_bytes(data, position, end)
     headers, position = _read_headers(data, position, end)
@@ -173,9 +171,9 @@ def _read_record(data: bytes, position: int, stop: int, header: BatchHeader) -> 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     size, position = read_varint(data, position)
-    if size == -1:
+    if size < 0:
         return None, position
-    if not 0 <= size <= end - position:
+    if size > end - position:
         raise InvalidRecord(f"a field of {size} bytes with {end - position} left in its record")
     return data[position : position + size], position + size
 
@@ -194,8 +192,10 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
     return headers, position
 
 
-def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
-    """A zigzag varint of up to `bits` bits and the position after it; IndexError at the end of the data."""
+def read_varint(data: bytes | bytearray, position: int, bits: int = 32) -> tuple[int, int]:
+    """A zigzag varint of up to `bits` bits and the position after it; IndexError at the end of the data. Bits beyond
+    those are dropped, as Java does.
+    """
     result = shift = 0
     while True:
         byte = data[position]
@@ -206,8 +206,9 @@ def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
         shift += 7
         if shift >= bits:
             break
-    if byte > 0x7F or result >> bits:
+    if byte > 0x7F:
         raise InvalidRecord(f"a varint of more than {bits} bits ends at byte {position}")
+    result &= (1 << bits) - 1
     return (result >> 1) ^ -(result & 1), position
 
 

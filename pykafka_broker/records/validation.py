@@ -1,94 +1,279 @@
-"""What a broker asks of a producer's records. Rule: they must agree with their header, which was checked before."""
+"""What a broker asks of a producer's records. Rule: what Kafka refuses is refused and what it takes is taken.
+
+Kafka reads uncompressed records in full: each has the length that it names, and its header keys are there; nobody looks
+at offset deltas. In a batch that stays compressed it passes over keys, values and headers by their own lengths and
+never asks for the record's; but offset deltas have to be the numbers from 0 on. Where the codec changes it reads in
+full too, and numbers the records anew. Lengths below zero mean null.
+
+The steps of a check are short, and what they hold is small, however much comes out of the compressed bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from pykafka_broker.records.compression import MAX_DECOMPRESSED
+from pykafka_broker.records.alike import NEVER, Bytes, pass_common
+from pykafka_broker.records.compression import NONE, decompressed
 from pykafka_broker.records.crc import Buffer
-from pykafka_broker.records.errors import InvalidRecord
-from pykafka_broker.records.header import BatchHeader, read_header
-from pykafka_broker.records.record import Record, iter_records, read_varint, records_data
+from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
+from pykafka_broker.records.header import HEADER_SIZE, NO_TIMESTAMP, BatchHeader
+from pykafka_broker.records.record import read_varint, wrap_int64
 
-_MAX_NULL_KEYS = 1_000
+Steps = Generator[None, None, None]
 
+_LOOKS_A_STEP = 2_000  # a millisecond
+_LOOKS_OF_ONE = 8  # for a record that is not of the common form, or a header
+_BYTES_A_STEP = 256 << 10
+_AHEAD = 32  # bytes in which the varints between two fields have room
+_SMALLEST_RECORD = 7
+_MOST_REFUSED = 100_000  # that are named
+_ALL = (NEVER, 1 << 62)
+_NONE: tuple[int, int] = (1, 0)
+_NO_ROOM = (1 << 31) - 2  # of which Java can't make an array
 
-class RecordsInfo(NamedTuple):
-    """Kafka writes the true max timestamp into a header that names another: see `set_max_timestamp`."""
-
-    min_timestamp: int
-    max_timestamp: int
-    offset_of_max_timestamp: int  # the first one that has it
-    null_keys: list[int]  # the first thousand, as indexes in the batch
-
-
-def validate_records(
-    batch: Buffer,
-    header: BatchHeader | None = None,
-    *,
-    key_required: bool = False,
-    max_bytes: int = MAX_DECOMPRESSED,
-) -> RecordsInfo:
-    """Read all records of the batch at the start of `batch`; raise `InvalidRecord` where Kafka refuses them.
-
-    There are as many as the header says and nothing after them, and their offsets follow each other from the base
-    offset to the last one. With `key_required` (compacted topics) none may lack its key.
-    """
-    if header is None:
-        header = read_header(batch)
-    return validate_decoded(iter_records(batch, header, max_bytes=max_bytes), header, key_required=key_required)
+WITHOUT_KEY, OUT_OF_TIME, WRONG_TYPE = range(3)
 
 
-def validate_decoded(records: Iterable[Record], header: BatchHeader, *, key_required: bool = False) -> RecordsInfo:
-    """`validate_records` for records that are being decoded already."""
-    if header.count <= 0 or header.count != header.last_offset_delta + 1:
-        raise InvalidRecord(f"{header.count} records with a last offset delta of {header.last_offset_delta}")
-    low = high = offset_of_high = None
-    null_keys: list[int] = []
-    expected = header.base_offset
-    for record in records:
-        if record.offset != expected:
-            raise InvalidRecord(
-                f"offset delta {record.offset - header.base_offset} of record {expected - header.base_offset}"
+class Limits(NamedTuple):
+    """What a topic asks of records, at the time `now`."""
+
+    now: int
+    before_max_ms: int
+    after_max_ms: int
+    append_time: bool  # the log gives them their time
+    key_required: bool
+
+    def allow(self, timestamp: int) -> bool:
+        """In the int64 arithmetic of Java."""
+        if timestamp == NO_TIMESTAMP or self.append_time:
+            return True
+        before, after = wrap_int64(self.now - timestamp), wrap_int64(timestamp - self.now)
+        return before <= self.before_max_ms and after <= self.after_max_ms
+
+
+class Refused(NamedTuple):
+    """A record that is sound and not wanted."""
+
+    number: int  # in the batch
+    reason: int
+    timestamp: int
+
+
+class RecordCheck:
+    """One batch. `steps` raises `InvalidRecord`, or `CorruptBatch` for what Kafka stumbles over."""
+
+    def __init__(self, batch: Buffer, header: BatchHeader, limits: Limits, *, in_full: bool = False) -> None:
+        """`in_full`: the codec will be another one. What `batch` holds is copied."""
+        payload = bytes(memoryview(batch)[HEADER_SIZE : header.size])
+        self._header = header
+        self._limits = limits
+        self._in_full = in_full or header.codec == NONE
+        self.refused: list[Refused] = []
+        self.max_timestamp = NO_TIMESTAMP
+        self.misnumbered = False  # some offset delta is not the record's number
+        self.data: Bytes = b""
+        self._position = 0
+        self._index = 0
+        self._pieces: Iterator[bytes] = iter(())
+        if header.codec == NONE:
+            self.data = payload
+        else:
+            self._pieces = decompressed(header.codec, payload)
+        self._times = _common_times(header, limits)
+
+    def steps(self, most_bytes: int = 0) -> Steps:
+        """Look at all records, in steps of about a millisecond. With `most_bytes` all data is held at once, and more
+        than that is refused.
+        """
+        if self._in_full:
+            yield from self._collect(most_bytes)
+            if not 0 <= self._header.count * _SMALLEST_RECORD <= len(self.data):
+                next(self._pieces, None)
+                raise InvalidRecord(f"{self._header.count} records can't stand in {len(self.data)} bytes")
+        yield from self._records()
+        self._nothing_left()
+        for piece in self._pieces:
+            if piece:
+                raise InvalidRecord("bytes follow the records")
+            yield
+        if self.misnumbered and not self.refused and not self._in_full:
+            raise CorruptBatch("offset deltas are not the numbers of the records")
+
+    def _records(self) -> Steps:
+        count, header, keyed = self._header.count, self._header, self._limits.key_required
+        high = NEVER
+        looks, read = _LOOKS_A_STEP, 0
+        while self._index < count:
+            self._position, self._index, high, looks = pass_common(
+                self.data,
+                self._position,
+                self._index,
+                count,
+                self._times,
+                high,
+                looks,
+                keyed=keyed,
+                counted=not (self._in_full or self.misnumbered),
             )
-        timestamp = record.timestamp
-        if high is None or timestamp > high:
-            high, offset_of_high = timestamp, expected
-        if low is None or timestamp < low:
-            low = timestamp
-        if record.key is None and len(null_keys) < _MAX_NULL_KEYS:
-            null_keys.append(expected - header.base_offset)
-        expected += 1
-    if key_required and null_keys:
-        raise InvalidRecord(f"records {null_keys[:10]} of the batch have no key")
-    assert low is not None
-    assert high is not None
-    assert offset_of_high is not None
-    return RecordsInfo(low, high, offset_of_high, null_keys)
+            if self._index < count and looks > 0:
+                read += yield from self._one()
+                looks -= _LOOKS_OF_ONE
+            if looks <= 0 or read >= _BYTES_A_STEP:
+                looks, read = _LOOKS_A_STEP, 0
+                yield
+        if high != NEVER:
+            timestamp = header.max_timestamp if header.log_append_time else header.base_timestamp + high
+            self.max_timestamp = max(self.max_timestamp, timestamp)
 
+    def _nothing_left(self) -> None:
+        if self._position != len(self.data):
+            raise InvalidRecord(f"{len(self.data) - self._position} bytes follow the {self._header.count} records")
 
-def has_null_key(batch: Buffer, header: BatchHeader | None = None, *, max_bytes: int = MAX_DECOMPRESSED) -> bool:
-    """Whether a record of the batch lacks its key. Steps from record to record and looks at nothing else in them."""
-    if header is None:
-        header = read_header(batch)
-    data, position, stop = records_data(batch, header, max_bytes)
-    try:
-        for _ in range(header.count):
-            size = data[position]
-            if size < 128 and not size & 1:
-                start = position + 2  # after the attributes
-                position += 1 + (size >> 1)
+    # -- one record
+
+    def _one(self) -> Generator[None, None, int]:
+        """Look at the record at the position. Returns how many bytes were read anew."""
+        header = self._header
+        seen = yield from self._refill(self._position)
+        try:
+            size, start = self._read_size()
+            delta, position = read_varint(self.data, start + 1, 64)  # after the attributes
+            offset, position = read_varint(self.data, position)
+            key, position = read_varint(self.data, position)
+            if position + key + _AHEAD > len(self.data) or key < 0:
+                seen += yield from self._refill(position + max(key, 0))
+                position = self._position
             else:
-                size, start = read_varint(data, position)
-                position = start + size
-                start += 1
-            if not start < position <= stop:
-                raise InvalidRecord(f"a record ends at byte {position} of {stop}")
-            start = start + 1 if data[start] < 128 else read_varint(data, start, 64)[1]
-            start = start + 1 if data[start] < 128 else read_varint(data, start)[1]
-            if data[start] == 1:  # the varint -1
-                return True
-    except IndexError:
-        raise InvalidRecord(f"the records are cut short at byte {stop}") from None
-    return False
+                position += key
+            value, position = read_varint(self.data, position)
+            seen += yield from self._refill(position + max(value, 0))
+            seen += yield from self._headers()
+        except IndexError:
+            raise InvalidRecord(f"the records are cut short in number {self._index}") from None
+        if self._in_full and self._position != start + size:
+            raise InvalidRecord(f"record {self._index} ends at byte {start + size}, its fields at {self._position}")
+        if offset != self._index:
+            self.misnumbered = True
+        timestamp = header.max_timestamp if header.log_append_time else wrap_int64(header.base_timestamp + delta)
+        self._judge(timestamp, key >= 0)
+        self._index += 1
+        return seen
+
+    def _read_size(self) -> tuple[int, int]:
+        """What a record says of its length, and where it begins."""
+        plain = self._header.codec == NONE
+        try:
+            size, start = read_varint(self.data, self._position)
+        except InvalidRecord as error:
+            if plain:
+                raise CorruptBatch(str(error)) from None
+            raise
+        if self._in_full and not 0 <= size <= len(self.data) - start:
+            if size >= _NO_ROOM and not plain:
+                raise CorruptBatch(f"a record of {size} bytes")
+            next(self._pieces, None)
+            raise InvalidRecord(f"record {self._index} of {size} bytes with {len(self.data) - start} left")
+        return size, start
+
+    def _headers(self) -> Generator[None, None, int]:
+        count, position = read_varint(self.data, self._position)
+        if count < 0 or (self._in_full and count > len(self.data) - position):
+            raise InvalidRecord(f"{count} headers in record {self._index}")
+        seen = 0
+        for number in range(1, count + 1):
+            size, position = read_varint(self.data, position)
+            if size < 0:
+                raise InvalidRecord("a header's key is null")
+            seen += yield from self._refill(position + size)
+            size, position = read_varint(self.data, self._position)
+            seen += yield from self._refill(position + max(size, 0))
+            position = self._position
+            if not number % (_LOOKS_A_STEP // _LOOKS_OF_ONE):
+                yield
+        self._position = position
+        return seen
+
+    def _refill(self, position: int) -> Generator[None, None, int]:
+        """Go to `position`, which may lie beyond what is held, and hold what the next varints have room in, if there is
+        so much. What is passed over is not kept.
+        """
+        seen = held = 0
+        while position + _AHEAD > len(self.data):
+            piece = next(self._pieces, None)
+            if piece is None:
+                if position > len(self.data):
+                    raise InvalidRecord(f"the records are cut short in number {self._index}")
+                break
+            rest = self.data[position:]
+            position = max(position - len(self.data), 0)
+            self.data = rest + piece if rest else piece
+            seen += len(piece)
+            held += len(piece) or _BYTES_A_STEP // 10
+            if held >= _BYTES_A_STEP:
+                held = 0
+                yield
+        self._position = position
+        return seen
+
+    def _judge(self, timestamp: int, has_key: bool) -> None:
+        limits = self._limits
+        if limits.key_required and not has_key:
+            reason = WITHOUT_KEY
+        elif not limits.allow(timestamp):
+            reason = OUT_OF_TIME
+        elif self._header.log_append_time and (limits.append_time or timestamp == NO_TIMESTAMP):
+            reason = WRONG_TYPE
+        else:
+            self.max_timestamp = max(self.max_timestamp, timestamp)
+            return
+        if len(self.refused) < _MOST_REFUSED:
+            self.refused.append(Refused(self._index, reason, timestamp))
+
+    # -- all at once
+
+    def _collect(self, most_bytes: int) -> Steps:
+        if self._header.codec == NONE:
+            return
+        self.data = data = bytearray()
+        try:
+            for piece in self._pieces:
+                before = len(data) // _BYTES_A_STEP
+                data += piece
+                if len(data) > most_bytes:
+                    raise CorruptBatch(f"records grow beyond {most_bytes} bytes")
+                if not piece or len(data) // _BYTES_A_STEP != before:
+                    yield
+        except CorruptBatch as damage:
+            self._pieces = _damaged(damage)
+
+
+def _damaged(damage: CorruptBatch) -> Iterator[bytes]:
+    """What follows the last sound piece: whoever needs more meets the damage."""
+    raise damage
+    yield b""
+
+
+def _common_times(header: BatchHeader, limits: Limits) -> tuple[int, int]:
+    """The time deltas that need no second look."""
+    if header.log_append_time:
+        fine = not limits.append_time and header.max_timestamp != NO_TIMESTAMP
+        return _ALL if fine and limits.allow(header.max_timestamp) else _NONE
+    if limits.append_time:
+        return _ALL
+    now = limits.now - header.base_timestamp
+    return now - limits.before_max_ms, now + limits.after_max_ms
+
+
+def sound_at_once(batch: Buffer, header: BatchHeader, limits: Limits) -> int | None:
+    """The greatest timestamp of uncompressed records that are all of the common form and as the topic wants them; None
+    where that is not plain within about a millisecond.
+    """
+    data = bytes(memoryview(batch)[HEADER_SIZE : header.size])
+    times, count = _common_times(header, limits), header.count
+    position, index, high, _ = pass_common(
+        data, 0, 0, count, times, NEVER, _LOOKS_A_STEP, keyed=limits.key_required, counted=False
+    )
+    if index < count or position != len(data):
+        return None
+    return max(header.max_timestamp if header.log_append_time else header.base_timestamp + high, NO_TIMESTAMP)

@@ -39,6 +39,11 @@ class Connection(Channel):
         """A request of it waits for something to happen."""
         return self._parked is not None
 
+    def hurry(self) -> None:
+        """Answer a fetch that waits with what there is."""
+        if self._parked is not None and self._parked.parked.yields:
+            self._server.purgatory.hurry(self._parked.parked, self._turns.clock.now)
+
     def _deliver(self, frame: memoryview) -> bool:
         if self._parked is not None:
             self._server.purgatory.hurry(self._parked.parked, self.last_active)

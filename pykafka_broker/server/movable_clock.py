@@ -42,6 +42,12 @@ class MovableClock(SystemClock):
         """It is that time, for timestamps; deadlines go on from where they are. The clock is held."""
         self.wall = wall
 
+    def system_wall(self) -> int:
+        """What time it is outside."""
+        system = SystemClock()
+        system.tick()
+        return system.wall
+
     def release(self) -> None:
         """Run on from where it stands."""
         now, wall = self.now, self.wall

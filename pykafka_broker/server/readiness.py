@@ -86,6 +86,22 @@ class LoopReadiness:
     def stop(self) -> None: ...
 
 
+class NoneReady:
+    """In place of another one for a while: nobody is ready. Who is still ready afterwards is told then."""
+
+    def __init__(self, resting: Readiness) -> None:
+        self.resting = resting
+        self.start, self.stop = resting.start, resting.stop
+        self.watch, self.change, self.forget = resting.watch, resting.change, resting.forget
+
+    def take(self) -> Ready:
+        self.resting.take()
+        return []
+
+    def look(self) -> Ready:
+        return []
+
+
 class EpollLoop(asyncio.SelectorEventLoop):
     """asyncio's own loop, with `readiness` beside it."""
 

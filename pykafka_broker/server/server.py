@@ -11,11 +11,13 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.emulated_router import new_router
+from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.server.connection import Connection
 from pykafka_broker.server.connection_quota import ConnectionQuota
 from pykafka_broker.server.framing import FrameReader
@@ -35,8 +37,13 @@ _ACCEPTED_AT_ONCE = 50
 _IDLE_SWEEP_MS = 30_000
 _GRACE_SECONDS = 5.0
 _PAUSE_MS = 1_000  # after a defect at a deadline
-_ALWAYS_ARMED = 0  # earlier than any deadline
 _NO_ROOM_PAUSE_MS = 200  # after a connection for which there was no descriptor or memory
+
+
+class Dispatching(Protocol):
+    """A router, or what stands in its place."""
+
+    def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Pieces | PendingReply | None: ...
 
 
 class Server:
@@ -46,7 +53,11 @@ class Server:
         config = broker.config
         self.broker = broker
         self.turns = turns
-        self.router = new_router(broker.services)
+        self._router = new_router(broker.services)
+        self.router: Dispatching = self._router  # or what stands before it
+        self.admit: Callable[[socket.socket, ConnectionContext], bool] | None = (
+            None  # False: serves or turns it away itself
+        )
         self.purgatory = broker.services.purgatory
         self.request_memory = RequestMemory(config.queued_max_request_bytes, turns.soon)
         self._loop = turns.loop
@@ -60,9 +71,19 @@ class Server:
         self._next_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
-        self._next_sweep = self._clock.now + self._sweep_every()
+        self._held = False  # the clock stands
+        self._next_sweep = self._due = self._clock.now + self._sweep_every()
+        self._accept_at: int | None = None  # a new connection has to wait until then
         self._drained = asyncio.Event()
         self.stopping = False
+
+    def replace(self, broker: Broker) -> None:
+        """Serve another broker from now on, which was started; clients stay connected. Whoever waits for the one before
+        is answered by its `give_up`.
+        """
+        self.broker = broker
+        self.purgatory = broker.services.purgatory
+        self._router.serve(broker.services)
 
     def frame_reader(self, stall: Callable[[], None]) -> FrameReader:
         """One for a connection, that calls `stall` where there is no memory for a request."""
@@ -76,6 +97,15 @@ class Server:
         """Clients that are connected."""
         return len(self._connections)
 
+    @property
+    def connections(self) -> Iterable[Connection]:
+        """All clients that are connected."""
+        return self._connections.values()
+
+    def connection(self, id: int) -> Connection | None:
+        """The client of that number, if it is connected."""
+        return self._connections.get(id)
+
     # -- listening
 
     def listen(self, listeners: list[Listener]) -> None:
@@ -84,7 +114,10 @@ class Server:
         for listener in listeners:
             sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
             listener.port = sock.getsockname()[1]
-            self._listening.append(_Acceptor(sock, listener, self._on_connect))
+            acceptor = _Acceptor(sock, listener, self._on_connect)
+            self._listening.append(acceptor)
+            if self._accepting:
+                self.turns.watch(acceptor, sock.fileno(), READ)
 
     def start(self) -> None:
         """Accept connections and arm the timer."""
@@ -104,10 +137,6 @@ class Server:
             for acceptor in self._listening:
                 self.turns.forget(acceptor.sock.fileno())
 
-    def _accept_later(self, pause_ms: int) -> None:
-        self._accept_off()
-        self._loop.call_later(pause_ms / 1000, self._accept_on)
-
     def _on_connect(self, listening: socket.socket, listener: Listener) -> None:
         self._quota.follow(self.broker.config)
         for _ in range(_ACCEPTED_AT_ONCE):
@@ -115,7 +144,9 @@ class Server:
                 self._accept_off()  # until one has gone
                 return
             if pause := self._quota.pause_ms(self._clock.now):
-                self._accept_later(pause)
+                self._accept_off()
+                self._accept_at = self._clock.now + pause
+                self._see_what_is_due()
                 return
             try:
                 sock, address = listening.accept()
@@ -129,7 +160,8 @@ class Server:
     def _accept_failed(self, error: OSError) -> None:
         log.error("a connection can't be accepted: %s", error)
         if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-            self._accept_later(_NO_ROOM_PAUSE_MS)
+            self._accept_off()
+            self._loop.call_later(_NO_ROOM_PAUSE_MS / 1000, self._accept_on)
 
     def _adopt(self, sock: socket.socket, address: tuple[str, int], listener: Listener) -> None:
         host = address[0]
@@ -142,8 +174,19 @@ class Server:
         self._next_id += 1
         local = sock.getsockname()
         context = ConnectionContext(self._next_id, listener.name, (local[0], local[1]), (host, address[1]))
-        log.debug("%s:%d connects to %s", host, address[1], listener.name)
+        if self.admit is not None and not self.admit(sock, context):
+            return
+        self.serve(sock, context)
+
+    def serve(self, sock: socket.socket, context: ConnectionContext) -> None:
+        """A client that has been let in."""
+        log.debug("%s:%d connects to %s", context.client_host, context.client_port, context.listener)
         self._connections[context.id] = Connection(self, PlainTransport(sock), context)
+
+    def turn_away(self, sock: socket.socket, context: ConnectionContext) -> None:
+        """A client that is not let in after all."""
+        self._quota.leave(context.client_host)
+        sock.close()
 
     def forget(self, connection: Connection, why: str) -> None:
         """A connection has closed itself."""
@@ -172,40 +215,65 @@ class Server:
 
     def _arm(self, now: int) -> None:
         deadline = self.broker.next_deadline()
-        if deadline is None or deadline > self._next_sweep:
-            deadline = self._next_sweep
+        if deadline is None or deadline > self._due:
+            deadline = self._due
         if self._armed_for is not None and self._armed_for <= deadline:
             return  # it fires early enough, and arms itself again
         if self._timer is not None:
             self._timer.cancel()
+        if self._held and deadline > now:
+            self._timer = self._armed_for = None
+            return
         self._armed_for = deadline
         self._timer = self._loop.call_later(max(0, deadline - now) / 1000, self._on_timer)
 
     def hold_timer(self) -> None:
-        """Nothing is done at its deadline any more, until `release_timer`: the clock stands."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer, self._armed_for = None, _ALWAYS_ARMED
+        """The clock stands: until `release_timer`, what is due by now is done, and nothing that is due later."""
+        self._held = True
+        self._arm_anew()
 
     def release_timer(self) -> None:
         """The clock runs again."""
-        self._armed_for = None
+        self._held = False
+        self._arm_anew()
+
+    def _arm_anew(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._armed_for = None
         if not self.stopping:
             self._arm(self._clock.now)
 
     def next_deadline(self) -> int:
         """When, by the clock, something of the broker or of its connections is due."""
         deadline = self.broker.next_deadline()
-        return self._next_sweep if deadline is None else min(deadline, self._next_sweep)
+        return self._due if deadline is None else min(deadline, self._due)
 
     def do_due(self) -> None:
         """Do what is due by now, and answer who waited for it."""
         now = self._clock.now
         self.broker.on_deadline()
-        if now >= self._next_sweep:
-            self._sweep_idle(now)
+        if now >= self._due:
+            self._do_own(now)
         self._accept_on()  # max.connections may have been raised
         self._settle_broker()
+
+    def look_now(self) -> None:
+        """What is looked at from time to time is due now."""
+        self.broker.look_now()
+        self._next_sweep = self._clock.now
+        self._see_what_is_due()
+
+    def _see_what_is_due(self) -> None:
+        """Of what is not the broker's."""
+        self._due = self._next_sweep if self._accept_at is None else min(self._next_sweep, self._accept_at)
+
+    def _do_own(self, now: int) -> None:
+        if self._accept_at is not None and now >= self._accept_at:
+            self._accept_at = None
+        if now >= self._next_sweep:
+            self._sweep_idle(now)
+        self._see_what_is_due()
 
     def _on_timer(self) -> None:
         now = self._clock.tick()

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
@@ -18,6 +19,8 @@ from pykafka_broker import __version__
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.jobs import Submit
 from pykafka_broker.server import Announce
 from pykafka_broker.server.collector import Collector
 from pykafka_broker.server.job_runner import JobRunner
@@ -31,6 +34,13 @@ from pykafka_broker.server.turns import Turns
 log = logging.getLogger(__name__)
 
 
+class Share(NamedTuple):
+    """What one broker has of the process: the door to its files, and to the threads for its jobs."""
+
+    files: FileSystem
+    submit: Submit
+
+
 class Running(NamedTuple):
     """The parts of a process that serves."""
 
@@ -39,6 +49,7 @@ class Running(NamedTuple):
     clock: SystemClock
     jobs: JobRunner
     listeners: list[Listener]
+    new_broker: Callable[[Setup, Share | None], Broker]  # with the settings of the first; not started
 
 
 class Beside(Protocol):
@@ -46,6 +57,9 @@ class Beside(Protocol):
 
     def new_clock(self) -> SystemClock:
         """The clock that it wants the broker to have."""
+
+    def share(self, submit: Submit) -> Share:
+        """What it wants the first broker to have, where jobs go to `submit`."""
 
     async def open(self, running: Running) -> None:
         """Before clients are told that they may connect. Raises OSError."""
@@ -82,18 +96,6 @@ async def _serve(
     clock = SystemClock() if beside is None else beside.new_clock()
     turns = Turns(loop, clock)
     jobs = JobRunner(loop, config.background_threads, turns.run)
-    broker = Broker(
-        config,
-        clock=turns.clock,
-        new_uuid=new_uuid,
-        new_session_id=lambda: random.randint(1, 0x7FFFFFFF),
-        submit=jobs.submit,
-        thread_pool=ThreadPoolExecutor,
-        setup=setup,
-        later=turns.soon,
-    )
-    server = Server(broker, turns)
-    server.listen(listeners)
     stopped, useless = asyncio.Event(), False
     collector = Collector()
 
@@ -103,7 +105,24 @@ async def _serve(
         useless = True
         stopped.set()
 
-    broker.on_useless = give_up
+    def new_broker(setup: Setup, share: Share | None) -> Broker:
+        broker = Broker(
+            config,
+            clock=turns.clock,
+            new_uuid=new_uuid,
+            new_session_id=lambda: random.randint(1, 0x7FFFFFFF),
+            submit=jobs.submit if share is None else share.submit,
+            thread_pool=ThreadPoolExecutor,
+            fs=None if share is None else share.files,
+            setup=setup,
+            later=turns.soon,
+        )
+        broker.on_useless = give_up
+        return broker
+
+    broker = new_broker(setup, None if beside is None else beside.share(jobs.submit))
+    server = Server(broker, turns)
+    server.listen(listeners)
     signals.hand_to(lambda: loop.call_soon_threadsafe(stopped.set))
     try:
         turns.clock.tick()
@@ -118,7 +137,7 @@ async def _serve(
         )
         server.start()
         if beside is not None:
-            await beside.open(Running(server, turns, clock, jobs, listeners))
+            await beside.open(Running(server, turns, clock, jobs, listeners, new_broker))
         on_ready([(listener.host, listener.port) for listener in listeners])
         await stopped.wait()
         log.info("stopping")
@@ -127,10 +146,10 @@ async def _serve(
             await beside.close()
         collector.stop()
         await server.stop()
-        broker.stop_jobs()
+        server.broker.stop_jobs()
         await jobs.drain()
         turns.clock.tick()
-        broker.stop()
+        server.broker.stop()
         turns.close()
     return useless
 

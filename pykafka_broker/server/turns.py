@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pykafka_broker.server.framing import BufferPool
-from pykafka_broker.server.readiness import readiness_of
+from pykafka_broker.server.readiness import NoneReady, Readiness, readiness_of
 from pykafka_broker.server.system_clock import SystemClock
 
 SCRATCH_BYTES = 256 << 10
@@ -46,7 +46,7 @@ class Turns:
         self.in_parts = 0  # streams that have only moved a part of a frame in this turn, in or out
         self._sources: dict[int, Source] = {}
         self._soon: list[Callable[[], None]] = []
-        self._readiness = readiness_of(loop)
+        self._readiness: Readiness = readiness_of(loop)
         self._readiness.start(self._on_ready)
 
     # -- who is watched
@@ -62,6 +62,15 @@ class Turns:
         """Before it is closed."""
         if self._sources.pop(fd, None) is not None:
             self._readiness.forget(fd)
+
+    def rest(self) -> None:
+        """Let all of them wait until `go_on`: bytes and connections that come meanwhile stay with the system."""
+        self._readiness = NoneReady(self._readiness)
+
+    def go_on(self) -> None:
+        """The end of `rest`."""
+        if isinstance(self._readiness, NoneReady):
+            self._readiness = self._readiness.resting
 
     # -- turns
 

@@ -21,12 +21,14 @@ from pykafka_broker.testing.waits import NotInTime, NotSo
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
+    from pykafka_broker.testing.cases import KafkaBrokerTestCase
 
 __all__ = [
     "AsyncKafkaBroker",
     "BrokerError",
     "ControlError",
     "KafkaBroker",
+    "KafkaBrokerTestCase",
     "NotInTime",
     "NotSo",
     "Record",
@@ -35,9 +37,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`AsyncKafkaBroker` on first use: it brings asyncio along, which most tests don't need."""
-    if name != "AsyncKafkaBroker":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
+    """On first use what brings something along that most tests don't need: asyncio, unittest."""
+    if name == "AsyncKafkaBroker":
+        from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
-    return AsyncKafkaBroker
+        return AsyncKafkaBroker
+    if name == "KafkaBrokerTestCase":
+        from pykafka_broker.testing.cases import KafkaBrokerTestCase
+
+        return KafkaBrokerTestCase
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

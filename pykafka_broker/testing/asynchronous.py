@@ -1,16 +1,19 @@
 """A broker for tests that have an event loop.
 
-Rule: whatever waits for the broker's process does so in a thread, so the loop goes on serving the test's clients. A
-start that is cancelled leaves no process behind.
+Rule: whatever waits for the broker does so in a thread, so the loop goes on serving the test's clients. A start that is
+cancelled leaves no process behind.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from pykafka_broker.testing.handle import Handle
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.process import KafkaBroker
@@ -18,9 +21,39 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Awaited:
+    """All methods of something, to be awaited; what is no method is as it is. What a method returns that has methods of
+    its own on the broker, such as a fault, has them awaited as well.
+    """
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def __repr__(self) -> str:
+        return repr(self._of)
+
+    def __getattr__(self, name: str) -> Any:
+        return awaited(getattr(self._of, name))
+
+
+def awaited(found: Any) -> Any:
+    """The same, to be awaited where it is a method or a part of a broker."""
+    if isinstance(found, Handle):
+        return Awaited(found)
+    if not callable(found):
+        return found
+
+    @wraps(found)
+    async def in_thread(*args: Any, **kwargs: Any) -> Any:
+        return awaited(await asyncio.to_thread(found, *args, **kwargs))
+
+    return in_thread
+
+
 class AsyncKafkaBroker:
     """What `async with KafkaBroker() as broker` gives; `AsyncKafkaBroker(kafka_broker)` is one for a broker that a
-    fixture has started. `start`, `stop`, `kill`, `restart` and `close` are awaited.
+    fixture has started. All methods of `KafkaBroker` are there and are awaited, those of `broker.clock` and its other
+    parts too: `await broker.clock.advance(minutes=10)`.
     """
 
     def __init__(self, broker: KafkaBroker) -> None:
@@ -28,6 +61,18 @@ class AsyncKafkaBroker:
 
     def __repr__(self) -> str:
         return repr(self.broker)
+
+    def __getattr__(self, name: str) -> Any:
+        return awaited(getattr(self.broker, name))
+
+    @property
+    def control_url(self) -> str:
+        """Where the control API is."""
+        return self.broker.control_url
+
+    def client_config(self, client: str) -> dict[str, Any]:
+        """Settings for a client, by its name; as `KafkaBroker.client_config`."""
+        return self.broker.client_config(client)
 
     @property
     def bootstrap_servers(self) -> str:

@@ -11,11 +11,15 @@ from pykafka_broker.testing.handle import Handle
 _LONG_S = 600.0
 
 
-class Clock:
+class Clock(Handle):
     """What time it is for the broker. Everything that it does by time follows this clock."""
 
     def __init__(self, control: ControlClient) -> None:
         self._control = control
+
+    @property
+    def control(self) -> ControlClient:
+        return self._control
 
     def __repr__(self) -> str:
         return f"<Clock of {self._control.url}>"

@@ -7,19 +7,43 @@ faults.
 
 from __future__ import annotations
 
+from typing import Any
+
+from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.clock import HasClock
 from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.data import Data
+from pykafka_broker.testing.incidents import Incidents
+from pykafka_broker.testing.state import State
+from pykafka_broker.testing.traffic import Traffic
 from pykafka_broker.testing.waits import Waits
 
 
-class Controlled(Data, Waits, HasClock):
+class Controlled(Data, State, Waits, HasClock, Traffic, Incidents):
     """A broker that is reached by its control API."""
 
     @property
     def control_url(self) -> str:
         """Where the control API is, for other languages; `/openapi.json` there describes it."""
         return self.control.url
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for a client's setting of that name."""
+        return str(self.control.call("GET", "/broker")["bootstrap_servers"])
+
+    def get_bootstrap_server(self) -> str:
+        """The same by the name that testcontainers' KafkaContainer has for it."""
+        return self.bootstrap_servers
+
+    def client_config(self, client: str) -> dict[str, Any]:
+        """What a client needs to reach the broker: "confluent", "kafka-python", "aiokafka", "java" or "spark".
+
+        Producer(broker.client_config("confluent"))
+        KafkaConsumer("topic", **broker.client_config("kafka-python"))
+        spark.readStream.format("kafka").options(**broker.client_config("spark"))
+        """
+        return client_settings(client, self.bootstrap_servers)
 
 
 class RemoteBroker(Controlled):
@@ -31,8 +55,3 @@ class RemoteBroker(Controlled):
     @property
     def control(self) -> ControlClient:
         return self._client
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """The address for a client's setting of that name."""
-        return str(self.control.call("GET", "/broker")["bootstrap_servers"])

@@ -1,4 +1,4 @@
-"""What all blocks of methods on a broker stand on."""
+"""What everything stands on that asks a broker by its control API."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pykafka_broker.testing.control_client import ControlClient
 
 
 class Handle:
-    """A broker that is reached by its control API."""
+    """A broker, or a part of one."""
 
     @property
     def control(self) -> ControlClient:

@@ -51,7 +51,8 @@ class KafkaBroker(Controlled):
     Its groups have short heartbeat intervals, unless `config` sets them; with `quick_groups=False` they are Kafka's.
     To clients it is the newest release of Kafka; `emulate="2.8"` makes it an older one, 0.8 or what came after that.
     With `strict=False` it does some things sooner than Kafka does (docs/old-releases.md).
-    Use it with `with`, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as they are.
+    Use it with `with`, started or not, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as
+    they are.
     `async with` gives an `AsyncKafkaBroker`, whose methods of these names are awaited.
     """
 
@@ -212,6 +213,24 @@ class KafkaBroker(Controlled):
         self.stop()
         self.start()
 
+    def fork(self) -> KafkaBroker:
+        """Start another broker with all that this one has now, on a port and with data of its own; `close` ends it."""
+        own = {"listeners", "advertised.listeners", "log.dirs", "log.dir"}
+        fork = KafkaBroker(
+            {name: value for name, value in self.config.items() if name not in own},
+            host=self.host,
+            start_timeout_s=self.start_timeout_s,
+            log_level=self.log_level,
+            quick_groups=self.quick_groups,
+        )
+        images = self.control.call("POST", "/fork")["directories"]
+        folders = [fork.data_dir, *(fork.data_dir.with_name(f"data-{number}") for number in range(2, len(images) + 1))]
+        for image, folder in zip(images, folders, strict=True):
+            shutil.move(image, folder)
+        if len(folders) > 1:
+            fork.config["log.dirs"] = ",".join(map(str, folders))
+        return fork.start()
+
     def close(self) -> None:
         """`stop`, then remove what is temporary."""
         try:
@@ -238,7 +257,7 @@ class KafkaBroker(Controlled):
 
     def __enter__(self) -> Self:
         __tracebackhide__ = True
-        return self.start()
+        return self if self.running else self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

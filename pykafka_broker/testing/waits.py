@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.testing.handle import Handle
 from pykafka_broker.testing.record import Record, from_answer, to_request
 
@@ -70,19 +70,26 @@ class Waits(Handle):
         """Say that nothing is added to the topic from now on for that time."""
         __tracebackhide__ = True
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
-        self._call("assertions/no-more", body, within_ms / 1000)
+        _call(self.control, "assertions/no-more", body, within_ms / 1000)
 
     def _ask(self, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
         __tracebackhide__ = True
-        return self._call(path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
+        return wait(self.control, path, timeout, body)
 
-    def _call(self, path: str, body: Mapping[str, Any], timeout: float) -> Any:
-        __tracebackhide__ = True
-        try:
-            return self.control.call("POST", f"/{path}", body, timeout_s=timeout + _SPARE_S)
-        except ControlError as error:
-            if error.status == _NOT_IN_TIME:
-                raise NotInTime(str(error)) from None
-            if error.status == _DOES_NOT_HOLD:
-                raise NotSo(str(error)) from None
-            raise
+
+def wait(control: ControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
+    """Ask for something that may take so many seconds to be so."""
+    __tracebackhide__ = True
+    return _call(control, path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
+
+
+def _call(control: ControlClient, path: str, body: Mapping[str, Any], timeout: float) -> Any:
+    __tracebackhide__ = True
+    try:
+        return control.call("POST", f"/{path}", body, timeout_s=timeout + _SPARE_S)
+    except ControlError as error:
+        if error.status == _NOT_IN_TIME:
+            raise NotInTime(str(error)) from None
+        if error.status == _DOES_NOT_HOLD:
+            raise NotSo(str(error)) from None
+        raise

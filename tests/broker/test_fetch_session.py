@@ -90,6 +90,12 @@ def test_update_adds_changes_and_forgets() -> None:
     ]
 
 
+def test_a_partition_that_is_asked_for_and_forgotten_is_forgotten() -> None:
+    session = opened(cache(), 0, 1)
+    session.update([FetchedPartition("t", 1, 7, 50), FetchedPartition("t", 2, 9, 60)], [("t", 1), ("t", 2)])
+    assert [key[1] for key in session.partitions] == [0]
+
+
 def test_what_returned_records_goes_to_the_end() -> None:
     session = opened(cache(), 0, 1, 2)
     session.rotate([("t", 0)])

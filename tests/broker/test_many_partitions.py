@@ -31,6 +31,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.records.compression import ZSTD
 from tests.broker.api.real_broker import RealBroker
 from tests.broker.support import NOW, LightBroker, batch
 
@@ -191,6 +192,16 @@ def test_what_a_producer_has_sent_is_written_though_it_has_gone(broker: TurningB
     while broker.steps:
         broker.turn()
     assert broker.partition_log("t", MANY - 1).log_end_offset == 1
+
+
+def test_records_that_are_still_looked_at_are_written_though_their_producer_has_gone(broker: TurningBroker) -> None:
+    bomb = bytes(batch(bytes(8 << 20), codec=ZSTD))
+    asked = broker.ask(produce([0], acks=0, data=bomb), 9)
+    assert asked.waits
+    asked.go_away()
+    while broker.steps:
+        broker.turn()
+    assert broker.partition_log("t", 0).log_end_offset == 1
 
 
 def test_a_large_produce_without_acks_has_no_answer_and_its_failure_closes(broker: TurningBroker) -> None:

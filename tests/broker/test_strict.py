@@ -17,16 +17,8 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from pykafka_broker.protocol.messages.produce_request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from pykafka_broker.protocol.runtime import ZERO_UUID
-from pykafka_broker.records.crc import Buffer
-from pykafka_broker.records.header import read_header, set_max_timestamp, write_crc
 from tests.broker.api.real_broker import RealBroker
-from tests.broker.support import NOW, batch
 
 UNKNOWN, NO_LEADER = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE
 
@@ -43,11 +35,6 @@ def quick(tmp_path: Path) -> RealBroker:
 
 def topic_of(node: RealBroker, name: str, version: int = 12) -> Any:
     return node.call(MetadataRequest([MetadataRequestTopic(name=name)]), version).topics[0]
-
-
-def produce(node: RealBroker, records: Buffer) -> Any:
-    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])
-    return node.call(ProduceRequest(acks=1, topic_data=[data]), 9).responses[0].partition_responses[0]
 
 
 def parked_fetch(node: RealBroker) -> PendingReply:
@@ -112,35 +99,3 @@ def test_what_a_release_offered_is_refused_in_words(tmp_path: Path) -> None:
     node = RealBroker(tmp_path, **{"pykafka.strict": "true", "pykafka.emulate": "4.0"})
     request = SPECS[ApiKey.GET_TELEMETRY_SUBSCRIPTIONS].request_class()()
     assert node.call(request, 0).error_code == ErrorCode.UNSUPPORTED_VERSION
-
-
-def damaged() -> bytearray:
-    """Two records, the second of which says that it is the third; the CRC is right."""
-    records = batch(b"a", b"b")
-    start = records.rindex(b"\x02\x02b\x02b\x00") if b"\x02\x02b\x02b\x00" in records else -1
-    assert start > 0
-    records[start] = 4
-    write_crc(records)
-    return records
-
-
-def test_records_that_belie_their_header(tmp_path: Path) -> None:
-    quick = RealBroker(tmp_path / "quick")
-    strict = RealBroker(tmp_path / "strict", **{"pykafka.strict.records": "true"})
-    topic_of(quick, "t")
-    topic_of(strict, "t")
-    assert produce(quick, damaged()).error_code == 0
-    answer = produce(strict, damaged())
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_RECORD, -1)
-    assert produce(strict, batch(b"a", b"b")).base_offset == 0
-
-
-def test_the_latest_time_of_a_batch_is_that_of_its_records(tmp_path: Path) -> None:
-    node = RealBroker(tmp_path, **{"pykafka.strict.records": "true"})
-    topic_of(node, "t")
-    records = batch(b"a", timestamp=NOW - 5)
-    set_max_timestamp(records, NOW - 1, log_append_time=False)
-    assert produce(node, records).error_code == 0
-    fetched = node.broker.partition_log("t", 0).read(0, 1000, 10)
-    assert fetched is not None
-    assert read_header(fetched.records.read()).max_timestamp == NOW - 5

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from kafka import KafkaConsumer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from kafka import KafkaConsumer, KafkaProducer
 
 from pykafka_broker.testing import ControlError, KafkaBroker
 
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 @pytest.fixture
@@ -75,6 +79,103 @@ def test_a_member_that_says_nothing_is_gone_when_its_session_is_over(broker: Kaf
     assert broker.group("g")["members"] == []
     broker.clock.resume()
     consumer.close()
+
+
+def test_a_member_that_was_given_up_comes_back_by_itself(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings)
+    consumer.subscribe(["t"])
+    broker.produce("t", ["before"])
+    assert polled(consumer) == b"before"
+    (member,) = (each["member_id"] for each in broker.group("g")["members"])
+    broker.clock.advance(minutes=5)
+    assert member not in [each["member_id"] for each in broker.group("g")["members"]]
+    with ThreadPoolExecutor(1) as threads:
+        waits = threads.submit(broker.wait_for_group, "g", "Stable", members=1, timeout=30)
+        while not waits.done():
+            consumer.poll(0.1)  # it joins again in its polls
+        assert waits.result()["members"][0]["member_id"] != member
+    consumer.close()
+
+
+def polled(consumer: Consumer) -> bytes | None:
+    message = consumer.poll(30)
+    assert message is not None
+    assert message.error() is None
+    value: bytes | None = message.value()
+    return value
+
+
+def test_a_producer_whose_transaction_took_too_long_is_fenced(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "transactional.id": "x",
+        "transaction.timeout.ms": 60_000,
+    }
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("t", b"never seen")
+    producer.flush(30)
+    broker.wait_for_transaction("x", "Ongoing")
+    broker.clock.advance(seconds=61)
+    broker.wait_for_transaction("x", "CompleteAbort", timeout=0)
+    with pytest.raises(KafkaException) as failed:
+        producer.commit_transaction(30)
+    assert failed.value.args[0].code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+    assert broker.records("t", isolation_level="read_committed") == []
+
+
+def test_clients_are_served_only_where_a_move_ends(broker: KafkaBroker) -> None:
+    broker.create_topic("t", config={"message.timestamp.type": "LogAppendTime"})
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    producer.send("t", b"first").get(30)
+    begin, stop = broker.clock.freeze(), threading.Event()
+
+    def produce() -> None:
+        while not stop.is_set():
+            producer.send("t", b"x").get(30)
+
+    sender = threading.Thread(target=produce)
+    sender.start()
+    end = broker.clock.advance(hours=5)
+    broker.wait_for_records("t", len(broker.records("t")) + 2)
+    stop.set()
+    sender.join()
+    times = {each.timestamp for each in broker.records("t")[1:]}
+    assert times <= {begin, end}
+    assert end in times
+    producer.close()
+
+
+def test_moves_that_meet_are_made_one_after_the_other(broker: KafkaBroker) -> None:
+    begin = broker.clock.freeze()
+    with ThreadPoolExecutor(4) as threads:
+        moves = [threads.submit(broker.clock.advance, days=100) for _ in range(3)]
+        time.sleep(0.01)
+        broker.clock.resume()
+        seen = [broker.clock.now() for _ in range(20)]
+        ends = sorted(move.result() for move in moves)
+    assert seen == sorted(seen)
+    assert [round((end - begin) / DAY_MS) for end in ends] == [100, 200, 300]
+    assert not broker.clock.frozen
+    later = broker.clock.now()
+    time.sleep(0.05)
+    assert later < broker.clock.now() < later + 60_000
+
+
+def test_a_long_way_takes_no_long_time(broker: KafkaBroker) -> None:
+    broker.create_topic("t", partitions=20, config={"retention.ms": 100 * DAY_MS})
+    broker.produce("t", ["1"])
+    KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id="g").close()
+    begun = time.monotonic()
+    broker.clock.advance(days=99)
+    assert len(broker.records("t")) == 1
+    broker.clock.advance(days=3_000)
+    assert broker.records("t") == []
+    assert time.monotonic() - begun < 60
 
 
 def test_a_way_that_is_no_time_is_refused(broker: KafkaBroker) -> None:

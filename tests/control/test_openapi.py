@@ -57,4 +57,9 @@ def test_what_is_made_up_from_it_is_answered_and_never_a_defect(own_broker: Kafk
         response = case.call(base_url=own_broker.control_url)
         case.validate_response(response, excluded_checks=[schemathesis.checks.positive_data_acceptance])
 
-    ask()
+    try:
+        ask()
+    finally:  # what one operation has done to it is not the defect of the next
+        own_broker.free_disk()
+        own_broker.unpause()
+        own_broker.faults.clear()

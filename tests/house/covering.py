@@ -20,6 +20,38 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/health testing/control_client
         """,
     ),
+    "control/test_faults.py": (
+        "a client on a socket meets them",
+        """
+        control/observing control/api/faults control/api/requests control/traffic/chaos control/traffic/names
+        control/traffic/readable testing/traffic
+        """,
+    ),
+    "control/test_incidents.py": (
+        "clients see them",
+        """
+        control/api/incidents testing/incidents
+        """,
+    ),
+    "control/test_observed_router.py": (
+        "frames go in, answers come out or not",
+        """
+        control/traffic/answers control/traffic/disturb control/traffic/exchange control/traffic/faults
+        control/traffic/frames
+        """,
+    ),
+    "control/proxy/test_proxy.py": (
+        "clients go through it",
+        """
+        cli/proxy control/proxy/addresses control/proxy/forwarding control/proxy/serving control/proxy/upstream
+        """,
+    ),
+    "control/traffic/test_capture.py": (
+        "captures are made byte by byte",
+        """
+        control/traffic/packets
+        """,
+    ),
     "control/test_openapi.py": (
         "makes up requests from it",
         """
@@ -48,6 +80,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "moves it",
         """
         control/api/clock control/moving_time server/movable_clock testing/clock
+        """,
+    ),
+    "control/test_state.py": (
+        "resets, keeps and restores brokers with connected clients",
+        """
+        control/api/state control/kept testing/state
         """,
     ),
     "control/test_groups.py": (
@@ -356,6 +394,18 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         records/crc
         """,
     ),
+    "records/test_validation.py": (
+        "compares with looking at each record",
+        """
+        records/alike
+        """,
+    ),
+    "records/test_compression.py": (
+        "reads and bounds every codec",
+        """
+        records/decompression
+        """,
+    ),
     "scenarios/groups/test_against_kafka.py": (
         "compares with what Kafka answered to the same steps",
         """
@@ -405,7 +455,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "testing/test_pytest_plugin.py": (
         "runs pytest with it",
         """
-        pytest_plugin
+        pytest_plugin testing/fixtures testing/installed_client
         """,
     ),
     "testing/test_asynchronous.py": (

@@ -1,4 +1,6 @@
-"""The broker's time comes from its `Clock`, which one module of the server sets; nobody else asks the system."""
+"""The broker's time comes from its `Clock`, which one module of the server sets; nobody else asks the system, neither
+for the time nor for being woken after some.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,34 @@ MAY_READ = {
     "pykafka_broker.cli.log": "a command of its own, without a broker",
     "pykafka_broker.log.compaction.clean_process": "another process, which slows down its own reads and writes",
     "pykafka_broker.testing.clock": "takes dates and durations from tests and asks no clock",
+    "pykafka_broker.control.observed_router": "how long a request took, which is nothing that the broker goes by",
+    "pykafka_broker.testing.traffic": "takes a time that a test has",
     "pykafka_broker.testing.process": "waits for a broker in another process",
-    "pykafka_broker.log.filesystem": "the one door to the disk: the age of a segment that has no timestamps of its own",
+    "pykafka_broker.log.filesystem": "the age of a segment that was found on disk and whose records have no timestamps",
 }
+
+TIMERS = {"call_later", "call_at", "timeout", "timeout_at", "wait_for", "setitimer", "alarm", "Timer"}
+ROOMS_OF_REAL_TIME = ("pykafka_broker.testing", "pykafka_broker.cli", "pykafka_broker.pytest_plugin")
+MAY_WAIT = {
+    "pykafka_broker.server.server": "the timer of the broker's clock, for as long as that runs; the end of a process",
+    "pykafka_broker.server.link": "what another process does takes real time",
+    "pykafka_broker.control.control": "how long a test waits for the broker",
+    "pykafka_broker.control.http": "how long a client of the control API may be silent",
+    "pykafka_broker.control.inside": "the pause until a coordinator is asked again",
+    "pykafka_broker.log.fresh_folders": "until a thread has done something, without a limit",
+}
+
+
+def waits(source: str) -> set[str]:
+    """What a module calls to be woken after some real time; a `sleep(0)` is none."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name = node.func.attr
+            at_once = [ast.unparse(each) for each in node.args] == ["0"]
+            if name in TIMERS or (name == "sleep" and not at_once):
+                found.add(name)
+    return found
 
 
 def times_read(source: str) -> set[str]:
@@ -44,6 +71,28 @@ def test_nobody_else_reads_a_clock() -> None:
 def test_the_table_names_only_those_that_do() -> None:
     found = modules(ROOT, PACKAGE)
     assert {name for name in MAY_READ if not times_read(found[name].read_text())} == set()
+
+
+def test_nobody_else_waits_for_real_time() -> None:
+    found = modules(ROOT, PACKAGE)
+    inside = {name: path for name, path in found.items() if not name.startswith(ROOMS_OF_REAL_TIME)}
+    waiting = {name for name, path in inside.items() if waits(path.read_text())}
+    waiting -= {name for name in MAY_READ if name.startswith("pykafka_broker.log.compaction")}
+    assert waiting == set(MAY_WAIT)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("loop.call_later(1, f)", {"call_later"}),
+        ("async with asyncio.timeout(3): pass", {"timeout"}),
+        ("await asyncio.sleep(pause)", {"sleep"}),
+        ("await asyncio.sleep(0)", set()),
+        ("purgatory.park(parked)", set()),
+    ],
+)
+def test_what_counts_as_waiting(source: str, found: set[str]) -> None:
+    assert waits(f"async def f():\n    {source}") == found
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,10 @@ from pykafka_broker.protocol.runtime import (
     varint,
     varlong,
 )
+from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_value import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    TopicPartitions,
+)
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
 
@@ -182,3 +186,11 @@ def test_what_stands_in_a_records_field_is_handed_over_as_it_is() -> None:
         length = (1000).to_bytes(4, "big") if version == 4 else uvarint(1001)
         before = b"".join(pieces[: pieces.index(records)])
         assert before.endswith(length)
+
+
+@pytest.mark.parametrize(("epochs", "tail"), [(None, "01000100"), ([], "00"), ([3], "0100050200000003")])
+def test_a_tagged_list_whose_default_is_empty_says_when_it_is_null(epochs: list[int] | None, tail: str) -> None:
+    """As Kafka's own class writes `assignmentEpochs`, whose schema has a JSON null for a default."""
+    value = ConsumerGroupCurrentMemberAssignmentValue(2, 1, 0, [TopicPartitions(ZERO_UUID, [0], epochs)])
+    assert value.encode(0).hex() == "000000020000000100" + "02" + "00" * 16 + "0200000000" + tail + "0100"
+    assert ConsumerGroupCurrentMemberAssignmentValue.decode(value.encode(0), 0) == value

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from pykafka_broker.records.control import build_end_transaction_marker
-from pykafka_broker.records.conversion import UnsupportedConversion, from_v2, recompress, to_v2
+from pykafka_broker.records.conversion import UnsupportedConversion, from_v2, to_v2, with_codec
 from pykafka_broker.records.errors import InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import HEADER_SIZE, read_header
 from pykafka_broker.records.message_set import build_message_set, iter_messages
 from pykafka_broker.records.record import Record, iter_records
-from tests.records.samples import plain_records, record_lists, with_payload
+from tests.records.samples import finished, plain_records, record_lists, with_payload
 
 
 def content(records: list[Record]) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -76,11 +76,12 @@ def test_the_first_offset_counts_where_nothing_is_compressed() -> None:
     assert [m.offset for m in iter_messages(compressed)] == [0, 1, 2, 3]
 
 
-def test_what_is_recompressed_is_checked_first() -> None:
-    payload = build_batch(plain_records())[HEADER_SIZE:]
-    with pytest.raises(InvalidRecord):
-        recompress(with_payload(payload[:-1], 5), GZIP)
-    with pytest.raises(InvalidRecord, match="offset delta"):
-        recompress(with_payload(build_batch([Record(0), Record(3)])[HEADER_SIZE:], 2), GZIP)
-    with pytest.raises(TruncatedBatch):
-        recompress(build_batch(plain_records())[:-1], GZIP)
+def test_records_that_are_numbered_wrong_are_numbered_anew() -> None:
+    kinds: list[tuple[int, bytes, bytes | None]] = [(3, b"k", b"v"), (200, b"", b"w" * 300), (70_000, b"l", None)]
+    first = len(build_batch([Record(0, 0, b"", b"")])) - HEADER_SIZE
+    batches = [build_batch([Record(0, 0, b"", b""), Record(offset, 7, key, value)]) for offset, key, value in kinds]
+    payload = b"".join(bytes(batch[HEADER_SIZE + first :]) for batch in batches)
+    changed = finished(with_codec(read_header(with_payload(payload, 3)), payload, GZIP, renumber=True))
+    assert read_header(changed).codec == GZIP
+    found = [(one.offset, one.timestamp, one.key, one.value) for one in iter_records(changed)]
+    assert found == [(number, 7, key, value) for number, (_, key, value) in enumerate(kinds)]

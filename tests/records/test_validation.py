@@ -1,60 +1,132 @@
-"""What is asked of a producer's records, and the quick look for keys."""
+"""What is found out about a producer's records; what Kafka makes of each kind is in test_produced_like_kafka."""
 
 from __future__ import annotations
 
+import gzip
+import tracemalloc
+from typing import Any
+
 import pytest
-from hypothesis import given
+import zstandard
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykafka_broker.records.builder import build_batch, varint
-from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch
-from pykafka_broker.records.header import HEADER_SIZE
+from pykafka_broker.records import validation
+from pykafka_broker.records.alike import Passed, pass_common
+from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.compression import GZIP, LZ4, NONE, ZSTD, compress
+from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
+from pykafka_broker.records.header import HEADER_SIZE, read_header, write_crc
 from pykafka_broker.records.record import Record
-from pykafka_broker.records.validation import RecordsInfo, has_null_key, validate_records
-from tests.records.samples import outcome, plain_records, record_lists, with_payload
+from pykafka_broker.records.validation import WITHOUT_KEY, Limits, RecordCheck, sound_at_once
+from tests.records.samples import plain_records, with_payload
+
+ANY_TIME = Limits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False, key_required=False)
+KEYED = ANY_TIME._replace(key_required=True)
 
 
-def test_what_is_found_out_about_sound_records() -> None:
+def check(batch: bytearray, limits: Limits = ANY_TIME, *, in_full: bool = False) -> RecordCheck:
+    made = RecordCheck(batch, read_header(batch), limits, in_full=in_full)
+    for _ in made.steps(1 << 20):
+        pass
+    return made
+
+
+def found(batch: bytearray, limits: Limits) -> Any:
+    """What becomes of it, in a form that can be compared."""
+    try:
+        made = check(batch, limits)
+    except (InvalidRecord, CorruptBatch) as error:
+        return type(error)
+    return made.max_timestamp, made.refused, made.misnumbered
+
+
+def test_the_greatest_time_and_records_without_a_key() -> None:
     times = [50, 70, 70, 20, 60]
-    records = [Record(10 + i, time, None if i in (1, 4) else b"k", b"v") for i, time in enumerate(times)]
+    records = [Record(i, time, None if i in (1, 4) else b"k", b"v") for i, time in enumerate(times)]
     for codec in range(5):
-        assert validate_records(build_batch(records, codec=codec)) == RecordsInfo(20, 70, 11, [1, 4])
-    with pytest.raises(InvalidRecord, match=r"\[1, 4\]"):
-        validate_records(build_batch(records), key_required=True)
-    assert validate_records(build_batch(records[:1]), key_required=True).null_keys == []
-
-
-def test_offsets_must_follow_each_other_and_end_where_the_header_says() -> None:
-    with pytest.raises(InvalidRecord, match="offset delta 3 of record 1"):
-        validate_records(with_payload(build_batch([Record(0), Record(3)])[HEADER_SIZE:], 2))
-    with pytest.raises(InvalidRecord, match="last offset delta of 5"):
-        validate_records(build_batch([Record(0), Record(1)], last_offset_delta=5))
-    with pytest.raises(InvalidRecord, match="0 records"):
-        validate_records(build_batch([], base_offset=0, last_offset_delta=-1))
+        assert check(build_batch(records, codec=codec)).max_timestamp == 70
+        refused = check(build_batch(records, codec=codec), KEYED).refused
+        assert [(one.number, one.reason) for one in refused] == [(1, WITHOUT_KEY), (4, WITHOUT_KEY)]
 
 
 def test_damage_is_refused() -> None:
     payload = build_batch(plain_records())[HEADER_SIZE:]
     for cut in range(len(payload)):
         with pytest.raises(InvalidRecord):
-            validate_records(with_payload(payload[:cut], 5))
-    with pytest.raises(TruncatedBatch):
-        validate_records(build_batch(plain_records())[:-1])
+            check(with_payload(payload[:cut], 5))
 
 
-@given(record_lists(), st.integers(0, 4))
-def test_the_quick_look_sees_what_reading_sees(records: list[Record], codec: int) -> None:
-    assert has_null_key(build_batch(records, codec=codec)) == any(record.key is None for record in records)
+shapes = st.tuples(
+    st.integers(1, 90),  # records
+    st.integers(-70, 20_000),  # time delta of the last
+    st.sampled_from([0, 1, 5, 62, 63, 64, 200, 9000]),  # bytes of a value
+    st.sampled_from([None, b"", b"k", b"k" * 63, b"k" * 64]),
+    st.sampled_from([0, 1, 2]),  # headers
+)
 
 
-@given(st.binary(max_size=80), st.integers(0, 8))
-def test_the_quick_look_at_noise(noise: bytes, count: int) -> None:
-    batch = with_payload(noise, count)
-    outcome(lambda: [has_null_key(batch)])
+@settings(max_examples=300, deadline=None)
+@given(st.lists(shapes, min_size=1, max_size=4), st.sampled_from([NONE, LZ4, ZSTD]), st.data())
+def test_many_at_once_are_judged_as_one_by_one(parts: list[Any], codec: int, data: st.DataObject) -> None:
+    """Runs of one shape, a few bytes of which are changed."""
+    records: list[Record] = []
+    for count, last, size, key, headers in parts:
+        for number in range(count):
+            time = 1_000_000 + last * number // count
+            records.append(Record(len(records), time, key, bytes(size), [("h", b"v")] * headers))
+    payload = build_batch(records)[HEADER_SIZE:]
+    for _ in range(data.draw(st.integers(0, 3))):
+        payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+    sample = with_payload(payload, len(records))
+    batch = sample if codec == NONE else with_payload(compress(codec, payload), len(records))
+    batch[22] = codec
+    write_crc(batch)
+    limits = data.draw(st.sampled_from([ANY_TIME, KEYED, Limits(1_000_000, 50, 9000, False, False)]))
+    quick = found(batch, limits)
+    at_once = sound_at_once(batch, read_header(batch), limits) if codec == NONE else None
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(validation, "pass_common", one_by_one)
+        assert found(batch, limits) == quick
+    if at_once is not None:
+        assert quick[:2] == (at_once, [])
 
 
-def test_a_quick_look_is_never_long() -> None:
-    """Varints that go on over all following records would be walked once for each of them."""
-    count = 20_000
-    with pytest.raises(CorruptBatch, match="a varint of more than"):
-        has_null_key(with_payload((varint(6) + b"\x80" * 6) * count, count))
+def one_by_one(data: bytes, position: int, index: int, end: int, *rest: Any, **flags: bool) -> Passed:
+    return Passed(position, index, rest[1], rest[2])
+
+
+def test_records_of_one_shape_cost_a_few_looks() -> None:
+    """9,000 records: were each looked at by itself, the looks would not do."""
+    data = bytes(build_batch([Record(i, i // 100, None, bytes(100)) for i in range(9000)])[HEADER_SIZE:])
+    passed = pass_common(data, 0, 0, 9000, (0, 1000), 0, 800, keyed=False, counted=True)
+    assert (passed.number, passed.position, passed.high) == (9000, len(data), 89)
+
+
+@pytest.mark.parametrize("codec", [GZIP, ZSTD])
+def test_a_bomb_is_worked_off_in_small_steps_and_in_little_memory(codec: int) -> None:
+    size = 64 << 20
+    bomb = build_batch([Record(0, 0, None, bytes(size))])[HEADER_SIZE:]
+    packed = gzip.compress(bomb) if codec == GZIP else zstandard.compress(bomb)
+    batch = with_payload(packed, 1)
+    batch[22] = codec
+    del bomb
+    tracemalloc.start()
+    made = RecordCheck(batch, read_header(batch), ANY_TIME)
+    steps = sum(1 for _ in made.steps())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert steps > size // (1 << 20)
+    assert peak < 4 << 20
+
+
+def test_a_record_of_many_headers_takes_many_steps() -> None:
+    record = Record(0, 0, None, b"v", [("h", b"")] * 50_000)
+    made = RecordCheck(batch := build_batch([record]), read_header(batch), ANY_TIME)
+    assert sum(1 for _ in made.steps()) > 100
+
+
+def test_what_changes_its_codec_is_bounded() -> None:
+    batch = build_batch([Record(0, 0, None, bytes(2 << 20))], codec=ZSTD)
+    with pytest.raises(CorruptBatch, match="grow beyond"):
+        check(batch, in_full=True)

@@ -120,3 +120,26 @@ def test_a_turn_settles_once_for_all_and_steps_come_in_the_next_one(
         turns.close()
 
     loop.run_until_complete(scenario())
+
+
+def test_who_rests_is_told_afterwards(
+    loop: asyncio.AbstractEventLoop, pairs: list[tuple[socket.socket, socket.socket]]
+) -> None:
+    async def scenario() -> None:
+        turns = Turns(loop, SystemClock())
+        before, during = (Noted(ours) for ours, _ in pairs[:2])
+        turns.watch(before, before.sock.fileno(), READ)
+        turns.rest()
+        turns.watch(during, during.sock.fileno(), READ)
+        for _, theirs in pairs[:2]:
+            theirs.send(b"x")
+        done: list[str] = []
+        turns.soon(lambda: done.append("soon"))
+        await asyncio.sleep(0.02)
+        assert (before.told, during.told, done) == ([], [], ["soon"])
+        turns.go_on()
+        await asyncio.sleep(0.02)
+        assert (before.told, during.told) == ([(READ, b"x")], [(READ, b"x")])
+        turns.close()
+
+    loop.run_until_complete(scenario())

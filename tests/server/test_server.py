@@ -19,6 +19,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import FrameError
 from pykafka_broker.server.listeners import Listener
+from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.transport import PlainTransport
@@ -146,7 +147,7 @@ async def serving(tmp_path: Any, **config: str) -> AsyncIterator[tuple[Server, C
     turns = Turns(asyncio.get_running_loop(), SystemClock())
     broker.clock = turns.clock
     server = Server(broker, turns)  # type: ignore[arg-type]
-    router = server.router = FakeRouter(broker, fd)  # type: ignore[assignment]
+    router = server.router = FakeRouter(broker, fd)
     listener = Listener("PLAINTEXT", "127.0.0.1", 0)
     server.listen([listener])
     server.start()
@@ -500,6 +501,30 @@ def test_new_connections_come_at_the_rate_that_is_allowed(tmp_path: Any) -> None
                 client.send(b"echo:x")
                 assert await client.answer() == b"x"
             assert now_ms() - begun >= 150
+
+    run(scenario)
+
+
+def test_while_the_clock_stands_only_what_is_due_already_is_done(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = MovableClock()
+    monkeypatch.setattr("tests.server.test_server.SystemClock", lambda: clock)
+
+    async def scenario() -> None:
+        async with serving(tmp_path) as (server, connect, _):
+            early, late = await connect(), await connect()
+            late.send(b"park:20")
+            await until(lambda: server.purgatory.next_deadline())
+            clock.hold()
+            server.hold_timer()
+            early.send(b"park:0")
+            assert await early.answer() == b"expired"
+            await asyncio.sleep(0.05)
+            assert len(server.purgatory) == 1
+            clock.release()
+            server.release_timer()
+            assert await late.answer() == b"expired"
 
     run(scenario)
 

@@ -84,3 +84,30 @@ def test_a_broker_of_a_fixture_can_be_awaited_too() -> None:
         asyncio.run(AsyncKafkaBroker(broker).restart())
         assert broker.running
     assert repr(AsyncKafkaBroker(broker)) == repr(broker)
+
+
+def test_everything_that_a_broker_can_is_awaited() -> None:
+    async def use() -> None:
+        async with KafkaBroker() as broker:
+            ticks = 0
+
+            async def tick() -> None:
+                nonlocal ticks
+                while True:
+                    await asyncio.sleep(0.01)
+                    ticks += 1
+
+            ticking = asyncio.create_task(tick())
+            await broker.create_topic("t")
+            waiting = asyncio.create_task(broker.wait_for_records("t", 1))
+            await asyncio.sleep(0.2)
+            assert ticks > 2
+            await broker.produce("t", ["1"])
+            assert [record.value for record in await waiting] == ["1"]
+            before = await broker.clock.now()
+            assert await broker.clock.advance(minutes=10) >= before + 600_000
+            assert broker.control_url.startswith("http://127.0.0.1:")
+            assert broker.client_config("aiokafka") == {"bootstrap_servers": broker.bootstrap_servers}
+            ticking.cancel()
+
+    asyncio.run(use())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pykafka_broker.testing import KafkaBroker
+
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("only_our_plugin")
 
@@ -135,3 +137,97 @@ def test_a_fixture_that_fails_shows_what_the_shared_broker_said_meanwhile(pytest
     result.assert_outcomes(errors=1, failed=2)
     assert result.stdout.str().count("log of the broker at") == 2  # test_two's broker had nothing to say
     assert result.stdout.str().count("the client speaks HTTP") == 2
+
+
+def test_each_test_finds_the_shared_broker_empty(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        brokers = set()
+        @pytest.mark.parametrize("n", range(3))
+        def test_one(kafka_broker, n):
+            brokers.add(kafka_broker.pid)
+            assert kafka_broker.topics() == []
+            kafka_broker.produce("t", ["1"])
+        def test_count():
+            assert len(brokers) == 1
+    """)
+    pytester.runpytest_subprocess().assert_outcomes(passed=4)
+    pytester.runpytest_subprocess("--kafka-broker-isolation=none").assert_outcomes(passed=2, failed=2)
+    pytester.runpytest_subprocess("--kafka-broker-scope=module").assert_outcomes(passed=2, failed=2)
+    pytester.makeini("[pytest]\nkafka_broker_scope = module\nkafka_broker_isolation = reset\n")
+    pytester.runpytest_subprocess().assert_outcomes(passed=4)
+
+
+def test_a_marker_asks_for_settings_and_topics(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        seen = {}
+        def note(broker):
+            seen.setdefault(broker.pid, []).append(broker.config)
+        def test_plain(kafka_broker):
+            note(kafka_broker)
+        @pytest.mark.kafka(config={"num.partitions": 3}, topics=["a", ("b", 2)])
+        def test_marked(kafka_broker):
+            note(kafka_broker)
+            assert [(each["name"], each["partitions"]) for each in kafka_broker.topics()] == [("a", 1), ("b", 2)]
+        @pytest.mark.kafka(config={"num.partitions": 3})
+        def test_marked_alike(kafka_broker):
+            note(kafka_broker)
+            kafka_broker.produce("c", ["1"])
+            assert kafka_broker.topic("c")["partitions"] == 3
+        def test_they_share():
+            assert sorted(map(len, seen.values())) == [1, 2]
+    """)
+    pytester.runpytest_subprocess("--strict-markers").assert_outcomes(passed=4)
+
+
+@pytest.mark.parametrize("client", ["confluent", "kafka-python"])
+def test_clients_of_a_library_that_is_installed(pytester: pytest.Pytester, client: str) -> None:
+    pytester.makeini(f"[pytest]\nkafka_client = {client}\n")
+    pytester.makepyfile("""
+        def test_clients(kafka_broker, kafka_client, kafka_topic, kafka_producer, kafka_consumer, kafka_admin):
+            assert kafka_topic.startswith("test_clients-")
+            kafka_producer.flush() if kafka_client == "confluent" else None
+            value = "1" if kafka_client == "confluent" else b"1"
+            getattr(kafka_producer, "produce" if kafka_client == "confluent" else "send")(kafka_topic, value)
+            kafka_producer.flush()
+            if kafka_client == "confluent":
+                record = kafka_consumer.poll(10)
+                assert (record.topic(), record.value()) == (kafka_topic, b"1")
+                assert kafka_topic in kafka_admin.list_topics(timeout=10).topics
+            else:
+                record = next(iter(kafka_consumer))
+                assert (record.topic, record.value) == (kafka_topic, b"1")
+                assert kafka_topic in kafka_admin.list_topics()
+
+        def test_factories(kafka_broker, kafka_client, kafka_consumer_factory, kafka_topic):
+            for group in ("one", "two"):
+                consumer = kafka_consumer_factory(kafka_topic, group=group)
+                consumer.poll(0.5) if kafka_client == "confluent" else consumer.poll(500)
+            assert {each["group_id"] for each in kafka_broker.groups()} == {"one", "two"}
+    """)
+    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+
+
+def test_a_client_that_is_not_known_is_told(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nkafka_client = flink\n")
+    pytester.makepyfile("def test_one(kafka_client): pass")
+    result = pytester.runpytest_subprocess()
+    result.stdout.fnmatch_lines(["*kafka_client = flink: it must be one of confluent, kafka-python*"])
+
+
+def test_a_broker_that_runs_already_is_used(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        def test_one(kafka_broker):
+            assert [each["name"] for each in kafka_broker.topics()] == ["there"]
+            assert kafka_broker.bootstrap_servers
+        @pytest.mark.kafka(config={"num.partitions": 3})
+        def test_of_its_own(kafka_broker):
+            assert False
+    """)
+    with KafkaBroker() as broker:
+        broker.create_topic("there")
+        pytester.runpytest_subprocess(f"--kafka-broker-url={broker.control_url}").assert_outcomes(passed=1, skipped=1)
+        pytester.makeini(f"[pytest]\nkafka_broker_url = {broker.control_url}\n")
+        pytester.runpytest_subprocess().assert_outcomes(passed=1, skipped=1)

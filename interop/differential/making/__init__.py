@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 
-from interop.differential.making import admin, configs, groups, log, offsets, topics, transactions
+from interop.differential.making import admin, configs, groups, log, offsets, shares, streams, topics, transactions
 from interop.differential.making.maker import Area, Maker, Versions
 from interop.differential.steps import Step
 
@@ -18,6 +18,8 @@ AREAS: dict[str, Area] = {
     "groups": groups.AREA,
     "consumers": groups.CONSUMERS,
     "offsets": offsets.AREA,
+    "shares": shares.AREA,
+    "streams": streams.AREA,
     "admin": admin.AREA,
 }
 LENGTH = 40

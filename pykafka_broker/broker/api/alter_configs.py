@@ -23,7 +23,7 @@ from pykafka_broker.cluster.config_changes import (
     SUBTRACT,
     ConfigOp,
     alter_configs,
-    check_operation,
+    check_operations,
     check_ops,
     incremental_alter_configs,
 )
@@ -138,7 +138,7 @@ def _alter_loggers(node_id: int, name: str, ops: Sequence[ConfigOp], validate_on
     if wanted != node_id:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {node_id}, but received {wanted}")
     for op in ops:
-        check_operation(op)
+        check_operations([op])
         if op.operation in (APPEND, SUBTRACT):
             word = "APPEND" if op.operation == APPEND else "SUBTRACT"
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{word} operation is not allowed for the BROKER_LOGGER resource")

@@ -106,7 +106,7 @@ def _partition(services: Services, key: ShareKey, topic: str) -> DescribeShareGr
     result.start_offset = state.start_offset
     if state.start_offset != UNINITIALIZED and state.complete_count != UNKNOWN_COUNT:
         end = services.replicas.leader(topic, key.partition).high_watermark
-        result.lag = max(0, end - state.start_offset - state.complete_count)
+        result.lag = end - state.start_offset - state.complete_count  # below 0 where the start was set behind the end
     else:
         result.lag = NO_LAG
     return result

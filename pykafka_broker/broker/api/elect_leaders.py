@@ -34,7 +34,7 @@ def elect_leaders(
 
 def _results(image: MetadataImage, request: ElectLeadersRequest) -> ElectLeadersResponse:
     kind = request.election_type
-    if kind not in (_PREFERRED, _UNCLEAN):
+    if kind not in (_PREFERRED, _UNCLEAN) and request.topic_partitions != []:
         return _unknown_type(request)
     if request.topic_partitions is None:
         return ElectLeadersResponse(replica_election_results=[ReplicaElectionResult(name) for name in image.topics])

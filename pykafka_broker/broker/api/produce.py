@@ -19,13 +19,14 @@ from typing import NamedTuple
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition import NotLeader, Partition
 from pykafka_broker.broker.produce_checks import (
+    BatchCheck,
     Buffer,
     Explained,
+    Prepared,
     RecordErrors,
     RefusedByLog,
     check_batch,
     read_batch,
-    with_records_read,
 )
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import NOTHING, After, Committing, Reply
@@ -55,6 +56,7 @@ INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themsel
 ALL = -1  # acks
 _ACKS = (ALL, 0, 1)
 _ATTRIBUTES_LOW_BYTE = 22
+_BYTES_A_STEP = 64 << 10  # compressed, of batches each of which takes less than a step
 _WRITE_TOPIC = (Operation.WRITE, Resource.TOPIC)
 _WRITE_TRANSACTION = (Operation.WRITE, Resource.TRANSACTIONAL_ID)
 _REFUSALS_OF_A_LOG = frozenset(
@@ -92,7 +94,17 @@ def produce(
 class Production:
     """One request: its producer joins the transaction first, then partition after partition is written."""
 
-    __slots__ = ("_context", "_copied", "_misled", "_refusal", "_request", "_services", "_unfinished", "_verdicts")
+    __slots__ = (
+        "_context",
+        "_copied",
+        "_in_steps",
+        "_misled",
+        "_refusal",
+        "_request",
+        "_services",
+        "_unfinished",
+        "_verdicts",
+    )
 
     def __init__(self, services: Services, context: RequestContext, request: ProduceRequest) -> None:
         self._services = services
@@ -102,6 +114,7 @@ class Production:
         self._misled = False  # some partition has another leader
         self._verdicts: dict[tuple[str, int], ApiError | None] = {}  # of batches of a transaction; None is a yes
         self._unfinished: list[Unfinished] = []
+        self._in_steps: list[Closer] = []
         self._copied = False
 
     def run(self) -> ProduceResponse | Reply | Parked | None:
@@ -135,7 +148,9 @@ class Production:
             yield None
         return self._answer(responses)
 
-    def _answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Parked | None:
+    def _answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Reply | Parked | None:
+        if self._in_steps:
+            return self._services.slices.reply(self._look_closer(responses), outlives_client=True)
         if self._request.acks == 0:
             _close_on_failure(responses)
             return None
@@ -213,20 +228,57 @@ class Production:
             name = self._name_of(topic)
         except ApiError as error:
             problem = problem or error
-        answers = []
+        answers: list[PartitionProduceResponse] = []
         for one in partitions:
             try:
                 if problem is not None:
                     raise problem
-                answer = self._append(name, one)
-            except ApiError as error:
+                target = self._target(name, one)
+                wall = self._services.clock.wall
+                checked = check_batch(
+                    target.batch,
+                    target.header,
+                    target.partition.log.config,
+                    wall,
+                    validate=self._services.validate_records,
+                )
+                answer = PartitionProduceResponse(one.index)
+                if isinstance(checked, Prepared):
+                    self._append(target, checked, answer)
+                else:
+                    self._in_steps.append(Closer(name, one, checked, answer))
+            except (ApiError, OSError) as error:
                 answer = self._failure(name, one.index, error)
-            except OSError as error:
-                answer = self._failure(name, one.index, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror))
             answers.append(answer)
         return TopicProduceResponse(topic.name, topic.topic_id, answers)
 
-    def _append(self, topic: str, one: PartitionProduceData) -> PartitionProduceResponse:
+    def _look_closer(self, responses: list[TopicProduceResponse]) -> Steps[ProduceResponse | Reply | Parked | None]:
+        """The partitions whose records can't be judged at once, each in its turn."""
+        looked_at = 0
+        while self._in_steps:
+            one = self._in_steps.pop(0)
+            if looked_at > _BYTES_A_STEP:
+                looked_at = 0
+                self._keep_records()
+                yield None
+            looked_at += len(one.data.records or b"")
+            try:
+                yield from self._append_in_steps(one)
+            except (ApiError, OSError) as error:
+                failure = self._failure(one.topic, one.data.index, error)
+                for field in PartitionProduceResponse.__match_args__:
+                    setattr(one.answer, field, getattr(failure, field))
+        return self._answer(responses)
+
+    def _append_in_steps(self, one: Closer) -> Steps[None]:
+        for _ in one.check.steps():
+            self._keep_records()
+            yield None
+        target = self._target(one.topic, one.data)  # it may have another leader by now
+        self._append(target, one.check.prepared(target.batch), one.answer)
+
+    def _target(self, topic: str, one: PartitionProduceData) -> Target:
+        """Where the records go, if they may; before they are looked at."""
         services, acks = self._services, self._request.acks
         partition = services.replicas.leader(topic, one.index)
         batch, header = read_batch(one.records, self._context.api_version)
@@ -242,24 +294,30 @@ class Production:
             verified = gap is None
         if topic in INTERNAL_TOPICS and self._context.client_id != INTERNAL_TOPICS_CLIENT:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
-        config, wall = partition.log.config, services.clock.wall
+        config = partition.log.config
         if acks == ALL and config.min_insync_replicas > 1:
             partition.check_insync(config.min_insync_replicas)
-        checked = check_batch(batch, header, config, wall)
-        batch, header, log_append_time = with_records_read(checked) if services.own.records else checked
-        if gap is not None:
-            raise gap
-        appended = partition.append(batch, wall, header=header, verified=verified)
+        return Target(partition, batch, header, verified, gap)
+
+    def _append(self, target: Target, prepared: Prepared, answer: PartitionProduceResponse) -> None:
+        partition, acks = target.partition, self._request.acks
+        batch, header, log_append_time = prepared
+        if target.gap is not None:
+            raise target.gap
+        wall = self._services.clock.wall
+        appended = partition.append(batch, wall, header=header, verified=target.verified)
         # A duplicate is answered with the time of the batch that it repeats, whatever the topic's timestamp type.
         time = appended.max_timestamp if appended.duplicate else log_append_time
-        answer = PartitionProduceResponse(one.index, 0, appended.base_offset, time, appended.log_start_offset)
+        answer.base_offset, answer.log_append_time_ms = appended.base_offset, time
+        answer.log_start_offset = appended.log_start_offset
         end = appended.last_offset + 1
         if partition.log.high_watermark < end and (acks == ALL or partition.log.durable_end < end):
             self._unfinished.append(Unfinished(partition, end, answer))
-        return answer
 
-    def _failure(self, topic: str, number: int, error: ApiError) -> PartitionProduceResponse:
+    def _failure(self, topic: str, number: int, error: ApiError | OSError) -> PartitionProduceResponse:
         """A real broker tells the log's start where the log was asked, and a text only where single records are bad."""
+        if isinstance(error, OSError):
+            error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
         answer = PartitionProduceResponse(index=number, error_code=error.code, base_offset=-1)
         self._name_leader(answer, error)
         if isinstance(error, RefusedByLog) or (
@@ -314,6 +372,25 @@ class Production:
             when = one.partition.when_committed if wants_all else one.partition.when_durable
             when(one.end_offset, waiter)
         return parked
+
+
+class Target(NamedTuple):
+    """Where the records of one partition go. `gap` is raised once they have been looked at."""
+
+    partition: Partition
+    batch: Buffer
+    header: BatchHeader | None
+    verified: bool
+    gap: GapInSequence | None
+
+
+class Closer(NamedTuple):
+    """Records that are looked at in steps, and the answer that is filled in then."""
+
+    topic: str
+    data: PartitionProduceData
+    check: BatchCheck
+    answer: PartitionProduceResponse
 
 
 class Unfinished(NamedTuple):

@@ -22,7 +22,7 @@ from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.share_reader import ShareReader
+from pykafka_broker.broker.share_reader import ACQUIRE_MODES, ShareReader
 from pykafka_broker.cluster.authorizer import Resource, denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -47,6 +47,8 @@ def share_fetch(
         member = member_of(services, context, request)
         _check(request, bool(acks))
         session = _session(services, context, member, request)
+        if request.share_acquire_mode not in ACQUIRE_MODES:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown acquire mode {request.share_acquire_mode}")
     except ApiError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
     results = acknowledge(services, context, member, acks, request.is_renew_ack)

@@ -59,7 +59,9 @@ def _answer(
     result: str,
     ask: Callable[[ShareKey, Any], Any],
 ) -> list[Any]:
-    """One result for each topic, with what `ask` says of each of its partitions. Only brokers may ask."""
+    """One result for each topic, with what `ask` says of each of its partitions; none without a group. Only brokers may
+    ask.
+    """
     services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
     refused = None if is_enabled(services.image.features) else ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
@@ -67,12 +69,14 @@ def _answer(
         try:
             if refused is not None:
                 raise refused
+            if key.partition < 0:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "The partition of a share state can't be negative.")
             return ask(key, asked)
         except ApiError as error:
             message = error.message or _WORDS.get(error.code)
             return module.PartitionResult(partition=key.partition, error_code=error.code, error_message=message)
 
-    topics: Iterable[Any] = request.topics
+    topics: Iterable[Any] = request.topics if request.group_id else ()
     return [
         getattr(module, result)(
             bytes(topic.topic_id),

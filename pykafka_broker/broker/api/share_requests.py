@@ -38,7 +38,7 @@ def member_of(
     if not is_enabled(services.image.features):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id or "")
-    if not request.group_id or not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
+    if request.group_id is None or not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     return request.group_id, request.member_id
 
@@ -74,6 +74,8 @@ def acknowledge(
     group_id, member_id = member
     for (topic_id, partition), batches in acks.items():
         try:
+            if topic_id not in services.image.topics_by_id:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
             _check(batches, may_renew)
             if not may_read(services, context, topic_id):
                 raise denial(Resource.TOPIC)

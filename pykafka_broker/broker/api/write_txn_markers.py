@@ -59,9 +59,10 @@ def _result(
     )
 
     def write(topic: str, partition: int) -> ErrorCode:
-        if outcome.producer_epoch < 0:
-            return ErrorCode.UNKNOWN_SERVER_ERROR  # no batch can carry it, and Kafka has no better word either
         try:
+            if outcome.producer_epoch < 0:
+                services.replicas.leader(topic, partition)
+                return ErrorCode.UNKNOWN_SERVER_ERROR  # no batch can carry it, and Kafka has no better word either
             after.append(write_marker(services.node, topic, partition, outcome, services.offsets_decided))
         except ApiError as error:
             return error.code

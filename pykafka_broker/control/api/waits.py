@@ -83,7 +83,7 @@ async def wait_for_records(
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
 ) -> list[Record]:
     """Wait until a topic has at least so many records. Returns the first of them."""
-    watch = TopicWatch(control.services, topic, isolation_level)
+    watch = TopicWatch(control, topic, isolation_level)
 
     def holds() -> list[Record] | None:
         return _records(watch, min(n, MOST_AT_ONCE)) if watch.look() >= n else None
@@ -139,7 +139,7 @@ async def assert_records(
 ) -> list[Record]:
     """Say that a topic has exactly these records, in this order within each partition. What is null of an expected
     record is not compared. With a time-out there is time for them to come."""
-    watch = TopicWatch(control.services, topic, isolation_level)
+    watch = TopicWatch(control, topic, isolation_level)
     await control.until(lambda: True if watch.look() >= len(records) else None, timeout_ms / 1000)
     found = _records(watch, MOST_AT_ONCE)
     says = difference(found, records)
@@ -155,8 +155,8 @@ async def assert_no_more(
     isolation_level: IsolationLevel = "read_uncommitted",
 ) -> None:
     """Say that nothing is added to a topic from now on for that time."""
-    ends = TopicWatch(control.services, topic, isolation_level).ends()
-    watch = TopicWatch(control.services, topic, isolation_level, ends)
+    ends = TopicWatch(control, topic, isolation_level).ends()
+    watch = TopicWatch(control, topic, isolation_level, ends)
     came = await control.until(lambda: watch.look() or None, within_ms / 1000)
     if came is not None:
         found = _records(watch, _SHOWN)

@@ -146,8 +146,8 @@ class ClassicGroup:
         return self.protocol_type_or_none == CONSUMER_PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a live consumer of the group reads `topic`."""
-        return self.subscribed is not None and topic in self.subscribed
+        """Whether a live consumer of the group reads `topic`, as it may where that can't be told."""
+        return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
 
     def has_dynamic_member(self, member_id: str) -> bool:
         member = self.members.get(member_id)

@@ -54,9 +54,9 @@ class ClassicRequests:
             else:
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         except ApiError as error:
-            # As Kafka has it: a consumer group's refusal does not repeat the member's id.
-            is_consumers = isinstance(group, ConsumerGroup) and error.code is not ErrorCode.INVALID_SESSION_TIMEOUT
-            member_id = UNKNOWN_MEMBER if is_consumers else request.member_id
+            # As Kafka has it: the refusal of a group of another protocol does not repeat the member's id.
+            is_classic = isinstance(group, ClassicGroup | None) or error.code is ErrorCode.INVALID_SESSION_TIMEOUT
+            member_id = request.member_id if is_classic else UNKNOWN_MEMBER
             return Effects(refusal(error.code, member_id), key=request.group_id)
         return _own_reply(effects, token)
 

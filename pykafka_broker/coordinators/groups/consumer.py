@@ -254,7 +254,8 @@ def known_static(
 
 def _is_subset(says_it_owns: OwnedTopics, assigned: Owned) -> bool:
     return says_it_owns is not None and all(
-        assigned.get(topic.topic_id, {}).keys() >= set(topic.partitions) for topic in says_it_owns
+        topic.topic_id in assigned and assigned[topic.topic_id].keys() >= set(topic.partitions)
+        for topic in says_it_owns
     )
 
 

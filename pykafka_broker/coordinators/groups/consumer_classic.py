@@ -75,12 +75,15 @@ class ClassicMembers:
         change.subscribe()
         member = change.member
         if existing is not None and self._migration.downgrades_with(group, existing):
+            # Where members must join again, the one that has joined is told of no generation yet.
+            generation = member.epoch if change.group_epoch > group.epoch else group.epoch
             self._turn_back(group, existing, change, join)
         else:
             change.reconcile(change.retarget(), self._owned(subscription))
+            generation = member.epoch
             self._restart_clocks(group, member, join)
         join.effects.reply = JoinGroupResponse(
-            generation_id=member.epoch,
+            generation_id=generation,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocol_name=join.protocols[0][0],
             member_id=member.member_id,

@@ -49,6 +49,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
 from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
 from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
+from pykafka_broker.records.record import wrap_int64
 
 TOPIC_IDS_FROM = 10
 # From here a missing group and a stale epoch have errors of their own; older clients don't know them.
@@ -349,7 +350,7 @@ def _committed(
         partition.committed_leader_epoch,
         partition.committed_metadata or "",
         wall if partition.commit_timestamp == -1 else partition.commit_timestamp,
-        -1 if request.retention_time_ms == -1 else wall + request.retention_time_ms,
+        -1 if request.retention_time_ms == -1 else wrap_int64(wall + request.retention_time_ms),
         topic_id,
     )
 

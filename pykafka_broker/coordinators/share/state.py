@@ -21,6 +21,7 @@ from pykafka_broker.protocol.stored.share_update_value import ShareUpdateValue
 UNINITIALIZED = -1  # a start offset that is still to be found by share.auto.offset.reset
 UNKNOWN_COUNT = -1
 ANY_LEADER_EPOCH = -1
+ANY_STATE_EPOCH = -1
 
 Exists = Callable[[bytes, int], bool]  # whether there is such a topic id and partition
 
@@ -84,7 +85,7 @@ class ShareCoordinator:
         """InitializeShareGroupState: start anew, under a newer epoch."""
         self._check_exists(key)
         known = self.states.get(key)
-        if known is not None and known.state_epoch > state_epoch:
+        if known is not None and state_epoch != ANY_STATE_EPOCH and known.state_epoch > state_epoch:
             raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
         snapshot_epoch = 0 if known is None else known.snapshot_epoch + 1
         count = UNKNOWN_COUNT if start_offset == UNINITIALIZED else 0
@@ -105,7 +106,7 @@ class ShareCoordinator:
         known = self._initialized(key, "Write")
         if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
-        if known.state_epoch > state_epoch:
+        if state_epoch != ANY_STATE_EPOCH and known.state_epoch > state_epoch:
             raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
         if known.updates < self.updates_per_snapshot:
             record = state_records.update(
@@ -133,6 +134,7 @@ class ShareCoordinator:
 
     def summary(self, key: ShareKey) -> ShareState | None:
         """ReadShareGroupStateSummary; None for one that is not initialized, which is no error here."""
+        self._check_exists(key)
         return self.states.get(key)
 
     def delete(self, key: ShareKey) -> Effects[None]:

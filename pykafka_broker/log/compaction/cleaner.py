@@ -128,6 +128,11 @@ class Cleaner:
             return 0
         return self._due if self._due < _NEVER else None
 
+    def look_now(self, now: int) -> None:
+        """Look for something to clean now, and not only after the pause."""
+        if self._due < _NEVER:
+            self._due = now
+
     def on_deadline(self, now: int) -> None:
         if self._cancelled or (self._due > now and not self._again):
             return
@@ -141,6 +146,26 @@ class Cleaner:
                 return
             tried.add(found.key)
             self._start(found)
+
+    def clean(self, keys: list[TopicPartition]) -> bool:
+        """Clean these now, all that is complete and synced, however little it is and however young; whether there is
+        anything to do.
+        """
+        self._heed_settings()
+        begun = False
+        for key in keys:
+            log, directory = self._manager.loaded.get(key), self._manager.directory_of(key)
+            if log is None or directory is None or key in self._running or key in self._manager.moves:
+                continue
+            limit = min(log.segments.active.base_offset, log.last_stable_offset, log.high_watermark)
+            if limit > log.segments.first.base_offset and not self._cancelled:
+                self._start(Candidate(1.0, key, log, log.log_start_offset, limit))
+                begun = True
+        return begun
+
+    def is_idle(self, keys: list[TopicPartition]) -> bool:
+        """Whether none of them is being cleaned."""
+        return not self._running.keys() & {*keys}
 
     def _heed_settings(self) -> None:
         """What goes on under settings that were changed meanwhile begins anew, as Kafka's cleaners do."""

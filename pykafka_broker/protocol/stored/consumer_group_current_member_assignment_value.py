@@ -44,11 +44,11 @@ class TopicPartitions(Fields):
         self,
         topic_id: bytes = ZERO_UUID,
         partitions: list[int] = EMPTY,
-        assignment_epochs: list[int] | None = None,  # tag 0
+        assignment_epochs: list[int] | None = EMPTY,  # tag 0
     ) -> None:
         self.topic_id = topic_id
         self.partitions = [] if partitions is EMPTY else partitions
-        self.assignment_epochs = assignment_epochs
+        self.assignment_epochs = [] if assignment_epochs is EMPTY else assignment_epochs
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
@@ -84,7 +84,7 @@ def _write_v0(m: ConsumerGroupCurrentMemberAssignmentValue, w: Write) -> None:  
         count = len(partitions) + 1
         w(_PACK_16s(topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         tagged: TaggedPieces = []
-        if topic_partitions.assignment_epochs is not None:
+        if topic_partitions.assignment_epochs is None or topic_partitions.assignment_epochs:
             assignment_epochs_pieces: Pieces = []
             assignment_epochs = topic_partitions.assignment_epochs
             count = (-1 if assignment_epochs is None else len(assignment_epochs)) + 1
@@ -101,7 +101,7 @@ def _write_v0(m: ConsumerGroupCurrentMemberAssignmentValue, w: Write) -> None:  
         count = len(partitions_pending_revocation_topic_partitions_partitions) + 1
         w(_PACK_16s(partitions_pending_revocation_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions_pending_revocation_topic_partitions_partitions)](*partitions_pending_revocation_topic_partitions_partitions) if len(partitions_pending_revocation_topic_partitions_partitions) < 16 else pack(f">{len(partitions_pending_revocation_topic_partitions_partitions)}i", *partitions_pending_revocation_topic_partitions_partitions)))
         partitions_pending_revocation_topic_partitions_tagged: TaggedPieces = []
-        if partitions_pending_revocation_topic_partitions.assignment_epochs is not None:
+        if partitions_pending_revocation_topic_partitions.assignment_epochs is None or partitions_pending_revocation_topic_partitions.assignment_epochs:
             partitions_pending_revocation_topic_partitions_assignment_epochs_pieces: Pieces = []
             partitions_pending_revocation_topic_partitions_assignment_epochs = partitions_pending_revocation_topic_partitions.assignment_epochs
             count = (-1 if partitions_pending_revocation_topic_partitions_assignment_epochs is None else len(partitions_pending_revocation_topic_partitions_assignment_epochs)) + 1
@@ -126,7 +126,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
     assigned_partitions = []
     for _ in range(count):
         topic_partitions = new(TopicPartitions)
-        topic_partitions.assignment_epochs = None
+        topic_partitions.assignment_epochs = []
         topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:
@@ -170,7 +170,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignm
     partitions_pending_revocation = []
     for _ in range(count):
         partitions_pending_revocation_topic_partitions = new(TopicPartitions)
-        partitions_pending_revocation_topic_partitions.assignment_epochs = None
+        partitions_pending_revocation_topic_partitions.assignment_epochs = []
         partitions_pending_revocation_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
         at += 17
         if count > 127:

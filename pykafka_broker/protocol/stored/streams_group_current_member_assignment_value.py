@@ -43,11 +43,11 @@ class TaskIds(Fields):
         self,
         subtopology_id: str = '',
         partitions: list[int] = EMPTY,
-        assignment_epochs: list[int] | None = None,  # tag 0
+        assignment_epochs: list[int] | None = EMPTY,  # tag 0
     ) -> None:
         self.subtopology_id = subtopology_id
         self.partitions = [] if partitions is EMPTY else partitions
-        self.assignment_epochs = assignment_epochs
+        self.assignment_epochs = [] if assignment_epochs is EMPTY else assignment_epochs
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Message):
@@ -94,7 +94,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         count = len(partitions) + 1
         w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
         tagged: TaggedPieces = []
-        if task_ids.assignment_epochs is not None:
+        if task_ids.assignment_epochs is None or task_ids.assignment_epochs:
             assignment_epochs_pieces: Pieces = []
             assignment_epochs = task_ids.assignment_epochs
             count = (-1 if assignment_epochs is None else len(assignment_epochs)) + 1
@@ -114,7 +114,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         count = len(standby_tasks_task_ids_partitions) + 1
         w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(standby_tasks_task_ids_partitions)](*standby_tasks_task_ids_partitions) if len(standby_tasks_task_ids_partitions) < 16 else pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions)))
         standby_tasks_task_ids_tagged: TaggedPieces = []
-        if standby_tasks_task_ids.assignment_epochs is not None:
+        if standby_tasks_task_ids.assignment_epochs is None or standby_tasks_task_ids.assignment_epochs:
             standby_tasks_task_ids_assignment_epochs_pieces: Pieces = []
             standby_tasks_task_ids_assignment_epochs = standby_tasks_task_ids.assignment_epochs
             count = (-1 if standby_tasks_task_ids_assignment_epochs is None else len(standby_tasks_task_ids_assignment_epochs)) + 1
@@ -134,7 +134,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         count = len(warmup_tasks_task_ids_partitions) + 1
         w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(warmup_tasks_task_ids_partitions)](*warmup_tasks_task_ids_partitions) if len(warmup_tasks_task_ids_partitions) < 16 else pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions)))
         warmup_tasks_task_ids_tagged: TaggedPieces = []
-        if warmup_tasks_task_ids.assignment_epochs is not None:
+        if warmup_tasks_task_ids.assignment_epochs is None or warmup_tasks_task_ids.assignment_epochs:
             warmup_tasks_task_ids_assignment_epochs_pieces: Pieces = []
             warmup_tasks_task_ids_assignment_epochs = warmup_tasks_task_ids.assignment_epochs
             count = (-1 if warmup_tasks_task_ids_assignment_epochs is None else len(warmup_tasks_task_ids_assignment_epochs)) + 1
@@ -154,7 +154,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         count = len(active_tasks_pending_revocation_task_ids_partitions) + 1
         w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(active_tasks_pending_revocation_task_ids_partitions)](*active_tasks_pending_revocation_task_ids_partitions) if len(active_tasks_pending_revocation_task_ids_partitions) < 16 else pack(f">{len(active_tasks_pending_revocation_task_ids_partitions)}i", *active_tasks_pending_revocation_task_ids_partitions)))
         active_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
-        if active_tasks_pending_revocation_task_ids.assignment_epochs is not None:
+        if active_tasks_pending_revocation_task_ids.assignment_epochs is None or active_tasks_pending_revocation_task_ids.assignment_epochs:
             active_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
             active_tasks_pending_revocation_task_ids_assignment_epochs = active_tasks_pending_revocation_task_ids.assignment_epochs
             count = (-1 if active_tasks_pending_revocation_task_ids_assignment_epochs is None else len(active_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
@@ -174,7 +174,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         count = len(standby_tasks_pending_revocation_task_ids_partitions) + 1
         w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(standby_tasks_pending_revocation_task_ids_partitions)](*standby_tasks_pending_revocation_task_ids_partitions) if len(standby_tasks_pending_revocation_task_ids_partitions) < 16 else pack(f">{len(standby_tasks_pending_revocation_task_ids_partitions)}i", *standby_tasks_pending_revocation_task_ids_partitions)))
         standby_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
-        if standby_tasks_pending_revocation_task_ids.assignment_epochs is not None:
+        if standby_tasks_pending_revocation_task_ids.assignment_epochs is None or standby_tasks_pending_revocation_task_ids.assignment_epochs:
             standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
             standby_tasks_pending_revocation_task_ids_assignment_epochs = standby_tasks_pending_revocation_task_ids.assignment_epochs
             count = (-1 if standby_tasks_pending_revocation_task_ids_assignment_epochs is None else len(standby_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
@@ -194,7 +194,7 @@ def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  #
         count = len(warmup_tasks_pending_revocation_task_ids_partitions) + 1
         w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(warmup_tasks_pending_revocation_task_ids_partitions)](*warmup_tasks_pending_revocation_task_ids_partitions) if len(warmup_tasks_pending_revocation_task_ids_partitions) < 16 else pack(f">{len(warmup_tasks_pending_revocation_task_ids_partitions)}i", *warmup_tasks_pending_revocation_task_ids_partitions)))
         warmup_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
-        if warmup_tasks_pending_revocation_task_ids.assignment_epochs is not None:
+        if warmup_tasks_pending_revocation_task_ids.assignment_epochs is None or warmup_tasks_pending_revocation_task_ids.assignment_epochs:
             warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
             warmup_tasks_pending_revocation_task_ids_assignment_epochs = warmup_tasks_pending_revocation_task_ids.assignment_epochs
             count = (-1 if warmup_tasks_pending_revocation_task_ids_assignment_epochs is None else len(warmup_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
@@ -219,7 +219,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
     active_tasks = []
     for _ in range(count):
         task_ids = new(TaskIds)
-        task_ids.assignment_epochs = None
+        task_ids.assignment_epochs = []
         count = buffer[at]
         at += 1
         if count > 127:
@@ -273,7 +273,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
     standby_tasks = []
     for _ in range(count):
         standby_tasks_task_ids = new(TaskIds)
-        standby_tasks_task_ids.assignment_epochs = None
+        standby_tasks_task_ids.assignment_epochs = []
         count = buffer[at]
         at += 1
         if count > 127:
@@ -327,7 +327,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
     warmup_tasks = []
     for _ in range(count):
         warmup_tasks_task_ids = new(TaskIds)
-        warmup_tasks_task_ids.assignment_epochs = None
+        warmup_tasks_task_ids.assignment_epochs = []
         count = buffer[at]
         at += 1
         if count > 127:
@@ -381,7 +381,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
     active_tasks_pending_revocation = []
     for _ in range(count):
         active_tasks_pending_revocation_task_ids = new(TaskIds)
-        active_tasks_pending_revocation_task_ids.assignment_epochs = None
+        active_tasks_pending_revocation_task_ids.assignment_epochs = []
         count = buffer[at]
         at += 1
         if count > 127:
@@ -435,7 +435,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
     standby_tasks_pending_revocation = []
     for _ in range(count):
         standby_tasks_pending_revocation_task_ids = new(TaskIds)
-        standby_tasks_pending_revocation_task_ids.assignment_epochs = None
+        standby_tasks_pending_revocation_task_ids.assignment_epochs = []
         count = buffer[at]
         at += 1
         if count > 127:
@@ -489,7 +489,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignme
     warmup_tasks_pending_revocation = []
     for _ in range(count):
         warmup_tasks_pending_revocation_task_ids = new(TaskIds)
-        warmup_tasks_pending_revocation_task_ids.assignment_epochs = None
+        warmup_tasks_pending_revocation_task_ids.assignment_epochs = []
         count = buffer[at]
         at += 1
         if count > 127:

@@ -7,6 +7,7 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    EMPTY,
     Fields,
     Message,
     NO_TAGS,
@@ -61,12 +62,12 @@ class StreamsGroupMetadataValue(Message):
         epoch: int = 0,
         metadata_hash: int = 0,
         validated_topology_epoch: int = -1,  # tag 0
-        last_assignment_configs: list[LastAssignmentConfig] | None = None,  # tag 1
+        last_assignment_configs: list[LastAssignmentConfig] | None = EMPTY,  # tag 1
     ) -> None:
         self.epoch = epoch
         self.metadata_hash = metadata_hash
         self.validated_topology_epoch = validated_topology_epoch
-        self.last_assignment_configs = last_assignment_configs
+        self.last_assignment_configs = [] if last_assignment_configs is EMPTY else last_assignment_configs
 
 
 def _write_v0(m: StreamsGroupMetadataValue, w: Write) -> None:  # version 0, flexible
@@ -76,7 +77,7 @@ def _write_v0(m: StreamsGroupMetadataValue, w: Write) -> None:  # version 0, fle
         validated_topology_epoch_pieces: Pieces = []
         validated_topology_epoch_pieces.append(_PACK_i(m.validated_topology_epoch))
         tagged.append((0, validated_topology_epoch_pieces))
-    if m.last_assignment_configs is not None:
+    if m.last_assignment_configs is None or m.last_assignment_configs:
         last_assignment_configs_pieces: Pieces = []
         last_assignment_configs = m.last_assignment_configs
         count = (-1 if last_assignment_configs is None else len(last_assignment_configs)) + 1
@@ -97,7 +98,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMetadataValue, int]: 
     size = len(buffer)
     m = new(StreamsGroupMetadataValue)
     m.validated_topology_epoch = -1
-    m.last_assignment_configs = None
+    m.last_assignment_configs = []
     m.epoch, m.metadata_hash, tags = _UNPACK_iqB(buffer, at)
     at += 13
     if tags:

@@ -97,6 +97,18 @@ def test_the_first_batch_comes_whole_above_every_limit_and_only_the_first(broker
     assert values(found[1]) == []
 
 
+@pytest.mark.parametrize(("limit", "aborted"), [(0, []), (10, None), (2000, [])])
+def test_aborted_transactions_are_null_where_no_batch_fits(
+    broker: LightBroker, limit: int, aborted: list[Any] | None
+) -> None:
+    broker.add("t", 2)
+    for partition in (0, 1):
+        broker.partition_log("t", partition).append(batch(b"x" * 500), broker.now)
+    request = asked({0: 0, 1: 0}, isolation_level=1)
+    request.topics[0].partitions[1].partition_max_bytes = limit
+    assert parts(answer(broker, request))[1].aborted_transactions == aborted
+
+
 def test_what_is_short_is_in_the_answer_and_what_is_long_stays_in_its_file(broker: LightBroker) -> None:
     broker.add("t", 2)
     for partition, size in enumerate((100, 40_000)):
@@ -293,3 +305,10 @@ def test_old_clients_get_old_message_formats(broker: LightBroker, version: int, 
     data = parts(answer(broker, asked({0: 0}), version=version))[0]
     assert isinstance(data.records, bytes | bytearray)
     assert data.records[16] == magic
+
+
+def test_an_epoch_before_all_ends_where_an_empty_log_begins(broker: LightBroker) -> None:
+    broker.add("t")
+    log = broker.partition_log("t", 0)
+    assert log.leader_epoch_end(-2) == (-2, 0)
+    assert log.leader_epoch_end(-1) == (-1, -1)

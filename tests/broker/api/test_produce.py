@@ -9,12 +9,15 @@ import pytest
 
 from pykafka_broker.broker.api.produce import produce
 from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.reply import Reply
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
+from pykafka_broker.records.compression import ZSTD
+from pykafka_broker.records.header import write_crc
 from pykafka_broker.records.message_set import build_message_set
 from pykafka_broker.records.record import Record, iter_records
 from tests.broker.support import LightBroker, batch
@@ -233,3 +236,74 @@ def test_message_sets_of_old_clients_are_taken_in(broker: LightBroker, version: 
     answer = answers(broker, asked({0: bytearray(old)}), version)[0]
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
     assert stored(broker) == [b"one", b"two"]
+
+
+class LaterBroker(LightBroker):
+    """Long work goes on when it is told to."""
+
+    def __init__(self, directory: Path) -> None:
+        self.later: list[Any] = []
+        super().__init__(directory)
+        self.services.slices._later = self.later.append
+
+    def go_on(self) -> int:
+        """How often it had to be told."""
+        rounds = 0
+        while self.later:
+            self.later.pop()()
+            rounds += 1
+        return rounds
+
+
+def bomb() -> bytearray:
+    return batch(bytes(8 << 20), codec=ZSTD)
+
+
+def test_a_bomb_waits_in_slices_and_its_buffer_may_be_used_again(tmp_path: Path) -> None:
+    broker = LaterBroker(tmp_path)
+    broker.add("t", 2)
+    sent = bomb()
+    kept = bytes(sent)
+    reply = produce(broker.services, broker.context(ApiKey.PRODUCE, 9), asked({0: batch(b"a"), 1: memoryview(sent)}))
+    assert isinstance(reply, Reply)
+    assert stored(broker, 0) == [b"a"], "the others do not wait"
+    sent[:] = bytes(len(sent))
+    assert broker.go_on() > 8
+    response = reply.then()
+    codes = [one.error_code for one in response.responses[0].partition_responses]
+    assert codes == [ErrorCode.NONE, ErrorCode.NONE]
+    log = broker.partition_log("t", 1)
+    read = log.read(0, 1 << 30, log.log_end_offset)
+    assert read is not None
+    assert bytes(read.records.read())[21:] == kept[21:]
+
+
+def test_records_that_lost_their_leader_while_they_were_looked_at(tmp_path: Path) -> None:
+    broker = LaterBroker(tmp_path)
+    broker.add("t")
+    reply = produce(broker.services, broker.context(ApiKey.PRODUCE, 9), asked({0: bomb()}))
+    assert isinstance(reply, Reply)
+    broker.change("t", leader=2)
+    broker.go_on()
+    (answer,) = reply.then().responses[0].partition_responses
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_who_wants_no_answer_gets_none_after_a_wait_either(tmp_path: Path) -> None:
+    broker = LaterBroker(tmp_path)
+    broker.add("t")
+    reply = produce(broker.services, broker.context(ApiKey.PRODUCE, 9), asked({0: bomb()}, acks=0))
+    assert isinstance(reply, Reply)
+    broker.go_on()
+    assert reply.then() is None
+    assert stored(broker) == [bytes(8 << 20)]
+
+
+def test_records_are_not_looked_at_where_the_key_says_so(tmp_path: Path) -> None:
+    broken = batch(b"a", b"b")
+    broken[-1] = 2  # a header that is not there
+    write_crc(broken)
+    for validate, code in (("true", ErrorCode.INVALID_RECORD), ("false", ErrorCode.NONE)):
+        broker = LightBroker(tmp_path / validate, pykafka_validate_records=validate)
+        broker.add("t")
+        assert answers(broker, asked({0: bytearray(broken)}))[0].error_code == code

@@ -106,7 +106,7 @@ def test_facts_come_out_of_jars_without_prose(tmp_path: Path) -> None:
     assert releases == {"4.9.0"}
     (read,) = found["clients", "MadeUpRequest"]["fields"]
     assert read == {
-        "name": "A", "type": "string", "versions": "0+", "default": "null", "tag": 0,
+        "name": "A", "type": "string", "versions": "0+", "tag": 0,
         "taggedVersions": "2+", "nullableVersions": "2+",
     }  # fmt: skip
 

@@ -1,0 +1,74 @@
+"""Sequence after sequence, on several pairs of brokers at once. Rule: a seed is played once, by whoever is free, and a
+class of differences is looked into once, when it first comes up. Most of the time is waiting, so threads will do.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Lock
+
+from interop.differential.making import sequence
+from interop.differential.making.maker import Versions
+from interop.differential.pair import Difference, Pair
+
+
+class Hunt:
+    """One run over many seeds."""
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        versions: Versions,
+        areas: list[str] | None = None,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self._pairs, self._versions, self._areas, self._say = pairs, versions, areas, say
+        self._lock, self._over = Lock(), Event()
+        self._seeds = itertools.count()
+        self.kinds: Counter[str] = Counter()
+        self.differences: list[Difference] = []  # that stay when they are looked into
+        self.steps = self.sequences = 0
+
+    def run(self, seed: int, steps: int) -> list[Difference]:
+        """From that seed on, until so many steps are played; an interrupt ends it with what has been found."""
+        self._seeds = itertools.count(seed)
+        start = time.monotonic()
+        with ThreadPoolExecutor(len(self._pairs)) as workers:
+            try:
+                for one in [workers.submit(self._work, pair, steps) for pair in self._pairs]:
+                    one.result()
+            except KeyboardInterrupt:
+                self._say("interrupted")
+            finally:
+                self._over.set()
+        self._say(f"\n{self.steps} steps in {self.sequences} sequences, {time.monotonic() - start:.0f} s")
+        for kind, count in self.kinds.most_common():
+            self._say(f"{count:5} x {kind}")
+        return self.differences
+
+    def _work(self, pair: Pair, steps: int) -> None:
+        while self.steps < steps and not self._over.is_set():
+            seed = next(self._seeds)
+            run = pair.run(sequence(seed, self._versions, self._areas))
+            with self._lock:
+                self.steps += len(run.theirs)
+                self.sequences += 1
+                if run.difference is None:
+                    continue
+                self.kinds[run.difference.kind] += 1
+                known = self.kinds[run.difference.kind] > 1
+            if not known:
+                self._look_into(pair, seed, run.difference)
+
+    def _look_into(self, pair: Pair, seed: int, first: Difference) -> None:
+        smallest = pair.confirmed(first)
+        if smallest is None:
+            self._say(f"\nseed {seed}: unsteady: {first.kind}")
+            return
+        with self._lock:
+            self.differences.append(smallest)
+        self._say(f"\nseed {seed}: {smallest.kind}\n{smallest.script()}")

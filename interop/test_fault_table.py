@@ -1,0 +1,39 @@
+"""Each client reacts to each fault as docs/faults.md says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from interop.fault_clients import Aiokafka, Client, Confluent, Java, KafkaPython
+from interop.fault_table import ROWS, Row, outcome, recorded
+from pykafka_broker.testing import KafkaBroker
+
+pytestmark = pytest.mark.ours_only
+PYTHON = [KafkaPython(), Confluent(), Aiokafka()]
+
+
+@pytest.fixture(scope="module")
+def faulty() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def java() -> Iterator[Java]:
+    client = Java()
+    yield client
+    client.end()
+
+
+@pytest.mark.parametrize("client", PYTHON, ids=lambda client: client.name)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.says)
+def test_a_client_reacts_as_the_table_says(faulty: KafkaBroker, client: Client, row: Row) -> None:
+    assert outcome(faulty, client, row) == recorded()[row.says, client.name]
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.says)
+def test_java_reacts_as_the_table_says(faulty: KafkaBroker, java: Java, row: Row) -> None:
+    assert outcome(faulty, java, row) == recorded()[row.says, java.name]

@@ -1,0 +1,87 @@
+"""What a second client sees while a first one asks for much: how long its small requests take, and what memory the
+broker needs for it.
+
+Rule: a wait counts if the broker repeats it. A busy machine holds everybody up now and then, hence the best of a few
+tries decides.
+"""
+
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from interop.giants import Giant
+from interop.processes import process_at, resident_mb
+from interop.raw import Closed, RawClient, framed
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+
+PAUSE_S = 0.002
+
+
+class Witness:
+    """Asks for the API versions all the time, over a connection of its own, in a thread."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._client = RawClient(bootstrap_servers, 300)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.waits_s: list[float] = []
+
+    def _run(self) -> None:
+        while not self._stop.wait(PAUSE_S):
+            begin = time.monotonic()
+            self._client.call(ApiVersionsRequest("witness", "1"), 3)
+            self.waits_s.append(time.monotonic() - begin)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._client.close()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Of one giant: the longest wait of the witness, the memory that it took, and what became of it."""
+
+    name: str
+    worst_s: float
+    peak_mb: float
+    took_s: float
+    end: str
+
+    def __str__(self) -> str:
+        end = f"{self.end} after {self.took_s:.1f} s"
+        return f"{self.name}: others wait {self.worst_s:.2f} s, {self.peak_mb:.0f} MB, {end}"
+
+
+def send_giant(bootstrap_servers: str, giant: Giant, answer_within_s: float = 60) -> Seen:
+    """Send it and await the answer, or the end of its connection; whoever parks it longer is left alone with it."""
+    process = process_at(bootstrap_servers)
+    peak = Path(f"/proc/{process.pid}")
+    (peak / "clear_refs").write_text("5")  # the peak begins anew
+    before = resident_mb(process)
+    with RawClient(bootstrap_servers, answer_within_s) as client, Witness(bootstrap_servers) as witness:
+        begin = time.monotonic()
+        end = _end_of(client, giant)
+        took = time.monotonic() - begin
+    [line] = [line for line in (peak / "status").read_text().splitlines() if line.startswith("VmHWM")]
+    return Seen(giant.name, max(witness.waits_s, default=0.0), int(line.split()[1]) / 1024 - before, took, end)
+
+
+def _end_of(client: RawClient, giant: Giant) -> str:
+    try:
+        client.send_bytes(framed(giant.body))
+        client.receive_frame()
+    except (Closed, ConnectionError):
+        return "hung up"
+    except TimeoutError:
+        return "silent"
+    return "answered"

@@ -1,0 +1,105 @@
+"""`pykafka-broker trace`: what clients ask and are answered, live or from a capture.
+
+Rule: one line for each request, in the order of the answers; `--bodies` adds both messages as JSON. What can't be read
+is one line on standard error and exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from pykafka_broker.cli.control import URL_VARIABLE
+from pykafka_broker.cli.control_address import TOKEN_VARIABLE
+from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets
+from pykafka_broker.control.traffic.packets import read_packets
+from pykafka_broker.control.traffic.readable import SeenRequest, line, seen
+from pykafka_broker.control.traffic.rule import pattern
+from pykafka_broker.testing.control_client import ControlClient, ControlError
+
+_WAIT_MS = 60_000
+_NOT_IN_TIME = 408
+_NOWHERE = ("", 0)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`arguments` begin with the word `trace`; returns the exit code."""
+    options = _parser().parse_args(arguments[1:])
+    try:
+        for each in _seen(options):
+            print(line(each))
+            if options.bodies:
+                print(json.dumps({"request": each.request, "response": each.response}, indent=2, ensure_ascii=False))
+            sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, ControlError) as error:
+        print(f"pykafka-broker trace: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    it = argparse.ArgumentParser(prog="pykafka-broker trace", description="What clients ask and are answered.")
+    it.add_argument("capture", nargs="?", help="a pcap or pcapng file; without one, a broker is watched")
+    it.add_argument("--requests", metavar="FILE", help="what one client has sent, raw, instead of a capture")
+    it.add_argument("--responses", metavar="FILE", help="what it was sent, raw")
+    it.add_argument("--url", help=f"where the broker's control API is; {URL_VARIABLE} where nothing is given")
+    it.add_argument("--api", help="only this API; several with commas")
+    it.add_argument("--client-id", help="only this client; a * stands for anything")
+    it.add_argument("--bodies", action="store_true", help="requests and responses too")
+    return it
+
+
+def _seen(options: argparse.Namespace) -> Iterator[SeenRequest]:
+    if options.requests:
+        found = exchanges(_raw(options.requests), _raw(options.responses), _NOWHERE, _NOWHERE)
+    elif options.capture:
+        found = of_packets(read_packets(Path(options.capture).read_bytes()))
+    else:
+        yield from _live(options)
+        return
+    yield from _fitting((seen(each, options.bodies) for each in found), options)
+
+
+def _fitting(found: Iterable[SeenRequest], options: argparse.Namespace) -> Iterator[SeenRequest]:
+    apis = {each.lower() for each in options.api.split(",")} if options.api else None
+    client = options.client_id
+    for each in found:
+        if apis is not None and each.api.lower() not in apis:
+            continue
+        if client is None or (each.client_id is not None and pattern(client).fullmatch(each.client_id)):
+            yield each
+
+
+def _raw(path: str | None) -> Direction:
+    direction = Direction()
+    if path is not None:
+        direction.add(Path(path).read_bytes(), 0)
+    return direction
+
+
+def _live(options: argparse.Namespace) -> Iterator[SeenRequest]:
+    """What the broker answers from now on."""
+    url = options.url or os.environ.get(URL_VARIABLE)
+    if url is None:
+        raise ValueError(f"a capture, --url or {URL_VARIABLE} must say what to look at")
+    client = ControlClient(url, os.environ.get(TOKEN_VARIABLE))
+    last = client.call("GET", "/requests", query={"limit": 1, "waiting": False})
+    after = last[0]["number"] if last else 0
+    asked = {"client_id": options.client_id, "api": options.api.split(",") if options.api else None}
+    asked |= {"bodies": options.bodies, "timeout_ms": _WAIT_MS, "waiting": False}
+    while True:
+        try:
+            found = client.call("POST", "/waits/request", {**asked, "after": after}, timeout_s=2 * _WAIT_MS / 1000)
+        except ControlError as error:
+            if error.status != _NOT_IN_TIME:
+                raise
+            continue
+        for each in found:
+            yield SeenRequest(**each)
+            after = max(after, each["number"])

@@ -1,0 +1,189 @@
+"""Faults: what clients have to cope with on purpose."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Annotated
+
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.traffic.frames import error_name
+from pykafka_broker.control.traffic.names import api_keys, error_code
+from pykafka_broker.control.traffic.rule import Action, ClockName, Connect, Drop, Match, Rule
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+
+Apis = str | list[str] | None
+Count = Annotated[int, Limits(minimum=1, maximum=1 << 31)]
+Milliseconds = Annotated[int, Limits(minimum=0, maximum=3_600_000)]
+Share = Annotated[float, Limits(minimum=0, maximum=1)]
+Seed = Annotated[int, Limits(minimum=0, maximum=(1 << 53) - 1)]
+TimeoutMs = Annotated[int, Limits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
+_MOST_FAULTS = 1000
+_WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+
+
+@dataclass
+class Fault:
+    """A fault: how often it has met somebody, how many requests it holds now, and what it was added with."""
+
+    id: int
+    hits: int
+    held: int
+    spent: bool
+    api: list[str] | None
+    version: int | None
+    client_id: str | None
+    connection: int | None
+    listener: str | None
+    topic: str | None
+    partition: int | None
+    group: str | None
+    transactional_id: str | None
+    every: int
+    times: int | None
+    probability: float
+    seed: int
+    error: str | None
+    applied: bool
+    delay_ms: int
+    delay_clock: str
+    drop: str | None
+    cut: bool
+    corrupt: bool
+    hang: bool
+    throttle_ms: int
+    connect: str | None
+
+
+@dataclass
+class ChaosState:
+    """What is disturbed at random: that share of all requests, drawn from the seed."""
+
+    seed: int
+    rate: float
+    hits: int
+
+
+def add_fault(
+    control: Control,
+    api: Apis = None,
+    version: int | None = None,
+    client_id: str | None = None,
+    connection: int | None = None,
+    listener: str | None = None,
+    topic: str | None = None,
+    partition: int | None = None,
+    group: str | None = None,
+    transactional_id: str | None = None,
+    every: Count = 1,
+    times: Count | None = None,
+    probability: Share = 1.0,
+    seed: Seed | None = None,
+    error: str | int | None = None,
+    applied: bool = False,
+    delay_ms: Milliseconds = 0,
+    delay_clock: ClockName = "broker",
+    drop: Drop | None = None,
+    cut: bool = False,
+    corrupt: bool = False,
+    hang: bool = False,
+    throttle_ms: Milliseconds = 0,
+    connect: Connect | None = None,
+) -> Fault:
+    """Disturb requests that fit all that is named here. A name may have a `*` for anything; of what fits, every n-th is
+    met (`every`), with a probability (drawn from `seed`), the first n `times`. Then: `error` answers that error (by
+    name), for that topic or partition if one is named, and `applied` has carried the request out all the same;
+    `delay_ms` waits by the broker's clock or the wall's; `drop` closes the connection before or after the request is
+    carried out; `cut` sends half of the answer; `corrupt` spoils the CRC of records that are fetched; `hang` never
+    answers, until the fault is removed; `throttle_ms` is told to the client; `connect` refuses whoever connects, or
+    lets it wait. Of several faults that fit the first one acts.
+    """
+    if len(list(control.observing.faults)) >= _MOST_FAULTS:
+        raise Problem(409, f"there are {_MOST_FAULTS} faults already; remove some")
+    seed = random.getrandbits(32) if seed is None else seed
+    who = (api_keys(api), version, client_id, connection, listener)
+    match = Match(*who, topic, partition, group, transactional_id, every, times, probability, seed)
+    code = None if error is None else error_code(error)
+    action = Action(code, applied, delay_ms, delay_clock, drop, cut, corrupt, hang, throttle_ms, connect)
+    _check(match, action)
+    return _fault(control.observing.faults.add(match, action))
+
+
+def _check(match: Match, action: Action) -> None:
+    plain = Action(applied=action.applied, delay_clock=action.delay_clock)
+    if action == plain:
+        raise Problem(
+            400, "a fault must do something: error, delay_ms, drop, cut, corrupt, hang, throttle_ms or connect"
+        )
+    if action.connect is not None and action != Action(connect=action.connect):
+        raise Problem(400, "connect can't be had together with what happens to requests")
+    if action.connect is not None and (match.api or match.version is not None or match.client_id is not None):
+        raise Problem(
+            400, "who connects has not asked for anything yet: connect takes listener, every, times, probability"
+        )
+    if action.applied and action.error is None:
+        raise Problem(400, "applied needs an error")
+    if action.corrupt and match.api is not None and not match.api & _WITH_RECORDS:
+        raise Problem(400, "corrupt is for records that are fetched: api must be Fetch or ShareFetch")
+    if action.drop is not None and (action.cut or action.hang):
+        raise Problem(400, "drop, cut and hang can't be had together")
+
+
+def faults(control: Control) -> list[Fault]:
+    """All faults in the order in which they were added."""
+    return [_fault(each) for each in control.observing.faults]
+
+
+def fault(control: Control, fault: int) -> Fault:
+    """One fault: its hits, and what it was added with."""
+    return _fault(_find(control, fault))
+
+
+def remove_fault(control: Control, fault: int) -> Fault:
+    """Remove a fault; requests that it held are carried out now. Returns it as it was at the end."""
+    found = _find(control, fault)
+    control.observing.faults.remove(fault)
+    return _fault(found)
+
+
+def clear_faults(control: Control) -> None:
+    """Remove all faults, chaos included."""
+    control.observing.faults.clear()
+
+
+async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms: TimeoutMs = 10_000) -> Fault:
+    """Wait until a fault has met that many. 408 if it does not."""
+    rule = _find(control, fault)
+    if await control.until(lambda: rule.hits >= n or None, timeout_ms / 1000) is None:
+        raise Problem(408, f"fault {fault} has met {rule.hits} within {timeout_ms} ms, and not {n}")
+    return _fault(rule)
+
+
+def chaos(control: Control, seed: Seed, rate: Share = 0.05) -> ChaosState:
+    """Disturb that share of all requests by what clients have to recover from by themselves: errors that may be
+    retried, delays, throttling, connections that break. What the n-th request of a client id to an API meets depends on
+    the seed alone. A rate of 0 ends it.
+    """
+    if rate == 0:
+        control.observing.faults.end_chaos()
+        return ChaosState(seed, rate, 0)
+    found = control.observing.faults.set_chaos(seed, rate)
+    return ChaosState(found.seed, found.rate, found.hits)
+
+
+def _find(control: Control, fault: int) -> Rule:
+    found = control.observing.faults.find(fault)
+    if found is None:
+        there = ", ".join(str(each.id) for each in control.observing.faults)
+        raise Problem(404, f"there is no fault {fault}; {f'there are {there}' if there else 'there is none'}")
+    return found
+
+
+def _fault(rule: Rule) -> Fault:
+    match, action = rule.match, rule.action
+    names = None if match.api is None else sorted(SPECS[key].name for key in match.api)
+    error = None if action.error is None else error_name(action.error)
+    stated = {**vars(match), **vars(action), "api": names, "error": error}
+    return Fault(id=rule.id, hits=rule.hits, held=len(rule.held), spent=rule.spent, **stated)

@@ -1,0 +1,189 @@
+"""What befalls a cluster: leaders and coordinators that move, members that are gone, disks that are full.
+
+An incident is made as the broker itself would meet it, so that what follows is what always follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pykafka_broker.cluster.image import TopicImage
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.groups_view import find_group
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.schema import Limits
+from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.log.filesystem import pretend_full
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
+
+AwayMs = Annotated[int, Limits(minimum=0, maximum=60_000, says="milliseconds of real time")]
+_NOBODY = -1
+_CLEANED_WITHIN_S = 60.0
+
+
+@dataclass
+class LeaderEpoch:
+    """A partition's leader and its epoch from now on."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+
+
+@dataclass
+class LogSize:
+    """What a partition holds now."""
+
+    topic: str
+    partition: int
+    log_start_offset: int
+    log_end_offset: int
+    segments: int
+    bytes: int
+
+
+def bump_leader_epoch(control: Control, topic: str, partition: int = 0) -> LeaderEpoch:
+    """Elect this broker as the partition's leader anew, so that its leader epoch grows and clients that know the
+    old one are fenced.
+    """
+    image = _topic(control, topic)
+    if partition not in image.partitions:
+        raise Problem(404, f"topic {topic} has no partition {partition}; it has {len(image.partitions)}")
+    return _lead(control, image, partition, control.services.node_id)
+
+
+async def move_coordinator(
+    control: Control, group: str | None = None, transactional_id: str | None = None, away_ms: AwayMs = 100
+) -> LeaderEpoch:
+    """Take the coordinator of a group or of a transactional id away for a time, and bring it back: it is read from its
+    log again, and clients have to find it.
+    """
+    if (group is None) == (transactional_id is None):
+        raise Problem(400, "either group or transactional_id must be given")
+    services = control.services
+    shards = services.groups.shards if transactional_id is None else services.transactions.shards
+    name = CONSUMER_OFFSETS if transactional_id is None else TRANSACTION_STATE
+    if not shards.count:
+        raise Problem(409, f"nobody has asked for this coordinator yet: there is no topic {name}")
+    number = shards.number_of(group or transactional_id or "")
+    image = _topic(control, name)
+    control.in_turn(lambda: _lead(control, image, number, _NOBODY))
+    try:
+        await asyncio.sleep(away_ms / 1000)
+    finally:
+        back = control.in_turn(lambda: _lead(control, _topic(control, name), number, control.services.node_id))
+    return back
+
+
+def _topic(control: Control, topic: str) -> TopicImage:
+    image = control.services.image.topics.get(topic)
+    if image is None:
+        raise Problem(404, f"there is no topic {topic}")
+    return image
+
+
+def _lead(control: Control, topic: TopicImage, partition: int, leader: int) -> LeaderEpoch:
+    record = PartitionChangeRecord(partition, topic.id, leader=leader)
+    control.broker.node.metadata.commit([ApiMessageAndVersion(record, 0)])
+    state = topic.partitions[partition]
+    return LeaderEpoch(topic.name, partition, state.leader, state.leader_epoch)
+
+
+def expire_member(control: Control, group: str, member: str) -> None:
+    """End the session of a member, as if it had not been heard of for its session timeout. `member` is its member id,
+    its group.instance.id or its client id.
+    """
+    groups = control.services.groups
+    found: Any = find_group(control.services, group)  # of any kind: all have members and sessions
+    if found is None:
+        raise Problem(404, f"there is no group {group}")
+    members = {each.member_id: each for each in found.members.values()}
+    meant = [
+        each.member_id for each in members.values() if member in (each.member_id, each.instance_id, each.client_id)
+    ]
+    if len(meant) != 1:
+        there = ", ".join(members) or "none"
+        raise Problem(
+            404, f"{member} is {'several members' if meant else 'no member'} of group {group}; it has {there}"
+        )
+    groups.coordinator.table.timers.set(
+        TimerKey(f"{found.type_name}-session", group, meant[0]), control.turns.clock.now
+    )
+    groups.on_deadline(control.turns.clock.now)
+
+
+async def compact(control: Control, topic: str) -> list[LogSize]:
+    """Compact a topic now, all that it holds: the active segments are closed first, and neither dirty ratio nor
+    compaction lag is asked for. Returns what its partitions hold afterwards.
+    """
+    logs = [_log(control, topic, number) for number in _topic(control, topic).partitions]
+    manager = control.broker.node.logs
+    if any("compact" not in log.config.cleanup_policy for log in logs):
+        raise Problem(409, f"cleanup.policy of topic {topic} does not say compact")
+
+    def begin() -> None:
+        for log in logs:
+            log.roll(control.turns.clock.wall)
+            manager.flush(log, control.turns.clock.now)
+
+    def synced() -> bool | None:
+        return all(log.recovery_point >= log.segments.active.base_offset for log in logs) or None
+
+    control.in_turn(begin)
+    keys = [(topic, log.partition) for log in logs]
+    if await control.until(synced, _CLEANED_WITHIN_S) and control.in_turn(lambda: manager.cleaner.clean(keys)):
+        await control.until(lambda: manager.cleaner.is_idle(keys) or None, _CLEANED_WITHIN_S)
+    return [_size(topic, number, log) for number, log in enumerate(logs)]
+
+
+def apply_retention(control: Control, topic: str) -> list[LogSize]:
+    """Delete what retention lets go, now. Returns what the topic's partitions hold afterwards."""
+    sizes = []
+    for number in _topic(control, topic).partitions:
+        log = _log(control, topic, number)
+        log.retain(control.turns.clock.wall)
+        sizes.append(_size(topic, number, log))
+    return sizes
+
+
+def _log(control: Control, topic: str, partition: int) -> PartitionLog:
+    return control.broker.node.logs.get(topic, partition)
+
+
+def _size(topic: str, partition: int, log: PartitionLog) -> LogSize:
+    return LogSize(
+        topic,
+        partition,
+        log.log_start_offset,
+        log.log_end_offset,
+        len(log.segments),
+        sum(each.size for each in log.segments),
+    )
+
+
+def fill_disk(control: Control) -> None:
+    """Let no more be written to any disk, as if they were full: appends fail, reads go on. `free_disk` ends it."""
+    pretend_full(True)
+
+
+def free_disk(control: Control) -> None:
+    """Let the disks have room again."""
+    pretend_full(False)
+
+
+def pause(control: Control) -> None:
+    """Answer no client any more, as a process that was stopped by SIGSTOP: requests and connections wait, and are
+    served at `unpause`. This API goes on.
+    """
+    control.observing.faults.pause()
+
+
+def unpause(control: Control) -> None:
+    """Go on where `pause` has stopped."""
+    control.observing.faults.unpause()

@@ -1,0 +1,292 @@
+"""The requests of clients, seen and disturbed on their way through a router.
+
+Rule: while there is no fault a request costs a note and nothing more. What a fault does is done around the router: it
+is handed other requests than were sent, or its answers are changed, held or lost; it knows nothing of that. A broker's
+router is put in here as well as one that forwards to another broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter_ns
+from typing import Any, Protocol
+
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.clock import Clock
+from pykafka_broker.control.traffic.answers import with_records
+from pykafka_broker.control.traffic.disturb import Change, answer_change, change, refusing
+from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Entry, Exchange, Thinned, thinned
+from pykafka_broker.control.traffic.faults import Faults
+from pykafka_broker.control.traffic.request_log import SEALED_AT, RequestLog
+from pykafka_broker.control.traffic.rule import Action, Rule
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.runtime import Pieces
+
+Answer = Pieces | PendingReply | None
+Dispatch = Callable[[ConnectionContext, memoryview], Answer]
+
+_WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+
+
+class Surroundings(Protocol):
+    """What stands around the router."""
+
+    def cut(self, connection: int, half: bytes) -> None:
+        """Send this, then close the connection."""
+
+    def later(self, action: Action, step: Callable[[], None]) -> None:
+        """Do it when the delay of the action is over."""
+
+    def cancel(self, parked: Parked) -> None:
+        """Nobody waits for it any more."""
+
+
+class ObservedRouter:
+    """Stands in the place of a `Router`."""
+
+    def __init__(
+        self, dispatch: Dispatch, clock: Clock, log: RequestLog, faults: Faults, surroundings: Surroundings
+    ) -> None:
+        self._serve = dispatch
+        self._clock = clock
+        self._log = log
+        self._note = log.note
+        self._recent = log.recent
+        self._faults = faults
+        self._surroundings = surroundings
+
+    def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Answer:
+        """As `Router.dispatch`."""
+        if self._faults.watching:
+            return self._disturbed(connection, frame)
+        size = len(frame)
+        kept = bytes(frame) if size < KEPT_REQUEST_BYTES else bytes(frame[:KEPT_REQUEST_BYTES])
+        began = perf_counter_ns()
+        try:
+            answer = self._serve(connection, frame)
+        except FrameError:
+            self._note((self._clock.wall, connection, kept, size, None, perf_counter_ns() - began, None))
+            raise
+        seen: Thinned | bytes | None
+        if type(answer) is list:
+            if kept[1] in _WITH_RECORDS:
+                seen = thinned(answer)
+            else:
+                seen = b"".join(answer)  # as it will be sent: nothing else is kept of it
+                answer = [seen]
+        elif answer is None:
+            seen = None
+        else:
+            exchange = Exchange((self._clock.wall, connection, kept, size, None, began, None))
+            return ObservedReply(self, answer, exchange)  # type: ignore[arg-type]  # what else is there
+        self._note((self._clock.wall, connection, kept, size, seen, perf_counter_ns() - began, None))
+        if len(self._recent) >= SEALED_AT:
+            self._log.seal()
+        return answer
+
+    # -- under faults
+
+    def _disturbed(self, connection: ConnectionContext, frame: memoryview) -> Answer:
+        whole = bytes(frame)
+        exchange = Exchange((self._clock.wall, connection, whole, len(whole), None, perf_counter_ns(), None))
+        rule = self._faults.on_request(exchange)
+        if rule is None:
+            return self._go_on(exchange, None)
+        exchange.fault = rule.id
+        if rule.action.hang or rule.action.delay_ms:
+            return self._hold(exchange, rule)
+        return self._go_on(exchange, rule)
+
+    def _go_on(self, exchange: Exchange, rule: Rule | None) -> Answer:
+        """Serve it as the rule wants it."""
+        made: Change | None = None
+        answer: Answer
+        try:
+            if rule is not None and rule.action.drop == "before":
+                raise FrameError(f"fault {rule.id} drops the connection before the request is served")
+            if rule is not None and rule.action.error is not None and not rule.action.applied:
+                served, made, refusal = refusing(exchange, rule, self._faults.known)
+                answer = refusal if served is None else self._serve(exchange.connection, memoryview(served))
+            else:
+                answer = self._serve(exchange.connection, memoryview(bytearray(exchange.frame)))
+        except FrameError:
+            self._noted(exchange, None)
+            raise
+        if isinstance(answer, PendingReply):
+            return ObservedReply(self, answer, exchange, rule, made)
+        return self.leave(exchange, answer, rule, made)
+
+    def _hold(self, exchange: Exchange, rule: Rule) -> PendingReply:
+        """Serve it later."""
+        outer = Parked(None)
+        held = HeldReply(outer)
+
+        def go_on() -> None:
+            if rule.held.pop(id(outer), None) is None or outer.done:
+                return
+            try:
+                answer = self._go_on(exchange, rule)
+            except FrameError as error:
+                outer.complete(error)
+                return
+            if isinstance(answer, PendingReply):
+                self._follow(outer, answer)
+            else:
+                outer.complete(answer)
+
+        def forget() -> None:
+            rule.held.pop(id(outer), None)
+            self._noted(exchange, None)
+
+        rule.held[id(outer)] = go_on
+        outer.cancelled = forget
+        if rule.action.delay_ms:
+            self._surroundings.later(rule.action, go_on)
+        return held
+
+    def _follow(self, outer: Parked, answer: PendingReply) -> None:
+        """What was held waits once more, for itself."""
+
+        def on_reply(reply: Any) -> None:
+            try:
+                outer.complete(answer.pieces(reply))
+            except FrameError as error:
+                outer.complete(error)
+
+        inner = answer.parked
+        inner.on_reply = on_reply
+        outer.cancelled = partial(self._surroundings.cancel, inner)
+        if inner.done:
+            on_reply(inner.reply)
+
+    def leave(self, exchange: Exchange, answer: Pieces | None, rule: Rule | None, made: Change | None) -> Pieces | None:
+        """What the client gets of an answer; None if there is none. Raises FrameError where the connection is lost."""
+        exchange.answer = answer if answer is None else list(map(_bytes_of, answer))
+        if made is not None:
+            exchange.answer = change(exchange, made)
+            exchange.__dict__.pop("response", None)
+        if rule is None:
+            rule = self._faults.on_answer(exchange, partial(self._bites, exchange))
+            if rule is not None:
+                exchange.fault = rule.id
+        if rule is not None:
+            made = answer_change(exchange, rule, self._faults.known)
+            if made is not None:
+                exchange.answer = change(exchange, made)
+            if rule.action.drop == "after":
+                self._noted(exchange, None)
+                raise FrameError(f"fault {rule.id} drops the connection after the request was served")
+            if rule.action.cut and exchange.answer:
+                whole = b"".join(exchange.answer)
+                self._noted(exchange, None)
+                self._surroundings.cut(exchange.connection.id, whole[: len(whole) // 2])
+                return None
+        self._noted(exchange, exchange.answer)
+        return exchange.answer
+
+    def _bites(self, exchange: Exchange, rule: Rule) -> bool:
+        """Whether the rule has anything to do with this answer."""
+        if rule.action.corrupt:
+            return bool(with_records(exchange.response, rule.meets, self._faults.known))
+        return exchange.answer is not None or rule.action.drop is not None
+
+    # -- the log
+
+    def answered(self, waiting: ObservedReply, reply: Any) -> Pieces:
+        """One that waited has its answer."""
+        exchange = waiting.exchange
+        self._log.waiting.pop(id(waiting), None)
+        try:
+            pieces = waiting.inner.pieces(reply)
+        except FrameError:
+            self._noted(exchange, None)
+            raise
+        if self._faults.watching or waiting.made is not None or waiting.rule is not None:
+            return self.leave(exchange, pieces, waiting.rule, waiting.made) or []
+        self._noted(exchange, pieces)
+        return pieces
+
+    def waits(self, waiting: ObservedReply) -> None:
+        self._log.waiting[id(waiting)] = waiting
+
+    def left(self, waiting: ObservedReply) -> None:
+        """Its client has gone."""
+        if self._log.waiting.pop(id(waiting), None) is not None:
+            self._noted(waiting.exchange, None)
+
+    def _noted(self, exchange: Exchange, answer: Pieces | None) -> None:
+        self._note(
+            (
+                exchange.wall_ms,
+                exchange.connection,
+                exchange.frame[:KEPT_REQUEST_BYTES],
+                exchange.request_bytes,
+                None if answer is None else thinned(answer),
+                perf_counter_ns() - exchange.duration_ns,
+                exchange.fault,
+            )
+        )
+        if len(self._recent) >= SEALED_AT:
+            self._log.seal()
+
+
+class ObservedReply(PendingReply):
+    """One that waits, for the router and for the log. Until it is answered, `duration_ns` is when it began."""
+
+    __slots__ = ("_router", "exchange", "inner", "made", "rule")
+
+    def __init__(
+        self,
+        router: ObservedRouter,
+        inner: PendingReply,
+        exchange: Exchange,
+        rule: Rule | None = None,
+        made: Change | None = None,
+    ) -> None:
+        self.parked = parked = inner.parked
+        self.inner = inner
+        self.exchange = exchange
+        self.rule = rule
+        self.made = made
+        self._router = router
+        router.waits(self)
+        earlier = parked.cancelled
+
+        def cancelled() -> None:
+            router.left(self)
+            if earlier is not None:
+                earlier()
+
+        parked.cancelled = cancelled
+
+    def pieces(self, reply: Any) -> Pieces:
+        return self._router.answered(self, reply)
+
+    def entry(self) -> Entry:
+        exchange = self.exchange
+        waited_ns = perf_counter_ns() - exchange.duration_ns
+        frame = exchange.frame[:KEPT_REQUEST_BYTES]
+        return exchange.wall_ms, exchange.connection, frame, exchange.request_bytes, None, waited_ns, exchange.fault
+
+
+class HeldReply(PendingReply):
+    """One that a fault keeps waiting: its reply is the pieces themselves, or the error that ends the connection."""
+
+    __slots__ = ()
+
+    def __init__(self, parked: Parked) -> None:
+        self.parked = parked
+
+    def pieces(self, reply: Any) -> Pieces:
+        if isinstance(reply, FrameError):
+            raise reply
+        return reply or []
+
+
+def _bytes_of(piece: Any) -> Any:
+    """Slices of files as what is in them."""
+    return piece.read() if hasattr(piece, "fileno") else piece

@@ -1,0 +1,192 @@
+"""The whole state of the broker: emptied, copied, and put in the place of what there is.
+
+Rule: state is never changed in place. What is in the directories is put aside, another broker is started on what stands
+there then, and takes over all connections within one turn of the loop: clients are answered by the old one or by the
+new one, and see what they would see if their topics and coordinators had moved. If the new one can't be started, all is
+put back.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Collection
+
+from pykafka_broker.broker.broker import Broker
+from pykafka_broker.broker.setup import Setup
+from pykafka_broker.control.kept import kept_records
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.tenure import Tenure
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, lay_image, put_back, set_aside, take_image
+from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.server.serving import Running
+
+_UNFINISHED = "."  # what the name of an image begins with that is none yet, or none any more
+
+
+class State:
+    """Of the broker of one process.
+
+    clearing: what else there is to be forgotten by a reset, by the name with which it can be kept.
+    """
+
+    def __init__(self, running: Running, tenure: Tenure) -> None:
+        self.clearing: dict[str, Callable[[], object]] = {}
+        self._running = running
+        self._tenure = tenure
+
+    @property
+    def _broker(self) -> Broker:
+        return self._running.server.broker
+
+    @property
+    def _directories(self) -> list[str]:
+        return [directory.path for directory in self._broker.node.logs.directories]
+
+    # -- empty
+
+    def reset(self, keep: Collection[str]) -> None:
+        """Back to what the broker was before its first client, except for `keep`."""
+        old = self._broker
+        records = kept_records(old.node, keep)
+        setup = old.successor
+        self._exchange(lambda directory: None, setup, FORMATTED)
+        for name, clear in self.clearing.items():
+            if name not in keep:
+                clear()
+        self._broker.node.metadata.commit(records)
+
+    # -- images
+
+    def snapshot(self, name: str) -> None:
+        """Keep all that is there now under that name, in the place of what had it before."""
+        self._take(name)
+
+    def image_for_fork(self) -> list[str]:
+        """The paths of a copy of the data directories that belongs to whoever asked."""
+        name = f"fork-{self._new_name()}"
+        self._take(name, last=f"{_UNFINISHED}{name}")
+        return [_image(directory, f"{_UNFINISHED}{name}") for directory in self._directories]
+
+    def _take(self, name: str, last: str | None = None) -> None:
+        logs = self._broker.node.logs
+        offline = [each.path for each in logs.directories if not each.online]
+        if offline:
+            raise Problem(409, f"{offline[0]} is offline: what is in it can't be copied")
+        unfinished = f"{_UNFINISHED}{self._new_name()}"
+        try:
+            for directory in logs.directories:
+                take_image(logs, directory, _image(directory.path, unfinished))
+        except (OSError, ApiError) as error:
+            self._remove(unfinished)
+            raise Problem(503, f"the data can't be copied: {error}") from error
+        if last is None:
+            self._forget(name)
+        for directory in logs.directories:
+            os.rename(_image(directory.path, unfinished), _image(directory.path, last or name))
+
+    def restore(self, name: str) -> None:
+        """All is as it was when the snapshot was taken."""
+        self._require(name)
+        self._exchange(lambda directory: lay_image(_image(directory, name), directory), self._broker.successor)
+
+    def names(self) -> list[str]:
+        """Of all snapshots."""
+        folder = f"{self._directories[0]}/{SNAPSHOTS}"
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        return sorted(name for name in names if not name.startswith(_UNFINISHED))
+
+    def delete(self, name: str) -> None:
+        """Forget a snapshot."""
+        self._require(name)
+        self._forget(name)
+
+    def size_of(self, name: str) -> int:
+        """The bytes of records in a snapshot."""
+        size = 0
+        for directory in self._directories:
+            for path, _, names in os.walk(_image(directory, name)):
+                size += sum(os.path.getsize(f"{path}/{each}") for each in names if each.endswith(".log"))
+        return size
+
+    def _require(self, name: str) -> None:
+        names = self.names()
+        if name not in names:
+            known = f"there are {', '.join(names)}" if names else "there is none"
+            raise Problem(404, f"there is no snapshot {name}; {known}")
+
+    def _forget(self, name: str) -> None:
+        """At once by its name; its files go beside the loop."""
+        gone = f"{_UNFINISHED}{self._new_name()}"
+        for directory in self._directories:
+            if os.path.isdir(_image(directory, name)):
+                os.rename(_image(directory, name), _image(directory, gone))
+        self._remove(gone)
+
+    def _remove(self, name: str) -> None:
+        self._running.jobs.submit(_Removal([_image(directory, name) for directory in self._directories]))
+
+    def _new_name(self) -> str:
+        return self._broker.node.new_uuid().hex()
+
+    # -- another broker in the place of this one
+
+    def _exchange(self, lay: Callable[[str], None], setup: Setup, stays: Collection[str] = ()) -> None:
+        old, directories = self._broker, self._directories
+        old.hand_over()
+        self._tenure.end()
+        aside: dict[str, str] = {}
+        try:
+            for directory in directories:
+                aside[directory] = set_aside(directory, stays, old.node.new_uuid())
+                lay(directory)
+            self._start(setup)
+        except (OSError, LogDirectoryError, ApiError) as error:
+            self._put_back(aside, stays, setup)
+            raise Problem(503, f"all is as before, since the data can't be exchanged: {error}") from error
+        finally:
+            old.give_up()
+        self._running.jobs.submit(_Removal(list(aside.values())))
+
+    def _put_back(self, aside: dict[str, str], stays: Collection[str], setup: Setup) -> None:
+        for directory, before in aside.items():
+            failed = set_aside(directory, {*stays, os.path.basename(before)}, self._broker.node.new_uuid())
+            put_back(before, directory)
+            self._running.jobs.submit(_Removal([failed]))
+        self._start(setup)
+
+    def _start(self, setup: Setup) -> None:
+        running, tenure = self._running, self._tenure.next()
+        broker = running.new_broker(setup, tenure.share)
+        tenure.files.hasty = True
+        try:
+            broker.start({listener.name: listener for listener in running.listeners})
+        except BaseException:
+            tenure.end()
+            broker.hand_over()
+            raise
+        tenure.files.hasty = False
+        self._tenure = tenure
+        running.server.replace(broker)
+
+
+class _Removal:
+    """Removes folders beside the loop. What it can't remove the next start does."""
+
+    def __init__(self, folders: list[str]) -> None:
+        self._folders = folders
+
+    def run(self) -> None:
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def apply(self) -> None:
+        """Nobody waits for it."""
+
+    def failed(self, error: OSError) -> None:
+        """Nor for that."""
+
+
+def _image(directory: str, name: str) -> str:
+    return f"{directory}/{SNAPSHOTS}/{name}"

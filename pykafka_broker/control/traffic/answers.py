@@ -1,0 +1,190 @@
+"""Answers that say what a fault wants them to say.
+
+Rule: an answer is one that a broker could have given: in the version that was asked in, with the error where this API
+tells of it, and with everything else as it is. Where it has no room for that there is none, and the connection ends,
+as Kafka ends it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pykafka_broker.broker.failure import answer_items, says, whole_request_failure
+from pykafka_broker.control.traffic.mentions import NO_PARTITION, Known, Wanted, keep, partition_of, topic_of
+from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, PartitionData
+from pykafka_broker.protocol.runtime import Fields, Message
+from pykafka_broker.protocol.specs import ApiSpec
+
+M = TypeVar("M", bound=Fields)
+
+# What a broker says of single partitions and topics; any other error is about the request.
+OF_PARTITIONS = frozenset(
+    {
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+    }
+)
+# What is never said of a partition, whichever it was that is meant.
+OF_SESSIONS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.SHARE_SESSION_NOT_FOUND,
+        ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+    }
+)
+_NOTHING_THERE = ("base_offset", "high_watermark", "committed_offset")  # -1 beside an error
+_CRC_OF_BATCH, _CRC_OF_MESSAGE = 17, 12  # where it stands: of magic 2, and of the older ones
+_MAGIC = 16
+
+
+def refusal(spec: ApiSpec, request: Any, version: int, code: int) -> Message:
+    """The answer to a request that fails as a whole. Raises FrameError where there is no room for the error."""
+    error = ErrorCode(code)
+    response = spec.response_class()()
+    if error in OF_PARTITIONS:
+        if request is not None and answer_items(response, request, error, None) and says(response, version, error):
+            return _tidy(response)
+    elif hasattr(response, "error_code"):
+        response.error_code = code
+        if says(response, version, error):
+            return response
+    return _tidy(whole_request_failure(spec.response_class(), error, None, request, version))
+
+
+def refusal_of_items(spec: ApiSpec, request: Any, version: int, code: int) -> Message:
+    """The same for what the request names, item for item, where the API can say so."""
+    response = spec.response_class()()
+    if answer_items(response, request, ErrorCode(code), None) and says(response, version, ErrorCode(code)):
+        return _tidy(response)
+    return refusal(spec, request, version, code)
+
+
+def split(request: Any, again: Any, wanted: Wanted, known: Known) -> bool:
+    """Leave in `request` what is wanted and in `again`, which is equal to it, the rest; whether there is a rest."""
+    keep(request, wanted, known)
+    return keep(again, lambda *place: not wanted(*place), known)
+
+
+def told_of(response: Any, refused: Any, code: int, wanted: Wanted, known: Known) -> None:
+    """Say in an answer that what `refused` asks for, and only that, has failed."""
+    keep(response, lambda *place: not wanted(*place), known)
+    answer_items(response, refused, ErrorCode(code), None)
+    _join_topics(response)
+    _tidy(response)
+
+
+def told_of_all(response: Any, refused: Any, version: int, code: int) -> None:
+    """Say in an answer that all that was asked for has failed."""
+    failed = refusal(SPECS[refused.API_KEY], refused, version, code)
+    for name in response.__match_args__:
+        if name != "throttle_time_ms":
+            setattr(response, name, getattr(failed, name))
+
+
+def told_of_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool, known: Known) -> None:
+    """The same in an answer to Metadata, which names brokers too and may have been asked about everything."""
+    for topic in response.topics:
+        name = topic_of("topics", topic, known) or topic.name or ""
+        if whole_topic and meets(name, NO_PARTITION):
+            topic.error_code, topic.partitions = code, []
+        elif not whole_topic:
+            for partition in topic.partitions:
+                if meets(name, partition.partition_index):
+                    partition.error_code, partition.leader_id = code, -1
+
+
+def told_of_fetch(response: Any, places: list[tuple[str | bytes, int]], code: int) -> None:
+    """The same in an answer to Fetch; `places` are topics, by name or id as the answer has them, and partitions."""
+    for topic, number in places:
+        field = "topic" if isinstance(topic, str) else "topic_id"
+        of_topic = next((each for each in response.responses if getattr(each, field) == topic), None)
+        if of_topic is None:
+            of_topic = FetchableTopicResponse()
+            setattr(of_topic, field, topic)
+            response.responses.append(of_topic)
+        of_topic.partitions = [each for each in of_topic.partitions if each.partition_index != number]
+        failed = PartitionData(partition_index=number, error_code=code, high_watermark=-1, records=b"")
+        of_topic.partitions.append(failed)
+
+
+def with_records(response: Any, wanted: Wanted, known: Known) -> list[Any]:
+    """The wanted partitions of an answer that bring records."""
+    return [
+        partition
+        for topic in getattr(response, "responses", ())
+        for partition in getattr(topic, "partitions", ())
+        if len(getattr(partition, "records", None) or b"") > _CRC_OF_BATCH
+        and wanted(topic_of("responses", topic, known) or "", partition_of(partition))
+    ]
+
+
+def corrupt(response: Any, wanted: Wanted, known: Known) -> None:
+    """Make the first batch of each wanted partition one whose CRC is wrong."""
+    for partition in with_records(response, wanted, known):
+        damaged = bytearray(partition.records)
+        damaged[_CRC_OF_BATCH if damaged[_MAGIC] == 2 else _CRC_OF_MESSAGE] ^= 0xFF
+        partition.records = bytes(damaged)
+
+
+def _join_topics(struct: Any) -> None:
+    """Where a topic stands twice in a list, put its partitions together."""
+    for name in struct.__match_args__:
+        field = getattr(struct, name)
+        if not isinstance(field, list) or not field or not isinstance(field[0], Fields):
+            continue
+        first: dict[tuple[Any, ...], Any] = {}
+        for item in field:
+            _join_topics(item)
+            one = first.setdefault(_identity(item), item)
+            if one is not item:
+                for part in item.__match_args__:
+                    if isinstance(getattr(item, part), list):
+                        getattr(one, part).extend(getattr(item, part))
+        field[:] = first.values()
+
+
+def _identity(item: Any) -> tuple[Any, ...]:
+    """What tells an item from others: all that it holds but lists, where it has lists of structs, else the item."""
+    lists = [name for name in item.__match_args__ if isinstance(getattr(item, name), list)]
+    nested = [name for name in lists if getattr(item, name) and isinstance(getattr(item, name)[0], Fields)]
+    if not nested:
+        return (id(item),)
+    names = ("name", "topic", "topic_id", "group_id", "transactional_id")
+    found = tuple(value for name in names if isinstance(value := getattr(item, name, None), (str, bytes)))
+    return found or (id(item),)
+
+
+def _tidy(struct: M) -> M:
+    """What stands beside an error as Kafka has it there."""
+    failed = bool(getattr(struct, "error_code", 0))
+    for name in struct.__match_args__:
+        field = getattr(struct, name)
+        if failed and name in _NOTHING_THERE:
+            setattr(struct, name, -1)
+        elif failed and name == "records":
+            setattr(struct, name, b"")
+        elif isinstance(field, list):
+            for item in field:
+                if isinstance(item, Fields):
+                    _tidy(item)
+    return struct

@@ -1,0 +1,175 @@
+"""Which topics, partitions, groups and transactional ids a message is about.
+
+Rule: that is read off the schema's names, which say the same everywhere; the few that say it otherwise stand here by
+name. A topic that is named by its id is looked up; one that nobody knows is nobody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
+
+_PARTITION = ("partition_index", "partition", "partition_id", "index")
+_PARTITIONS = ("partitions", "partition_indexes")  # where they are lists of numbers
+_TOPIC = ("topic", "topic_name")
+_GROUPS = ("groups", "groups_names", "group_ids")  # where they are lists of texts
+_TRANSACTIONAL_ID = ("transactional_id", "v3_and_below_transactional_id")
+_TOPIC_RESOURCE = 2
+_GROUP_KEY, _TRANSACTION_KEY = 0, 1
+NO_PARTITION = None
+
+Place = tuple[str, int | None]  # a topic and one of its partitions, or the topic as a whole
+
+
+class Known(Protocol):
+    """What a message alone does not say."""
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The topic of that id."""
+
+    def fetched(self, session_id: int) -> Iterable[tuple[str | bytes, int]]:
+        """Topics, by name or id, and partitions of a fetch session."""
+
+
+class Mentions:
+    """What one message is about. `all_topics`: of whatever there is, as Metadata may ask."""
+
+    __slots__ = ("all_topics", "groups", "places", "transactional_ids")
+
+    def __init__(self) -> None:
+        self.all_topics = False
+        self.places: dict[Place, None] = {}
+        self.groups: set[str] = set()
+        self.transactional_ids: set[str] = set()
+
+
+def mentions_of(message: Any, known: Known) -> Mentions:
+    """All that the message names; for a fetch, what its session has named before too."""
+    found = Mentions()
+    if message is not None:
+        _read(message, known, found)
+        found.all_topics = getattr(message, "topics", ()) is None
+        session_id = getattr(message, "session_id", 0)
+        for topic, partition in known.fetched(session_id) if session_id else ():
+            name = topic if isinstance(topic, str) else known.topic_name(topic)
+            if name is not None:
+                found.places[name, partition] = None
+    return found
+
+
+def _read(struct: Any, known: Known, found: Mentions) -> None:
+    _read_names(struct, found)
+    for name in struct.__match_args__:
+        field = getattr(struct, name)
+        if not isinstance(field, list) or not field or name.startswith("forgotten"):
+            continue
+        if isinstance(field[0], str):
+            if "topic" in name:
+                found.places.update(((topic, NO_PARTITION), None) for topic in field)
+            elif name in _GROUPS:
+                found.groups.update(field)
+            elif name == "transactional_ids":
+                found.transactional_ids.update(field)
+        elif isinstance(field[0], Fields):
+            for item in field:
+                topic = topic_of(name, item, known)
+                if topic is None:
+                    _read(item, known, found)
+                else:
+                    numbers: list[int | None] = [*partitions_of(item)] or [NO_PARTITION]
+                    found.places.update(((topic, each), None) for each in numbers)
+
+
+def _read_names(struct: Any, found: Mentions) -> None:
+    group_id = getattr(struct, "group_id", None)
+    if group_id:
+        found.groups.add(group_id)
+    for name in _TRANSACTIONAL_ID:
+        if transactional_id := getattr(struct, name, None):
+            found.transactional_ids.add(transactional_id)
+    key_type = getattr(struct, "key_type", None)
+    if key_type in (_GROUP_KEY, _TRANSACTION_KEY):  # FindCoordinator
+        keys = {struct.key, *struct.coordinator_keys} - {""}
+        (found.groups if key_type == _GROUP_KEY else found.transactional_ids).update(keys)
+
+
+def topic_of(list_name: str, item: Any, known: Known) -> str | None:
+    """The topic that an item of that list is about; None if it is about something else."""
+    topic_id = getattr(item, "topic_id", ZERO_UUID)
+    if topic_id != ZERO_UUID:
+        return known.topic_name(topic_id) or ""
+    for name in _TOPIC:
+        if hasattr(item, name):
+            return str(getattr(item, name))
+    if hasattr(item, "resource_type"):
+        return item.resource_name if item.resource_type == _TOPIC_RESOURCE else None
+    if hasattr(item, "name") and ("topic" in list_name or list_name in ("responses", "results")):
+        return item.name or ""
+    return None
+
+
+def partitions_of(item: Any) -> list[int]:
+    """The partitions that an item about a topic names."""
+    number = partition_of(item)
+    if number is not None:
+        return [number]
+    found: list[int] = []
+    for name in item.__match_args__:
+        field = getattr(item, name)
+        if isinstance(field, list) and field:
+            if name in _PARTITIONS and isinstance(field[0], int):
+                found += field
+            elif isinstance(field[0], Fields):
+                found += [number for each in field if (number := partition_of(each)) is not None]
+    return found
+
+
+def partition_of(item: Any) -> int | None:
+    for name in _PARTITION:
+        number = getattr(item, name, None)
+        if isinstance(number, int):
+            return number
+    return None
+
+
+Wanted = Callable[[str, int | None], bool]
+
+
+def keep(struct: Any, wanted: Wanted, known: Known) -> bool:
+    """Leave in a message only what is wanted of topics and partitions; whether anything is left of them."""
+    left = False
+    for name in struct.__match_args__:
+        field = getattr(struct, name)
+        if not isinstance(field, list) or not field:
+            continue
+        if isinstance(field[0], str) and "topic" in name:
+            field[:] = [topic for topic in field if wanted(topic, NO_PARTITION)]
+            left = left or bool(field)
+        elif isinstance(field[0], Fields):
+            field[:] = [item for item in field if _keep_item(name, item, wanted, known)]
+            left = left or bool(field)
+    return left
+
+
+def _keep_item(list_name: str, item: Any, wanted: Wanted, known: Known) -> bool:
+    topic = topic_of(list_name, item, known)
+    if topic is None:
+        return keep(item, wanted, known)
+    if not partitions_of(item):
+        return wanted(topic, NO_PARTITION)
+    number = partition_of(item)
+    if number is not None:
+        return wanted(topic, number)
+    left = False
+    for name in item.__match_args__:
+        field = getattr(item, name)
+        if isinstance(field, list) and field:
+            if name in _PARTITIONS and isinstance(field[0], int):
+                field[:] = [each for each in field if wanted(topic, each)]
+                left = left or bool(field)
+            elif isinstance(field[0], Fields) and partition_of(field[0]) is not None:
+                field[:] = [each for each in field if wanted(topic, partition_of(each))]
+                left = left or bool(field)
+    return left

@@ -1,0 +1,104 @@
+"""A message as JSON, an exchange as what is told of it, and that as a line. Times are UTC.
+
+Rule: the names are the schema's. Bytes are shown as what they mostly are: an id as Kafka writes ids, records as how
+many bytes they take, anything else as text, or as base64 where it is none.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import Any
+
+from pykafka_broker.control.traffic.exchange import Exchange
+from pykafka_broker.control.traffic.frames import error_name
+from pykafka_broker.protocol.runtime import Fields, uuid_text
+
+_UUID_BYTES = 16
+
+
+@dataclass
+class SeenRequest:
+    """A request of a client. `number` counts the answers of this broker and is null while the request waits; `time` is
+    the broker's at arrival, in milliseconds since 1970. `response_bytes` is null where there is no answer: it waits, or
+    its client or its connection has gone, or the protocol has none. `fault` is the one that it has met. `request` and
+    `response` are only there where bodies were asked for, with the names of Kafka's schemas.
+    """
+
+    number: int | None
+    time: int
+    duration_ms: float
+    connection: int
+    client: str
+    listener: str
+    client_id: str | None
+    software: str
+    api: str
+    version: int
+    correlation_id: int
+    request_bytes: int
+    response_bytes: int | None
+    errors: list[str]
+    fault: int | None
+    request: Any
+    response: Any
+
+
+def seen(exchange: Exchange, bodies: bool) -> SeenRequest:
+    """As operations tell of it."""
+    connection = exchange.connection
+    return SeenRequest(
+        number=exchange.number,
+        time=exchange.wall_ms,
+        duration_ms=exchange.duration_ns / 1e6,
+        connection=connection.id,
+        client=f"{connection.client_host}:{connection.client_port}",
+        listener=connection.listener,
+        client_id=exchange.client_id,
+        software=exchange.software,
+        api=exchange.api,
+        version=exchange.version,
+        correlation_id=exchange.correlation_id,
+        request_bytes=exchange.request_bytes,
+        response_bytes=None if exchange.answer is None else exchange.answer_bytes,
+        errors=exchange.errors,
+        fault=exchange.fault,
+        request=as_json(exchange.request) if bodies else None,
+        response=as_json(exchange.response) if bodies else None,
+    )
+
+
+def as_json(value: Any, name: str = "") -> Any:
+    """A message, or what stands in the field of that name."""
+    if isinstance(value, Fields):
+        return {field: as_json(getattr(value, field), field) for field in value.__match_args__}
+    if isinstance(value, list):
+        return [as_json(each, name) for each in value]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _bytes(bytes(value), name)
+    if isinstance(value, int) and name.endswith("error_code"):
+        return error_name(value)
+    return value
+
+
+def _bytes(value: bytes, name: str) -> str:
+    if name == "records":
+        return f"{len(value)} bytes"
+    if len(value) == _UUID_BYTES and name.endswith(("_id", "_ids", "directory", "directories")):
+        return uuid_text(value)
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return b64encode(value).decode()
+    return text if text.isprintable() else b64encode(value).decode()
+
+
+def line(seen: SeenRequest) -> str:
+    """`12:30:01.250 Fetch v17 consumer-1 127.0.0.1:50312 123 B -> 214 B in 1.3 ms NOT_LEADER_OR_FOLLOWER`"""
+    seconds, milliseconds = divmod(seen.time, 1000)
+    clock = f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{milliseconds:03}"
+    answer = "no answer" if seen.response_bytes is None else f"{seen.response_bytes} B"
+    parts = [clock, f"{seen.api} v{seen.version}", seen.client_id or "-", seen.client]
+    parts += [f"{seen.request_bytes} B -> {answer} in {seen.duration_ms:.1f} ms", *seen.errors]
+    parts += [f"(fault {seen.fault})"] if seen.fault is not None else []
+    return " ".join(parts)

@@ -1,0 +1,143 @@
+"""Copies of data directories, made and laid out while the process goes on.
+
+Rule: an image is what a clean shutdown would have left, so whoever starts on it recovers nothing. Segments that are
+complete never change and are hard links; only the last one of each log, which is written to, is copied, and one that is
+long is completed before. Nothing is synced.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from pykafka_broker.log import checkpoints
+from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, deleted_name, write_clean_marker
+from pykafka_broker.log.segment_files import CLEANED, DELETED, SWAP, segment_name
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.manager import LogManager
+    from pykafka_broker.log.partition_log import PartitionLog
+
+SNAPSHOTS = "snapshots"  # the folder of a data directory in which there are images of it
+BOOTSTRAP = "bootstrap.checkpoint"
+FORMATTED = (checkpoints.META_PROPERTIES, BOOTSTRAP)  # what a directory has before anything is written to a topic
+_COPIED_BYTES = 256 << 10  # a last segment that is longer is completed, and then it needs no copy
+_LOG = ".log"
+_PASSING_BY = (DELETED, CLEANED, SWAP, checkpoints.MOVED, ".tmp", ".part")
+_NO_LINK = frozenset({errno.EPERM, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.EOPNOTSUPP})
+_PIECE_BYTES = 8 << 20
+
+
+def take_image(manager: LogManager, directory: LogDirectory, target: str) -> None:
+    """Make `target`, which is not there, an image of a directory. Raises ApiError or OSError; then there may be a part
+    of it.
+    """
+    os.makedirs(target)
+    ends: dict[TopicPartition, int] = {}
+    for key in manager.directory_map.in_directory(directory):
+        if manager.is_fresh(*key):
+            continue  # there is nothing in it: whoever starts on the image makes it
+        path = directory.partition_path(key)
+        log = _completed(manager, key, path)
+        if log is not None:
+            ends[key] = log.log_end_offset
+        _lay_folder(path, f"{target}/{os.path.basename(path)}")
+    for name in FORMATTED:
+        if os.path.exists(directory.file(name)):
+            _link(directory.file(name), f"{target}/{name}")
+    fs = OsFileSystem()
+    for name, offsets in manager.current_offsets(directory):
+        kept = {**offsets, **ends} if name == checkpoints.RECOVERY_POINTS else offsets
+        checkpoints.write_offsets(fs, f"{target}/{name}", kept, sync=False)
+    if directory.whole:
+        write_clean_marker(fs, target, sync=False)
+
+
+def _completed(manager: LogManager, key: TopicPartition, path: str) -> PartitionLog | None:
+    """The log of a partition with all of its files up to date; None where nobody has touched it since the start."""
+    log = manager.loaded.get(key)
+    if log is None:
+        last = _last_segment(os.listdir(path))
+        if key in manager.damaged or not last or os.path.getsize(f"{path}/{last}{_LOG}") <= _COPIED_BYTES:
+            return None
+        log = manager.get(*key)
+    if log.segments.active.size > _COPIED_BYTES:
+        log.roll(manager.clock.wall)
+    if log.segments.active.size:
+        log.seal()
+    return log
+
+
+def lay_image(image: str, directory: str) -> None:
+    """Put what an image holds into a directory, which has none of it. The image stays as it is."""
+    with os.scandir(image) as entries:
+        for entry in entries:
+            target = f"{directory}/{entry.name}"
+            if entry.is_dir():
+                _lay_folder(entry.path, target)
+            else:
+                _link(entry.path, target)
+
+
+def _lay_folder(source: str, target: str) -> None:
+    """The folder of a partition."""
+    os.mkdir(target)
+    names = os.listdir(source)
+    last = _last_segment(names)
+    written_to = (f"{last}{_LOG}", f"{last}.index", f"{last}.timeindex", f"{last}.txnindex")
+    for name in names:
+        if name in written_to:
+            _copy(f"{source}/{name}", f"{target}/{name}")
+        elif not name.endswith(_PASSING_BY):
+            _link(f"{source}/{name}", f"{target}/{name}")
+
+
+def _last_segment(names: Collection[str]) -> str:
+    """The name of the segment that is written to, without an ending."""
+    length = len(segment_name(0))
+    return max((name[:length] for name in names if name.endswith(_LOG)), default="")
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+        _copy(source, target)
+
+
+def _copy(source: str, target: str) -> None:
+    """The system shares the blocks where its file system can."""
+    with open(source, "rb", buffering=0) as old, open(target, "xb", buffering=0) as new:
+        copy = getattr(os, "copy_file_range", None)
+        left = os.fstat(old.fileno()).st_size
+        while left > 0:
+            piece = min(left, _PIECE_BYTES)
+            done = copy(old.fileno(), new.fileno(), piece) if copy else new.write(old.read(piece))
+            if not done:
+                break
+            left -= done
+
+
+def set_aside(directory: str, keep: Collection[str], uuid: bytes) -> str:
+    """Take what a broker has in a directory out of it, into a folder there, whose path is returned. Its name is that of
+    a deleted partition, which the next start removes.
+    """
+    aside = f"{directory}/{deleted_name((SNAPSHOTS, 0), uuid)}"
+    os.mkdir(aside)
+    stays = {SNAPSHOTS, checkpoints.LOCK, os.path.basename(aside), *keep}
+    for name in os.listdir(directory):
+        if name not in stays:
+            os.rename(f"{directory}/{name}", f"{aside}/{name}")
+    return aside
+
+
+def put_back(aside: str, directory: str) -> None:
+    """Undo it."""
+    for name in os.listdir(aside):
+        os.replace(f"{aside}/{name}", f"{directory}/{name}")
+    os.rmdir(aside)

@@ -1,0 +1,26 @@
+"""Settings of clients, in the words of each.
+
+Rule: what is handed back is what a client needs to reach the broker and no more, so that a test adds its own to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_NAMES = {
+    "confluent": "bootstrap.servers",
+    "confluent-kafka": "bootstrap.servers",
+    "librdkafka": "bootstrap.servers",
+    "java": "bootstrap.servers",
+    "kafka-python": "bootstrap_servers",
+    "aiokafka": "bootstrap_servers",
+    "spark": "kafka.bootstrap.servers",
+}
+
+
+def client_settings(client: str, bootstrap_servers: str) -> dict[str, Any]:
+    """For "confluent", "kafka-python", "aiokafka", "java" or "spark". Raises ValueError for any other."""
+    name = _NAMES.get(client)
+    if name is None:
+        raise ValueError(f"{client} is not known; it must be one of {', '.join(_NAMES)}")
+    return {name: bootstrap_servers}

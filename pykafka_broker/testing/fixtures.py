@@ -1,0 +1,106 @@
+"""pytest fixtures on top of `kafka_broker`: a topic, and clients of whichever library is installed.
+
+Rule: what a fixture makes has a name of its own and ends with the test.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from pykafka_broker.testing import installed_client
+
+Make = Callable[..., Any]
+_LONGEST = 200  # of a topic's name, which Kafka lets have 249
+
+
+def own_name(request: pytest.FixtureRequest) -> str:
+    """A name that tells the test, and that no other has."""
+    told = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name).strip("-.")
+    return f"{told[:_LONGEST]}-{os.urandom(4).hex()}"
+
+
+@pytest.fixture
+def kafka_topic(request: pytest.FixtureRequest, kafka_broker: Any) -> str:
+    """The name of a new topic with one partition."""
+    name = own_name(request)
+    kafka_broker.create_topic(name)
+    return name
+
+
+@pytest.fixture
+def kafka_client(pytestconfig: pytest.Config) -> str:
+    """The library that the fixtures below use: the ini option `kafka_client`, or the first that is installed of
+    "confluent" and "kafka-python"."""
+    wanted = pytestconfig.getini("kafka_client") or None
+    if wanted is not None and wanted not in installed_client.LIBRARIES:
+        known = ", ".join(installed_client.LIBRARIES)
+        raise pytest.UsageError(f"kafka_client = {wanted}: it must be one of {known}")
+    try:
+        return installed_client.library(wanted)
+    except installed_client.NoClient as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def kafka_producer_factory(kafka_broker: Any, kafka_client: str) -> Iterator[Make]:
+    """Makes producers: `kafka_producer_factory(**settings)`, in the words of the library (`{"linger.ms": 5}`)."""
+    with ExitStack() as stack:
+
+        def make(**settings: Any) -> Any:
+            made, end = installed_client.producer(kafka_client, kafka_broker.client_config(kafka_client) | settings)
+            stack.callback(end)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def kafka_consumer_factory(request: pytest.FixtureRequest, kafka_broker: Any, kafka_client: str) -> Iterator[Make]:
+    """Makes consumers that begin at the beginning: `kafka_consumer_factory("topic", group="billing", **settings)`;
+    without a group each has its own."""
+    with ExitStack() as stack:
+
+        def make(*topics: str, group: str | None = None, **settings: Any) -> Any:
+            config = kafka_broker.client_config(kafka_client) | settings
+            made, end = installed_client.consumer(kafka_client, topics, group or own_name(request), config)
+            stack.callback(end)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def kafka_admin_factory(kafka_broker: Any, kafka_client: str) -> Iterator[Make]:
+    """Makes admin clients: `kafka_admin_factory(**settings)`."""
+    with ExitStack() as stack:
+
+        def make(**settings: Any) -> Any:
+            made, end = installed_client.admin(kafka_client, kafka_broker.client_config(kafka_client) | settings)
+            stack.callback(end)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def kafka_producer(kafka_producer_factory: Make) -> Any:
+    """A producer."""
+    return kafka_producer_factory()
+
+
+@pytest.fixture
+def kafka_consumer(kafka_consumer_factory: Make, kafka_topic: str) -> Any:
+    """A consumer of `kafka_topic`, from its beginning, in a group of its own."""
+    return kafka_consumer_factory(kafka_topic)
+
+
+@pytest.fixture
+def kafka_admin(kafka_admin_factory: Make) -> Any:
+    """An admin client."""
+    return kafka_admin_factory()

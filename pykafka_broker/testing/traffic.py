@@ -1,0 +1,176 @@
+"""What clients ask, and what is in their way, as methods.
+
+Rule: a method is one operation of the control API and says no more than it; a wait that ends in vain is `NotInTime`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+from pykafka_broker.testing.control_client import ControlClient
+from pykafka_broker.testing.handle import Handle
+from pykafka_broker.testing.waits import wait
+
+
+class Fault:
+    """A fault that was added to a broker."""
+
+    def __init__(self, control: ControlClient, id: int) -> None:
+        self._control = control
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"<Fault {self.id}>"
+
+    def describe(self) -> dict[str, Any]:
+        """Its hits, and what it was added with."""
+        found: dict[str, Any] = self._control.call("GET", f"/faults/{self.id}")
+        return found
+
+    @property
+    def hits(self) -> int:
+        """How often it has met somebody."""
+        return int(self.describe()["hits"])
+
+    def wait(self, n: int = 1, timeout: float = 10) -> int:
+        """Wait until it has met that many; returns its hits."""
+        return int(wait(self._control, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"])
+
+    def remove(self) -> int:
+        """End it; requests that it held are carried out now. Returns its hits."""
+        return int(self._control.call("DELETE", f"/faults/{self.id}")["hits"])
+
+    def __enter__(self) -> Fault:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+class Faults:
+    """The faults of a broker: `broker.faults`."""
+
+    def __init__(self, control: ControlClient) -> None:
+        self._control = control
+
+    def add(
+        self,
+        *,
+        api: str | Sequence[str] | None = None,
+        version: int | None = None,
+        client_id: str | None = None,
+        connection: int | None = None,
+        listener: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        every: int = 1,
+        times: int | None = None,
+        probability: float = 1.0,
+        seed: int | None = None,
+        error: str | int | None = None,
+        applied: bool = False,
+        delay_ms: int = 0,
+        delay_clock: str = "broker",
+        drop: str | None = None,
+        cut: bool = False,
+        corrupt: bool = False,
+        hang: bool = False,
+        throttle_ms: int = 0,
+        connect: str | None = None,
+    ) -> Fault:
+        """Disturb requests that fit all that is named; `docs/faults.md` has what each does. With `with`, only there."""
+        body = {name: value for name, value in locals().items() if name != "self"}
+        if api is not None and not isinstance(api, str):
+            body["api"] = list(api)
+        return Fault(self._control, int(self._control.call("POST", "/faults", body)["id"]))
+
+    def all(self) -> list[dict[str, Any]]:
+        """All of them, in the order in which they were added."""
+        found: list[dict[str, Any]] = self._control.call("GET", "/faults")
+        return found
+
+    def clear(self) -> None:
+        """End all of them, chaos included."""
+        self._control.call("DELETE", "/faults")
+
+    def chaos(self, seed: int, rate: float = 0.05) -> dict[str, Any]:
+        """Disturb that share of all requests at random, the same ones from the same seed."""
+        found: dict[str, Any] = self._control.call("POST", "/chaos", {"seed": seed, "rate": float(rate)})
+        return found
+
+
+class Traffic(Handle):
+    """A broker whose clients are watched and disturbed."""
+
+    @property
+    def faults(self) -> Faults:
+        """What clients have to cope with on purpose."""
+        return Faults(self.control)
+
+    def chaos(self, seed: int, rate: float = 0.05) -> dict[str, Any]:
+        """Disturb that share of all requests at random, the same ones from the same seed; a rate of 0 ends it."""
+        return self.faults.chaos(seed, rate)
+
+    def requests(
+        self,
+        api: str | None = None,
+        *,
+        version: int | None = None,
+        client_id: str | None = None,
+        connection: int | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        error: str | None = None,
+        since: datetime.datetime | float | None = None,
+        after: int = 0,
+        waiting: bool = True,
+        bodies: bool = False,
+        limit: int = 1000,
+    ) -> list[dict[str, Any]]:
+        """The last requests of clients with their answers. `since` is a time: a datetime, seconds since 1970 as
+        `time.time()` has them, or milliseconds as an int; `after` is a request's `number`.
+        """
+        query = {name: value for name, value in locals().items() if name != "self"}
+        query["since"] = epoch_ms(since)
+        found: list[dict[str, Any]] = self.control.call("GET", "/requests", query=query)
+        return found
+
+    def forget_requests(self) -> None:
+        """Empty the request log."""
+        self.control.call("DELETE", "/requests")
+
+    def wait_for_request(
+        self,
+        api: str | None = None,
+        *,
+        version: int | None = None,
+        client_id: str | None = None,
+        connection: int | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        error: str | None = None,
+        since: datetime.datetime | float | None = None,
+        after: int = 0,
+        waiting: bool = True,
+        n: int = 1,
+        bodies: bool = False,
+        timeout: float = 10,
+    ) -> list[dict[str, Any]]:
+        """Wait until the log has so many such requests; returns them."""
+        body = {name: value for name, value in locals().items() if name not in ("self", "timeout")}
+        body["since"] = epoch_ms(since)
+        found: list[dict[str, Any]] = wait(self.control, "waits/request", timeout, body)
+        return found
+
+
+def epoch_ms(time: datetime.datetime | float | None) -> int | None:
+    """Milliseconds since 1970."""
+    if time is None or isinstance(time, int):
+        return time
+    return int((time.timestamp() if isinstance(time, datetime.datetime) else time) * 1000)

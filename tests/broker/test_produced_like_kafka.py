@@ -1,0 +1,64 @@
+"""Every batch of `produced/kinds.py` beside what a real Kafka 4.3.1 answered to it (`produced/record.py`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.protocol.messages.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from tests.broker.api.real_broker import RealBroker
+from tests.broker.produced.asking import Call, ask
+from tests.broker.produced.kinds import TOPICS, Kind, kinds
+
+ANSWERS = json.loads(Path(__file__).with_name("produced").joinpath("answers.json").read_text(encoding="utf-8"))
+GROUPS = sorted({name.split(": ")[0] for name in ANSWERS})
+
+
+@pytest.fixture(scope="module")
+def call(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call]:
+    broker = RealBroker(tmp_path_factory.mktemp("produced"))
+
+    topics = [
+        CreatableTopic(name, 1, 1, [], [CreatableTopicConfig(*pair) for pair in configs.items()])
+        for name, configs in TOPICS.items()
+    ]
+    broker.call(CreateTopicsRequest(topics), 7)
+    yield broker.call
+    broker.stop()
+
+
+@pytest.fixture(scope="module")
+def by_group() -> dict[str, list[Kind]]:
+    grouped: dict[str, list[Kind]] = {}
+    for kind in kinds():
+        grouped.setdefault(kind.name.split(": ")[0], []).append(kind)
+    return grouped
+
+
+def comparable(answer: dict[str, Any]) -> dict[str, Any]:
+    """The words are our own; that there are some, and about what, is compared."""
+    return {key: bool(value) if key == "text" else value for key, value in answer.items()}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_what_kafka_takes_is_taken_and_what_it_refuses_is_refused(
+    call: Call, by_group: dict[str, list[Kind]], group: str
+) -> None:
+    different = [
+        f"{kind.name}:\n  Kafka {theirs}\n  here  {ours}"
+        for kind in by_group[group]
+        if (ours := comparable(ask(call, kind))) != (theirs := comparable(ANSWERS[kind.name]))
+    ]
+    assert not different, "\n".join(different)
+
+
+def test_every_kind_was_asked(by_group: dict[str, list[Kind]]) -> None:
+    assert {kind.name for group in by_group.values() for kind in group} == ANSWERS.keys()

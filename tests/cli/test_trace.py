@@ -1,0 +1,40 @@
+"""`pykafka-broker trace` on a broker that runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.testing import KafkaBroker
+from tests.control.test_faults import Client
+
+
+def test_what_clients_ask_is_printed_as_it_happens() -> None:
+    with KafkaBroker() as broker:
+        command = [sys.executable, "-m", "pykafka_broker", "trace", "--url", broker.control_url, "--client-id", "seen"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ.copy()) as trace:
+            try:
+                seen, other = Client(broker, "seen"), Client(broker, "other")
+                lines: list[str] = []
+                for _ in range(100):  # until it looks, and then some
+                    assert other.ask(ApiVersionsRequest("test", "1.0"), 3) is not None
+                    assert seen.ask(ApiVersionsRequest("test", "1.0"), 3) is not None
+                    time.sleep(0.05)
+                seen.close()
+                other.close()
+                assert trace.stdout is not None
+                lines = [trace.stdout.readline() for _ in range(3)]
+            finally:
+                trace.terminate()
+        assert all(" ApiVersions v3 seen 127.0.0.1:" in line for line in lines)
+
+
+def test_without_anything_to_look_at_it_says_so() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYKAFKA_BROKER_CONTROL_URL"}
+    command = [sys.executable, "-m", "pykafka_broker", "trace"]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "--url or PYKAFKA_BROKER_CONTROL_URL" in ended.stderr

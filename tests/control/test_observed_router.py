@@ -1,0 +1,405 @@
+"""A router that is watched and disturbed: frames go in, answers come out or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.router import PendingReply, served_versions
+from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.control.observed_router import ObservedRouter
+from pykafka_broker.control.traffic.faults import Faults
+from pykafka_broker.control.traffic.frames import decoded_response
+from pykafka_broker.control.traffic.request_log import RequestLog
+from pykafka_broker.control.traffic.rule import Action, Match, Rule
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.records.header import check_crc, read_header
+from pykafka_broker.server.link_codec import encode_request
+from tests.broker.support import NOW, LightBroker, batch
+
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+CONNECTION = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
+
+
+class Watched:
+    """A broker of one topic with three partitions behind an observed router."""
+
+    def __init__(self, directory: Path) -> None:
+        self.broker = LightBroker(directory)
+        self.topic_id = self.broker.add("orders", 3)
+        self.broker.add("other", 1)
+        self.log = RequestLog()
+        self.faults = Faults(self)
+        self.sent: list[bytes] = []
+        self.later_steps: list[tuple[int, Callable[[], None]]] = []
+        self.router = ObservedRouter(self.broker.router.dispatch, self.broker.clock, self.log, self.faults, self)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        topic = self.broker.image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def fetched(self, session_id: int) -> list[tuple[Any, int]]:
+        return self.broker.services.fetch_sessions.partitions(session_id)
+
+    def cut(self, connection: int, half: bytes) -> None:
+        self.sent.append(half)
+
+    def later(self, action: Action, step: Callable[[], None]) -> None:
+        self.later_steps.append((action.delay_ms, step))
+
+    def cancel(self, parked: Parked) -> None:
+        self.broker.services.purgatory.cancel(parked)
+
+    def fault(self, action: Action, **match: Any) -> Rule:
+        if "api" in match:
+            match["api"] = frozenset({match["api"]})
+        return self.faults.add(Match(**match), action)
+
+    def dispatch(self, request: Message, version: int) -> Any:
+        frame = b"".join(encode_request(request, version, 77, "client"))[4:]
+        return self.router.dispatch(CONNECTION, memoryview(bytearray(frame)))
+
+    def ask(self, request: Message, version: int) -> Any:
+        return answer(self.dispatch(request, version), request, version)
+
+    def end_offset(self, partition: int, topic: str = "orders") -> int:
+        asked = ListOffsetsRequest(topics=[ListOffsetsTopic(topic, [ListOffsetsPartition(partition, -1, -1)])])
+        frame = b"".join(encode_request(asked, 7, 1, "inside"))[4:]
+        found = self.broker.router.dispatch(CONNECTION, memoryview(bytearray(frame)))
+        return int(answer(found, asked, 7).topics[0].partitions[0].offset)
+
+
+def answer(pieces: Any, request: Message, version: int) -> Any:
+    whole = b"".join(piece.read() if hasattr(piece, "fileno") else piece for piece in pieces)
+    assert int.from_bytes(whole[:4], "big") == len(whole) - 4
+    assert int.from_bytes(whole[4:8], "big") in (1, 77)
+    return decoded_response(whole[4:], SPECS[request.API_KEY], version)
+
+
+def produce(*partitions: int, topic: str = "orders", acks: int = 1) -> ProduceRequest:
+    data = [PartitionProduceData(number, bytes(batch(b"v"))) for number in partitions]
+    return ProduceRequest(acks=acks, timeout_ms=100, topic_data=[TopicProduceData(topic, partition_data=data)])
+
+
+def errors_of(response: Any) -> dict[tuple[str, int], int]:
+    return {
+        (topic.name, each.index): each.error_code for topic in response.responses for each in topic.partition_responses
+    }
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    watched = Watched(tmp_path)
+    yield watched
+    watched.broker.stop(NOW)
+
+
+def test_what_is_asked_and_answered_is_in_the_log(watched: Watched) -> None:
+    watched.ask(produce(0), 9)
+    watched.ask(HeartbeatRequest("g", 1, "m"), 4)
+    first, second = watched.log.since()
+    assert (first.number, first.api, first.version, first.client_id, first.wall_ms) == (1, "Produce", 9, "client", NOW)
+    assert (first.correlation_id, first.connection, first.errors, first.fault) == (77, CONNECTION, [], None)
+    assert first.request.topic_data[0].name == "orders"
+    assert first.response.responses[0].partition_responses[0].base_offset == 0
+    assert first.answer_bytes > 0
+    assert first.duration_ns > 0
+    assert (second.api, second.errors) == ("Heartbeat", ["NOT_COORDINATOR"])
+
+
+def test_what_makes_no_sense_is_in_the_log_too(watched: Watched) -> None:
+    with pytest.raises(FrameError):
+        watched.router.dispatch(CONNECTION, memoryview(b"\x00\x12"))
+    with pytest.raises(FrameError):
+        watched.dispatch(HeartbeatRequest("g", 1, "m"), 4) and watched.router.dispatch(
+            CONNECTION, memoryview(b"\x03\xe7\x00\x00\x00\x00\x00\x01\xff\xff")
+        )
+    *_, heartbeat, unknown = watched.log.since()
+    assert heartbeat.api == "Heartbeat"
+    assert (unknown.api, unknown.request, unknown.response, unknown.answer) == ("999", None, None, None)
+
+
+def test_a_long_request_is_kept_by_its_beginning_and_decodes(watched: Watched) -> None:
+    request = produce(0)
+    request.topic_data[0].partition_data[0].records = bytes(batch(bytes(100_000)))
+    watched.ask(request, 9)
+    (seen,) = watched.log.since()
+    assert len(seen.frame) < seen.request_bytes
+    assert len(seen.request.topic_data[0].partition_data[0].records) > 100_000
+
+
+def fetch(*partitions: int, session_id: int = 0, session_epoch: int = 0, wait: int = 500) -> FetchRequest:
+    wanted = [FetchPartition(number, fetch_offset=0, partition_max_bytes=1 << 20) for number in partitions]
+    return FetchRequest(
+        max_wait_ms=wait,
+        min_bytes=1,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[FetchTopic("orders", partitions=wanted)] if partitions else [],
+    )
+
+
+def test_one_that_waits_is_seen_waiting_and_then_answered(watched: Watched) -> None:
+    pending = watched.dispatch(fetch(0), 12)
+    assert isinstance(pending, PendingReply)
+    (waiting,) = watched.log.unanswered()
+    assert (waiting.number, waiting.api, waiting.answer) == (None, "Fetch", None)
+    assert list(watched.log.since()) == []
+    pending.pieces(pending.parked.expire(NOW))  # type: ignore[misc]
+    assert list(watched.log.unanswered()) == []
+    assert [each.api for each in watched.log.since()] == ["Fetch"]
+
+
+def test_one_whose_client_has_gone_has_no_answer(watched: Watched) -> None:
+    pending = watched.dispatch(fetch(0), 12)
+    watched.cancel(pending.parked)
+    assert list(watched.log.unanswered()) == []
+    assert [each.answer for each in watched.log.since()] == [None]
+
+
+# -- errors
+
+
+def test_an_error_meets_only_the_partitions_that_are_named(watched: Watched) -> None:
+    rule = watched.fault(Action(error=NOT_LEADER), topic="orders", partition=1)
+    response = watched.ask(produce(0, 1, 2), 9)
+    assert errors_of(response) == {("orders", 0): 0, ("orders", 1): NOT_LEADER, ("orders", 2): 0}
+    assert len(response.responses) == 1
+    assert [watched.end_offset(number) for number in range(3)] == [1, 0, 1]
+    failed = next(each for each in response.responses[0].partition_responses if each.index == 1)
+    assert failed.base_offset == -1
+    watched.ask(produce(0, 2), 9)
+    assert rule.hits == 1
+
+
+def test_an_error_without_a_partition_meets_all_of_the_topic(watched: Watched) -> None:
+    watched.fault(Action(error=NOT_LEADER), topic="orders", times=1)
+    assert set(errors_of(watched.ask(produce(0, 1), 9)).values()) == {NOT_LEADER}
+    assert set(errors_of(watched.ask(produce(0, 1), 9)).values()) == {0}
+    assert watched.end_offset(0) == 1
+
+
+def test_an_error_of_an_applied_request_tells_of_none_of_its_effects(watched: Watched) -> None:
+    watched.fault(Action(error=ErrorCode.REQUEST_TIMED_OUT, applied=True), api=ApiKey.PRODUCE)
+    assert set(errors_of(watched.ask(produce(0, 1), 9)).values()) == {ErrorCode.REQUEST_TIMED_OUT}
+    assert [watched.end_offset(number) for number in range(2)] == [1, 1]
+
+
+def test_an_applied_error_of_one_partition_leaves_the_others(watched: Watched) -> None:
+    watched.fault(Action(error=ErrorCode.REQUEST_TIMED_OUT, applied=True), partition=1)
+    response = watched.ask(produce(0, 1), 9)
+    assert errors_of(response) == {("orders", 0): 0, ("orders", 1): ErrorCode.REQUEST_TIMED_OUT}
+    assert watched.end_offset(1) == 1
+
+
+def test_who_wants_no_answer_is_cut_off_as_kafka_does_it(watched: Watched) -> None:
+    watched.fault(Action(error=NOT_LEADER))
+    with pytest.raises(FrameError):
+        watched.dispatch(produce(0, acks=0), 9)
+
+
+def test_an_error_of_a_group_stands_where_the_group_is_answered(watched: Watched) -> None:
+    watched.fault(Action(error=ErrorCode.REBALANCE_IN_PROGRESS), group="g", times=1)
+    assert watched.ask(HeartbeatRequest("g", 1, "m"), 4).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    partitions = [OffsetCommitRequestPartition(0, 5)]
+    watched.fault(Action(error=ErrorCode.ILLEGAL_GENERATION), group="g", times=1)
+    commit = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("orders", partitions=partitions)])
+    assert watched.ask(commit, 8).topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_fetch_of_a_session_meets_what_its_session_has(watched: Watched) -> None:
+    session = watched.ask(fetch(0, 1, wait=0), 12).session_id
+    watched.fault(Action(error=NOT_LEADER), topic="orders", partition=1, times=1)
+    response = watched.ask(fetch(session_id=session, session_epoch=1), 12)
+    (topic,) = response.responses
+    assert [(each.partition_index, each.error_code) for each in topic.partitions] == [(1, NOT_LEADER)]
+    assert (response.session_id, response.error_code) == (session, 0)
+    assert watched.ask(fetch(session_id=session, session_epoch=2, wait=0), 12).error_code == 0
+
+
+def test_a_fetch_with_another_error_fails_as_a_whole(watched: Watched) -> None:
+    watched.fault(Action(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), topic="orders")
+    response = watched.ask(fetch(0), 12)
+    assert (response.error_code, response.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+
+
+def test_metadata_keeps_its_brokers_beside_an_error(watched: Watched) -> None:
+    watched.broker.listeners["PLAINTEXT"] = Listening()
+    watched.fault(Action(error=ErrorCode.LEADER_NOT_AVAILABLE), topic="orders", times=1)
+    response = watched.ask(MetadataRequest(topics=None), 9)
+    assert {each.name: each.error_code for each in response.topics} == {"orders": 5, "other": 0}
+    assert [each.node_id for each in response.brokers] == [1]
+    watched.fault(Action(error=ErrorCode.LEADER_NOT_AVAILABLE), topic="orders", partition=2)
+    orders = next(each for each in watched.ask(MetadataRequest(topics=None), 9).topics if each.name == "orders")
+    assert {each.partition_index: (each.error_code, each.leader_id) for each in orders.partitions} == {
+        0: (0, 1),
+        1: (0, 1),
+        2: (5, -1),
+    }
+
+
+class Listening:
+    name, host, port = "PLAINTEXT", "127.0.0.1", 9092
+    advertised: tuple[str, int] | None = None
+
+
+@pytest.mark.parametrize("api_key", sorted(ROUTES), ids=lambda key: key.name)
+def test_an_error_is_told_in_every_version_of_every_api_or_the_connection_ends(
+    watched: Watched, api_key: ApiKey
+) -> None:
+    lowest, highest = served_versions(api_key)
+    watched.fault(Action(error=ErrorCode.UNKNOWN_SERVER_ERROR))
+    request_type = SPECS[api_key].request_class()
+    for version in range(lowest, highest + 1):
+        try:
+            pieces = watched.dispatch(request_type(), version)
+        except FrameError:
+            continue
+        assert "UNKNOWN_SERVER_ERROR" in [each.errors for each in watched.log.since()][-1]
+        assert answer(pieces, request_type(), version) is not None
+
+
+# -- the rest
+
+
+def test_a_drop_before_has_no_effect_and_one_after_has(watched: Watched) -> None:
+    watched.fault(Action(drop="before"), times=1)
+    with pytest.raises(FrameError, match="before the request is served"):
+        watched.dispatch(produce(0), 9)
+    assert watched.end_offset(0) == 0
+    watched.fault(Action(drop="after"), times=1)
+    with pytest.raises(FrameError, match="after the request was served"):
+        watched.dispatch(produce(0), 9)
+    assert watched.end_offset(0) == 1
+    assert [(each.answer, each.fault) for each in watched.log.since()] == [(None, 1), (None, 2)]
+
+
+def test_a_cut_answer_is_sent_by_half(watched: Watched) -> None:
+    watched.fault(Action(cut=True), api=ApiKey.API_VERSIONS, times=1)
+    assert watched.dispatch(ApiVersionsRequest("a", "1"), 3) is None
+    (half,) = watched.sent
+    whole = b"".join(watched.dispatch(ApiVersionsRequest("a", "1"), 3))
+    assert half == whole[: len(whole) // 2]
+
+
+def test_only_fetched_records_are_corrupted_and_count(watched: Watched) -> None:
+    rule = watched.fault(Action(corrupt=True), topic="orders", partition=1, times=1)
+    watched.ask(produce(0, 1), 9)
+    assert watched.ask(fetch(2, wait=0), 12).error_code == 0
+    assert rule.hits == 0
+    (topic,) = watched.ask(fetch(0, 1), 12).responses
+    good = {each.partition_index: is_whole(each.records) for each in topic.partitions}
+    assert good == {0: True, 1: False}
+    (topic,) = watched.ask(fetch(0, 1), 12).responses
+    assert all(is_whole(each.records) for each in topic.partitions)
+    assert rule.hits == 1
+
+
+def is_whole(records: memoryview) -> bool:
+    try:
+        check_crc(records, read_header(records))
+    except Exception:
+        return False
+    return True
+
+
+def test_throttling_is_told_where_the_api_tells_of_it(watched: Watched) -> None:
+    watched.fault(Action(throttle_ms=250))
+    assert watched.ask(produce(0), 9).throttle_time_ms == 250
+    assert errors_of(watched.ask(produce(0), 9)) == {("orders", 0): 0}
+    assert watched.ask(produce(0), 0) is not None  # which has no room for it
+
+
+def held(watched: Watched, request: Message, version: int) -> tuple[Any, list[Any]]:
+    """A request that is held, and its answers."""
+    pending = watched.dispatch(request, version)
+    assert isinstance(pending, PendingReply)
+    answers: list[Any] = []
+    pending.parked.on_reply = lambda reply: answers.append(pending.pieces(reply))
+    return pending, answers
+
+
+def test_a_delayed_request_is_carried_out_when_its_time_is_over(watched: Watched) -> None:
+    rule = watched.fault(Action(delay_ms=30))
+    _, answers = held(watched, produce(0), 9)
+    assert (watched.end_offset(0), answers, len(rule.held)) == (0, [], 1)
+    ((delay_ms, step),) = watched.later_steps
+    step()
+    assert (delay_ms, watched.end_offset(0), len(rule.held)) == (30, 1, 0)
+    assert errors_of(answer(answers[0], produce(0), 9)) == {("orders", 0): 0}
+
+
+def test_a_delayed_fetch_may_wait_for_itself(watched: Watched) -> None:
+    watched.fault(Action(delay_ms=30), times=1)
+    _, answers = held(watched, fetch(0), 12)
+    watched.later_steps[0][1]()
+    assert answers == []
+    watched.ask(produce(0), 9)
+    watched.broker.settle(NOW)
+    assert len(answer(answers[0], fetch(0), 12).responses[0].partitions[0].records) > 0
+
+
+def test_what_hangs_goes_on_when_the_fault_is_removed(watched: Watched) -> None:
+    rule = watched.fault(Action(hang=True))
+    _, answers = held(watched, produce(0), 9)
+    watched.faults.remove(rule.id)
+    assert watched.end_offset(0) == 1
+    assert len(answers) == 1
+
+
+def test_what_hangs_is_forgotten_with_its_client(watched: Watched) -> None:
+    rule = watched.fault(Action(hang=True))
+    pending, answers = held(watched, produce(0), 9)
+    watched.cancel(pending.parked)
+    assert (rule.held, answers) == ({}, [])
+    watched.faults.clear()
+    assert watched.end_offset(0) == 0
+
+
+def test_a_delay_and_an_error_are_had_together(watched: Watched) -> None:
+    watched.fault(Action(delay_ms=5, error=NOT_LEADER))
+    _, answers = held(watched, produce(0), 9)
+    watched.later_steps[0][1]()
+    assert errors_of(answer(answers[0], produce(0), 9)) == {("orders", 0): NOT_LEADER}
+
+
+def test_the_first_fault_that_fits_acts_alone(watched: Watched) -> None:
+    first = watched.fault(Action(error=NOT_LEADER), topic="orders", times=1)
+    second = watched.fault(Action(error=ErrorCode.KAFKA_STORAGE_ERROR), topic="orders")
+    assert set(errors_of(watched.ask(produce(0), 9)).values()) == {NOT_LEADER}
+    assert (first.hits, second.hits) == (1, 0)
+    assert set(errors_of(watched.ask(produce(0), 9)).values()) == {ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_one_that_waited_before_the_fault_came_meets_what_happens_to_answers(watched: Watched) -> None:
+    pending = watched.dispatch(fetch(0), 12)
+    answers: list[Any] = []
+    pending.parked.on_reply = lambda reply: answers.append(pending.pieces(reply))
+    rule = watched.fault(Action(corrupt=True))
+    watched.ask(produce(0), 9)
+    watched.broker.settle(NOW)
+    assert not is_whole(answer(answers[0], fetch(0), 12).responses[0].partitions[0].records)
+    assert rule.hits == 1

@@ -1,0 +1,421 @@
+"""The whole state of a broker in the hands of a test."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from kafka import KafkaConsumer, KafkaProducer
+
+from interop.raw import RawClient
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.testing import ControlError, KafkaBroker
+
+PATIENCE_S = 30
+
+
+@pytest.fixture(scope="module")
+def one_broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker({"auto.create.topics.enable": False}) as broker:
+        yield broker
+        assert "ERROR" not in broker.log
+        assert "Traceback" not in broker.log
+
+
+@pytest.fixture
+def broker(one_broker: KafkaBroker) -> KafkaBroker:
+    for each in one_broker.snapshots():
+        one_broker.delete_snapshot(each["name"])
+    one_broker.reset()
+    return one_broker
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    until = time.monotonic() + PATIENCE_S
+    while not (held := holds()) and time.monotonic() < until:
+        time.sleep(0.02)
+    return held
+
+
+def values(broker: KafkaBroker, topic: str, **how: str) -> list[object]:
+    return [record.value for record in broker.records(topic, **how)]
+
+
+def commit(broker: KafkaBroker, group: str, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def leader_epoch(broker: KafkaBroker, topic: str) -> int:
+    with RawClient(broker.bootstrap_servers) as client:
+        answer = client.call(MetadataRequest([MetadataRequestTopic(name=topic)]), 12)
+    return int(answer.topics[0].partitions[0].leader_epoch)
+
+
+def new_producer_id(broker: KafkaBroker) -> int:
+    with RawClient(broker.bootstrap_servers) as client:
+        return int(client.call(InitProducerIdRequest(None), 4).producer_id)
+
+
+# -- reset
+
+
+def test_after_a_reset_there_is_nothing_and_the_same_cluster(broker: KafkaBroker) -> None:
+    before = broker.control.call("GET", "/broker")
+    made = broker.create_topic("t", 2)
+    broker.produce("t", ["1", "2"])
+    commit(broker, "g", "t", 1)
+    broker.reset()
+    assert broker.topics(internal=True) == []
+    assert broker.groups() == []
+    assert broker.control.call("GET", "/broker") == before | {"connections": 0}
+    again = broker.create_topic("t", 2)
+    assert again["topic_id"] != made["topic_id"]
+    assert values(broker, "t") == []
+    broker.produce("t", ["3"])
+    assert values(broker, "t") == ["3"]
+
+
+def test_no_producer_id_is_handed_out_a_second_time(broker: KafkaBroker) -> None:
+    before = [new_producer_id(broker) for _ in range(3)]
+    broker.snapshot("s")
+    between = new_producer_id(broker)
+    broker.reset()
+    assert new_producer_id(broker) > max(*before, between)
+    last = new_producer_id(broker)
+    broker.restore("s")
+    assert new_producer_id(broker) > last
+
+
+def test_leader_epochs_never_fall(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    broker.snapshot("s")
+    first = leader_epoch(broker, "t")
+    broker.restore("s")
+    second = leader_epoch(broker, "t")
+    broker.restore("s")
+    third = leader_epoch(broker, "t")
+    assert first < second < third
+    broker.reset()
+    broker.create_topic("t")
+    assert leader_epoch(broker, "t") >= third
+
+
+def test_what_is_named_stays(broker: KafkaBroker) -> None:
+    made = broker.create_topic("t", 3, {"retention.ms": 7_000})
+    broker.produce("t", ["1"])
+    commit(broker, "g", "t", 1)
+    broker.reset(keep=["topics"])
+    (kept,) = broker.topics(internal=True)
+    assert (kept["partitions"], kept["config"]) == (made["partitions"], made["config"])
+    assert kept["topic_id"] != made["topic_id"]
+    assert values(broker, "t") == []
+    assert broker.groups() == []
+    broker.produce("t", ["2"])
+    broker.reset()
+    assert broker.topics() == []
+
+
+def test_dynamic_configs_go_or_stay(broker: KafkaBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    resource = ConfigResource(ResourceType.BROKER, "1")
+
+    def threads() -> str | None:
+        (described,) = admin.describe_configs([resource]).values()
+        return str(described.result(PATIENCE_S)["log.cleaner.threads"].value)
+
+    (changed,) = admin.alter_configs(
+        [ConfigResource(ResourceType.BROKER, "1", set_config={"log.cleaner.threads": "2"})]
+    ).values()
+    changed.result(PATIENCE_S)
+    broker.reset(keep=["configs"])
+    assert threads() == "2"
+    broker.reset()
+    assert threads() == "1"
+
+
+def test_what_can_not_be_kept_is_said(broker: KafkaBroker) -> None:
+    with pytest.raises(ControlError, match=r"nonsense can't be kept; what can is acls, clock, configs, .*topics"):
+        broker.reset(keep=["nonsense"])
+
+
+def test_the_clock_is_back_at_the_time_that_it_is(broker: KafkaBroker) -> None:
+    broker.clock.advance(days=400)
+    broker.clock.freeze()
+    broker.reset(keep=["clock"])
+    assert broker.clock.now() - time.time() * 1000 > 399 * 86_400_000
+    assert broker.clock.frozen
+    broker.reset()
+    assert abs(broker.clock.now() - time.time() * 1000) < 10_000
+    assert not broker.clock.frozen
+
+
+def test_old_files_are_removed_and_none_stays_open(broker: KafkaBroker) -> None:
+    def open_files() -> int:
+        return len(os.listdir(f"/proc/{broker.pid}/fd"))
+
+    before = open_files()
+    for _ in range(5):
+        for number in range(10):
+            broker.create_topic(f"t{number}")
+            broker.produce(f"t{number}", ["1"])
+        broker.reset()
+    assert eventually(lambda: not [name for name in os.listdir(broker.data_dir) if name.endswith("-delete")])
+    assert eventually(lambda: open_files() <= before + 5)
+
+
+# -- who is connected
+
+
+def test_who_waits_is_answered(broker: KafkaBroker) -> None:
+    """A fetch that is parked, and a member that waits for others to join."""
+    topic_id = bytes.fromhex("00" * 16)
+    broker.create_topic("t")
+    with RawClient(broker.bootstrap_servers, 30) as fetching, RawClient(broker.bootstrap_servers, 30) as joining:
+        described = fetching.call(MetadataRequest([MetadataRequestTopic(topic_id, "t")]), 12)
+        topic_id = described.topics[0].topic_id
+        wanted = [FetchTopic(topic_id=topic_id, partitions=[FetchPartition(0, fetch_offset=0)])]
+        fetching.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=wanted), 13)
+        commit(broker, "g", "t", 0)
+        protocol = [JoinGroupRequestProtocol("p", b"")]
+        join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=protocol)
+        first = joining.call(join, 4)
+        joining.send(JoinGroupRequest("g", 60_000, 60_000, first.member_id, None, "consumer", protocol), 4)
+        time.sleep(0.1)
+        begun = time.monotonic()
+        broker.reset()
+        told = fetching.receive().responses[0].partitions[0].error_code
+        joined = joining.receive().error_code
+        assert time.monotonic() - begun < 5
+        assert told == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert joined in (ErrorCode.NOT_COORDINATOR, ErrorCode.NONE)  # it may be done with its initial rebalance
+        # and the connections serve on
+        assert fetching.call(MetadataRequest([MetadataRequestTopic(name="t")]), 12).topics[0].error_code == (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        assert fetching.call(FetchRequest(topics=wanted), 13).responses[0].partitions[0].error_code == (
+            ErrorCode.UNKNOWN_TOPIC_ID
+        )
+
+
+@pytest.mark.parametrize("how", ["reset", "restore"])
+def test_a_producer_and_a_consumer_go_on_by_themselves(broker: KafkaBroker, how: str) -> None:
+    broker.create_topic("t", 2)
+    broker.snapshot("s")
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    seen: list[bytes] = []
+    done = threading.Event()
+
+    def consume() -> None:
+        consumer = KafkaConsumer(
+            "t", bootstrap_servers=broker.bootstrap_servers, group_id="g", auto_offset_reset="earliest"
+        )
+        while not done.is_set():
+            for records in consumer.poll(100).values():
+                seen.extend(record.value for record in records)
+        consumer.close()
+
+    consuming = threading.Thread(target=consume)
+    consuming.start()
+    try:
+        producer.send("t", b"before").get(PATIENCE_S)
+        assert eventually(lambda: seen == [b"before"])
+        if how == "reset":
+            broker.reset(keep=["topics"])
+        else:
+            broker.restore("s")
+        producer.send("t", b"after").get(PATIENCE_S)
+        assert eventually(lambda: b"after" in seen)
+    finally:
+        done.set()
+        consuming.join()
+        producer.close()
+    assert values(broker, "t") == ["after"]
+
+
+def test_an_idempotent_producer_that_is_older_than_the_state_goes_on(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    broker.snapshot("empty")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+    failed: list[object] = []
+    for round in range(3):
+        producer.produce("t", str(round), on_delivery=lambda error, _: failed.append(error) if error else None)
+        assert producer.flush(PATIENCE_S) == 0
+        broker.restore("empty")
+    assert failed == []
+
+
+# -- snapshots
+
+
+def test_restored_it_is_what_it_was(broker: KafkaBroker) -> None:
+    topic = broker.create_topic("t", 2, {"retention.ms": 7_000_000})
+    broker.produce("t", [{"key": "k", "value": str(number)} for number in range(20)])
+    commit(broker, "g", "t", 7)
+    before = broker.records("t"), broker.group("g")["offsets"]
+    broker.snapshot("s")
+    for _ in range(2):
+        broker.produce("t", ["later"])
+        broker.create_topic("later")
+        commit(broker, "g", "t", 1)
+        broker.restore("s")
+        assert (broker.records("t"), broker.group("g")["offsets"]) == before
+        assert broker.topics() == [topic]
+    assert broker.produce("t", [{"value": "next", "partition": 1}])[0][1] == len(broker.records("t", partition=1)) - 1
+
+
+def test_a_transaction_that_was_open_is_open_again(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x"})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce("t", "1")
+    assert producer.flush(PATIENCE_S) == 0
+    broker.wait_for_transaction("x", "Ongoing")
+    broker.snapshot("s")
+    producer.commit_transaction(PATIENCE_S)
+    assert values(broker, "t", isolation_level="read_committed") == ["1"]
+    broker.restore("s")
+    broker.wait_for_transaction("x", "Ongoing", timeout=PATIENCE_S)
+    assert values(broker, "t") == ["1"]
+    assert values(broker, "t", isolation_level="read_committed") == []
+    after = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x"})
+    after.init_transactions(PATIENCE_S)  # ends what was open
+    broker.wait_for_transaction("x", "Empty", timeout=PATIENCE_S)
+    assert values(broker, "t", isolation_level="read_committed") == []
+
+
+def test_a_snapshot_does_not_change_by_what_comes_after_it(broker: KafkaBroker) -> None:
+    broker.create_topic("t", 1, {"segment.bytes": 1 << 20, "cleanup.policy": "compact,delete"})
+    long_records(broker, "v")
+    broker.snapshot("s")
+    image = broker.data_dir / "snapshots" / "s"
+    before = contents(image)
+    for _ in range(2):
+        long_records(broker, "w")
+        broker.clock.advance(days=10)  # compaction and retention
+        broker.restore("s")
+        assert contents(image) == before
+        assert len(broker.records("t")) == 30
+        broker.clock.set(int(time.time() * 1000))
+
+
+def long_records(broker: KafkaBroker, letter: str) -> None:
+    """More than three megabytes."""
+    for _ in range(6):
+        broker.produce("t", [{"key": str(number), "value": letter * 120_000} for number in range(5)])
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_records_are_byte_for_byte_what_they_were(broker: KafkaBroker) -> None:
+    broker.create_topic("t", 1, {"segment.bytes": 1 << 20})
+    long_records(broker, "v")
+
+    def segments() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in (broker.data_dir / "t-0").glob("*.log") if path.stat().st_size}
+
+    before = segments()
+    assert len(before) > 3
+    broker.snapshot("s")
+    long_records(broker, "w")
+    broker.restore("s")
+    assert segments() == before
+
+
+def test_a_long_segment_is_not_copied(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    broker.produce("t", ["v" * 100_000 for _ in range(10)])
+    broker.snapshot("s")
+    broker.restore("s")
+    names = sorted(path.name for path in (broker.data_dir / "t-0").glob("*.log"))
+    assert names == [f"{0:020d}.log", f"{10:020d}.log"]
+    for number, name in enumerate(names):
+        mine, kept = broker.data_dir / "t-0" / name, broker.data_dir / "snapshots" / "s" / "t-0" / name
+        assert os.path.samefile(mine, kept) == (number == 0)
+    assert len(broker.records("t")) == 10
+
+
+def test_snapshots_have_names(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    broker.produce("t", ["1"])
+    taken = broker.snapshot("b")
+    assert taken["name"] == "b"
+    assert taken["size_bytes"] > 0
+    broker.snapshot("a")
+    assert [each["name"] for each in broker.snapshots()] == ["a", "b"]
+    broker.produce("t", ["2"])
+    broker.snapshot("a")
+    broker.reset()
+    broker.restore("a")
+    assert values(broker, "t") == ["1", "2"]
+    broker.delete_snapshot("a")
+    with pytest.raises(ControlError, match="there is no snapshot a; there are b") as refused:
+        broker.restore("a")
+    assert refused.value.status == 404
+    with pytest.raises(ControlError, match="letters, digits"):
+        broker.snapshot("../x")
+
+
+def test_one_that_is_damaged_is_not_restored(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    broker.produce("t", ["1"])
+    broker.snapshot("s")
+    (log,) = (broker.data_dir / "snapshots" / "s" / "__cluster_metadata-0").glob("*.log")
+    log.write_bytes(b"nonsense" * 100)
+    broker.produce("t", ["2"])
+    with pytest.raises(ControlError, match="all is as before"):
+        broker.restore("s")
+    assert values(broker, "t") == ["1", "2"]
+    broker.produce("t", ["3"])
+    assert values(broker, "t") == ["1", "2", "3"]
+
+
+def test_what_was_restored_outlives_a_kill() -> None:
+    with KafkaBroker() as broker:
+        broker.create_topic("t")
+        broker.produce("t", ["1"])
+        broker.snapshot("s")
+        broker.produce("t", ["2"])
+        broker.restore("s")
+        broker.produce("t", ["3"])
+        broker.kill()
+        broker.start()
+        assert values(broker, "t") == ["1", "3"]
+        broker.restore("s")
+        broker.restart()
+        assert values(broker, "t") == ["1"]
+
+
+# -- forks
+
+
+def test_a_fork_goes_its_own_way(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    broker.produce("t", ["1"])
+    commit(broker, "g", "t", 1)
+    with broker.fork() as fork:
+        assert fork.bootstrap_servers != broker.bootstrap_servers
+        assert values(fork, "t") == ["1"]
+        assert fork.group("g")["offsets"] == broker.group("g")["offsets"]
+        fork.produce("t", ["2"])
+        broker.produce("t", ["3"])
+        assert values(fork, "t") == ["1", "2"]
+        assert fork.snapshots() == []
+        folder = fork.data_dir
+    assert values(broker, "t") == ["1", "3"]
+    assert not folder.exists()
+    assert broker.snapshots() == []

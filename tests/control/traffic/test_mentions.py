@@ -1,0 +1,98 @@
+"""What a message is about, read off any API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pykafka_broker.control.traffic.mentions import keep, mentions_of
+from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
+from pykafka_broker.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.control.traffic.known import ORDERS_ID, Cluster
+
+
+@pytest.mark.parametrize(
+    ("request_", "places"),
+    [
+        (ProduceRequest(topic_data=[TopicProduceData("a", partition_data=[PartitionProduceData(1)])]), [("a", 1)]),
+        (
+            ProduceRequest(topic_data=[TopicProduceData(topic_id=ORDERS_ID, partition_data=[PartitionProduceData(0)])]),
+            [("orders", 0)],
+        ),
+        (FetchRequest(topics=[FetchTopic("a", partitions=[FetchPartition(3)])]), [("a", 3)]),
+        (FetchRequest(session_id=7), [("orders", 0), ("b", 2)]),
+        (FetchRequest(forgotten_topics_data=[ForgottenTopic("a", partitions=[1])]), []),
+        (CreateTopicsRequest([CreatableTopic("a", 1, 1)]), [("a", None)]),
+        (DeleteTopicsRequest(topic_names=["a", "b"]), [("a", None), ("b", None)]),
+        (DeleteTopicsRequest(topics=[DeleteTopicState(None, ORDERS_ID)]), [("orders", None)]),
+        (
+            DescribeConfigsRequest([DescribeConfigsResource(2, "a"), DescribeConfigsResource(4, "1")]),
+            [("a", None)],
+        ),
+        (
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id="x", v3_and_below_topics=[AddPartitionsToTxnTopic("a", [1, 2])]
+            ),
+            [("a", 1), ("a", 2)],
+        ),
+        (
+            OffsetFetchRequest(
+                groups=[OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("a", partition_indexes=[4])])]
+            ),
+            [("a", 4)],
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_topics_and_partitions_are_found(request_: Any, places: list[tuple[str, int | None]]) -> None:
+    known = Cluster({7: [(ORDERS_ID, 0), ("b", 2)]})
+    assert list(mentions_of(request_, known).places) == places
+
+
+@pytest.mark.parametrize(
+    ("request_", "groups", "transactional_ids"),
+    [
+        (JoinGroupRequest("g"), {"g"}, set()),
+        (DescribeGroupsRequest(["g", "h"]), {"g", "h"}, set()),
+        (DeleteGroupsRequest(["g"]), {"g"}, set()),
+        (OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g"), OffsetFetchRequestGroup("h")]), {"g", "h"}, set()),
+        (FindCoordinatorRequest("g"), {"g"}, set()),
+        (FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), set(), {"x"}),
+        (ProduceRequest("x"), set(), {"x"}),
+        (AddPartitionsToTxnRequest(v3_and_below_transactional_id="x"), set(), {"x"}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_groups_and_transactional_ids_are_found(request_: Any, groups: set[str], transactional_ids: set[str]) -> None:
+    found = mentions_of(request_, Cluster())
+    assert (found.groups, found.transactional_ids) == (groups, transactional_ids)
+
+
+def test_only_what_is_wanted_is_kept() -> None:
+    def produce() -> ProduceRequest:
+        partitions = [PartitionProduceData(0), PartitionProduceData(1)]
+        return ProduceRequest(topic_data=[TopicProduceData("a", partition_data=partitions), TopicProduceData("b")])
+
+    some = produce()
+    assert keep(some, lambda topic, partition: (topic, partition) == ("a", 1), Cluster())
+    assert mentions_of(some, Cluster()).places == {("a", 1): None}
+    none = produce()
+    assert not keep(none, lambda topic, partition: False, Cluster())
+    assert none.topic_data == []
