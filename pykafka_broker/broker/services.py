@@ -74,7 +74,6 @@ class Services:
         self.replicas = node.replicas
         self.purgatory = node.purgatory
         self.slices = node.slices
-        self.validate_records = node.config.pykafka_validate_records
         self.authorizer = node.metadata.controller.authorizer
         self.replies = ReplyCache()
         self.fetch_sessions = FetchSessionCache(

@@ -220,7 +220,6 @@ class BrokerAttributes:
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
     producer_purgatory_purge_interval_requests: int
-    pykafka_validate_records: bool
     queued_max_request_bytes: int
     queued_max_requests: int
     quota_consumer_default: int

@@ -136,7 +136,6 @@ HONOURED_BROKER = frozenset(
         "process.roles",
         "producer.id.expiration.check.interval.ms",
         "producer.id.expiration.ms",
-        "pykafka.validate.records",
         "queued.max.request.bytes",
         "quota.window.num",
         "quota.window.size.seconds",

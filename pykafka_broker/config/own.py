@@ -19,7 +19,8 @@ PARKED_FETCH = "pykafka.strict.parked.fetch"
 AUTO_CREATION = "pykafka.strict.auto.creation"
 REFUSALS = "pykafka.strict.refusals"
 SWITCHES = (PARKED_FETCH, AUTO_CREATION, REFUSALS)
-OWN_NAMES = frozenset((EMULATE, STRICT, *SWITCHES))
+VALIDATE_RECORDS = "pykafka.validate.records"
+OWN_NAMES = frozenset((EMULATE, STRICT, *SWITCHES, VALIDATE_RECORDS))
 
 
 class OwnSettings(NamedTuple):
@@ -27,13 +28,14 @@ class OwnSettings(NamedTuple):
 
     What is done as Kafka does it, where it costs a little: `parked_fetch`, a fetch that waits holds its connection
     back; `auto_creation`, the answer that creates a topic does not have it yet; `refusals`, whoever asks for what is
-    not served is hung up on.
+    not served is hung up on. `validate_records`: every record of a produced batch is looked at, as Kafka does.
     """
 
     release: Release | None = None
     parked_fetch: bool = False
     auto_creation: bool = False
     refusals: bool = False
+    validate_records: bool = True
 
 
 def own_settings(static: Mapping[str, str]) -> tuple[OwnSettings, list[ConfigError]]:
@@ -53,4 +55,5 @@ def own_settings(static: Mapping[str, str]) -> tuple[OwnSettings, list[ConfigErr
             return unset
 
     strict = switch(STRICT, False)
-    return OwnSettings(chosen, *(switch(name, strict) for name in SWITCHES)), errors
+    switches = [switch(name, strict) for name in SWITCHES]
+    return OwnSettings(chosen, *switches, validate_records=switch(VALIDATE_RECORDS, True)), errors

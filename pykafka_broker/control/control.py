@@ -31,12 +31,10 @@ class Control:
         self.server = running.server
         self.turns = running.turns
         self.listeners = running.listeners
-        first = self.listeners[0]
-        self._plain_router = Router(self.services)
-        self._inside = Inside(self._plain_router, self.turns, first.name, (first.host, first.port))
         self.time = MovingTime(running, clock)
         self.state = State(running, tenure)
         self.state.clearing["clock"] = self.time.reset
+        self._inside: tuple[Services, Inside] | None = None  # the client of the broker that these belong to
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
         self.state.clearing["turns"] = self.turn_of_topic.clear
         self.observing = Observing(running.server, BrokerKnows(running.server))
@@ -53,9 +51,13 @@ class Control:
 
     @property
     def inside(self) -> Inside:
-        """A client of the broker that needs no socket. No fault meets it, and no release that the broker passes for."""
-        self._plain_router.serve(self.services)  # it may be another broker than the last time
-        return self._inside
+        """A client of the broker that needs no socket, and knows no release that the broker may pass for."""
+        services = self.services
+        if self._inside is None or self._inside[0] is not services:
+            first = self.listeners[0]
+            client = Inside(Router(services), self.turns, first.name, (first.host, first.port))
+            self._inside = services, client
+        return self._inside[1]
 
     def in_turn(self, step: Callable[[], R]) -> R:
         """Do it now, as a turn of the loop: at a new time, and whoever waited for it is answered afterwards."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.control.observed_router import ObservedRouter
+from pykafka_broker.control.traffic.counts import RequestCounts
 from pykafka_broker.control.traffic.faults import Faults
 from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.request_log import RequestLog
@@ -49,6 +51,11 @@ class Observing:
         self.faults.on_added = self._meet_who_waits
         self.follow()
         server.admit = self._admit
+
+    @cached_property
+    def counts(self) -> RequestCounts:
+        """Sums of what clients have asked; counted from the first time that somebody wants them."""
+        return RequestCounts(self.log, self.known)
 
     def follow(self) -> None:
         """Observe the router that the server has now: with another broker it gets another one."""

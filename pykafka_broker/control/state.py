@@ -18,7 +18,7 @@ from pykafka_broker.control.kept import kept_records
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.tenure import Tenure
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, lay_image, put_back, set_aside, take_image
+from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, put_back, set_aside, take_image
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.server.serving import Running
 
@@ -65,7 +65,7 @@ class State:
 
     def image_for_fork(self) -> list[str]:
         """The paths of a copy of the data directories that belongs to whoever asked."""
-        name = f"fork-{self._new_name()}"
+        name = f"fork-{self._new_uuid().hex()}"
         self._take(name, last=f"{_UNFINISHED}{name}")
         return [_image(directory, f"{_UNFINISHED}{name}") for directory in self._directories]
 
@@ -74,7 +74,7 @@ class State:
         offline = [each.path for each in logs.directories if not each.online]
         if offline:
             raise Problem(409, f"{offline[0]} is offline: what is in it can't be copied")
-        unfinished = f"{_UNFINISHED}{self._new_name()}"
+        unfinished = f"{_UNFINISHED}{self._new_uuid().hex()}"
         try:
             for directory in logs.directories:
                 take_image(logs, directory, _image(directory.path, unfinished))
@@ -118,7 +118,7 @@ class State:
 
     def _forget(self, name: str) -> None:
         """At once by its name; its files go beside the loop."""
-        gone = f"{_UNFINISHED}{self._new_name()}"
+        gone = f"{_UNFINISHED}{self._new_uuid().hex()}"
         for directory in self._directories:
             if os.path.isdir(_image(directory, name)):
                 os.rename(_image(directory, name), _image(directory, gone))
@@ -127,34 +127,44 @@ class State:
     def _remove(self, name: str) -> None:
         self._running.jobs.submit(_Removal([_image(directory, name) for directory in self._directories]))
 
-    def _new_name(self) -> str:
-        return self._broker.node.new_uuid().hex()
+    def _new_uuid(self) -> bytes:
+        return self._broker.node.new_uuid()
 
     # -- another broker in the place of this one
 
     def _exchange(self, lay: Callable[[str], None], setup: Setup, stays: Collection[str] = ()) -> None:
-        old, directories = self._broker, self._directories
+        old, aside = self._broker, {each: aside_in(each, self._new_uuid()) for each in self._directories}
         old.hand_over()
         self._tenure.end()
-        aside: dict[str, str] = {}
         try:
-            for directory in directories:
-                aside[directory] = set_aside(directory, stays, old.node.new_uuid())
-                lay(directory)
-            self._start(setup)
+            self._fill(aside, lay, setup, stays)
         except (OSError, LogDirectoryError, ApiError) as error:
-            self._put_back(aside, stays, setup)
             raise Problem(503, f"all is as before, since the data can't be exchanged: {error}") from error
         finally:
             old.give_up()
         self._running.jobs.submit(_Removal(list(aside.values())))
 
-    def _put_back(self, aside: dict[str, str], stays: Collection[str], setup: Setup) -> None:
+    def _fill(self, aside: dict[str, str], lay: Callable[[str], None], setup: Setup, stays: Collection[str]) -> None:
+        """Exchange what is in the directories, or leave it as it was."""
+        started = False
+        try:
+            for directory in aside:
+                set_aside(directory, aside[directory], stays)
+                lay(directory)
+            self._start(setup)
+            started = True
+        finally:
+            if not started:
+                self._put_back(aside, stays)
+                self._start(setup)
+
+    def _put_back(self, aside: dict[str, str], stays: Collection[str]) -> None:
         for directory, before in aside.items():
-            failed = set_aside(directory, {*stays, os.path.basename(before)}, self._broker.node.new_uuid())
-            put_back(before, directory)
-            self._running.jobs.submit(_Removal([failed]))
-        self._start(setup)
+            if os.path.isdir(before):
+                failed = aside_in(directory, self._new_uuid())
+                set_aside(directory, failed, stays)
+                put_back(before, directory)
+                self._running.jobs.submit(_Removal([failed]))
 
     def _start(self, setup: Setup) -> None:
         running, tenure = self._running, self._tenure.next()

@@ -7,6 +7,7 @@ long is completed before. Nothing is synced.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Collection
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.log import checkpoints
 from pykafka_broker.log.filesystem import OsFileSystem
-from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, deleted_name, write_clean_marker
+from pykafka_broker.log.log_directory import DELETE_SUFFIX, LogDirectory, TopicPartition, write_clean_marker
 from pykafka_broker.log.segment_files import CLEANED, DELETED, SWAP, segment_name
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 SNAPSHOTS = "snapshots"  # the folder of a data directory in which there are images of it
 BOOTSTRAP = "bootstrap.checkpoint"
 FORMATTED = (checkpoints.META_PROPERTIES, BOOTSTRAP)  # what a directory has before anything is written to a topic
+_ASIDE = f"{SNAPSHOTS}-0."
 _COPIED_BYTES = 256 << 10  # a last segment that is longer is completed, and then it needs no copy
 _LOG = ".log"
 _PASSING_BY = (DELETED, CLEANED, SWAP, checkpoints.MOVED, ".tmp", ".part")
@@ -123,17 +125,21 @@ def _copy(source: str, target: str) -> None:
             left -= done
 
 
-def set_aside(directory: str, keep: Collection[str], uuid: bytes) -> str:
-    """Take what a broker has in a directory out of it, into a folder there, whose path is returned. Its name is that of
-    a deleted partition, which the next start removes.
+def aside_in(directory: str, uuid: bytes) -> str:
+    """The path of a folder for what is put aside. Its name is that of a deleted partition, so that the next start
+    removes it if we don't.
     """
-    aside = f"{directory}/{deleted_name((SNAPSHOTS, 0), uuid)}"
+    return f"{directory}/{_ASIDE}{uuid.hex()}{DELETE_SUFFIX}"
+
+
+def set_aside(directory: str, aside: str, keep: Collection[str]) -> None:
+    """Take what a broker has in a directory out of it, except for `keep`."""
     os.mkdir(aside)
-    stays = {SNAPSHOTS, checkpoints.LOCK, os.path.basename(aside), *keep}
+    stays = {SNAPSHOTS, checkpoints.LOCK, *keep}
     for name in os.listdir(directory):
-        if name not in stays:
-            os.rename(f"{directory}/{name}", f"{aside}/{name}")
-    return aside
+        if name not in stays and not name.startswith(_ASIDE):
+            with contextlib.suppress(FileNotFoundError):  # a deleted partition that is just being removed
+                os.rename(f"{directory}/{name}", f"{aside}/{name}")
 
 
 def put_back(aside: str, directory: str) -> None:

@@ -115,6 +115,15 @@ class Traffic(Handle):
         """Disturb that share of all requests at random, the same ones from the same seed; a rate of 0 ends it."""
         return self.faults.chaos(seed, rate)
 
+    def connections(self, client_id: str | None = None) -> list[dict[str, Any]]:
+        """Who is connected: connection, client_id, software, client and listener. A `*` stands for anything."""
+        found: list[dict[str, Any]] = self.control.call("GET", "/connections", query={"client_id": client_id})
+        return found
+
+    def metrics(self) -> str:
+        """What Prometheus is told at `/metrics`."""
+        return str(self.control.call("GET", "/metrics"))
+
     def requests(
         self,
         api: str | None = None,

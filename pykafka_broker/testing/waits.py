@@ -52,6 +52,16 @@ class Waits(Handle):
         found: dict[str, Any] = self._ask("waits/transaction", timeout, body)
         return found
 
+    def wait_for_connections(
+        self, client_id: str | None = None, n: int = 1, timeout: float = 10
+    ) -> list[dict[str, Any]]:
+        """Wait until at least `n` connections of that client id are there; with `n` 0, until there is none. A `*`
+        stands for anything.
+        """
+        body = {"client_id": client_id, "n": n}
+        found: list[dict[str, Any]] = wait(self.control, "waits/connections", timeout, body)
+        return found
+
     def assert_records(
         self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_uncommitted"
     ) -> list[Record]:

@@ -84,7 +84,10 @@ def test_a_file_that_is_not_there_is_named() -> None:
     [
         ("confgis", "confgis is neither a command nor a file: did you mean configs?"),
         ("Log", "Log is neither a command nor a file: did you mean log?"),
-        ("serve", "serve is neither a command nor a file: the commands are configs, log, control, seed, dump"),
+        (
+            "serve",
+            "serve is neither a command nor a file: the commands are configs, log, trace, proxy, control, seed, dump",
+        ),
     ],
 )
 def test_a_command_that_is_mistyped_is_told(word: str, complaint: str) -> None:

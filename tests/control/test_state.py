@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -15,10 +16,13 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from interop.raw import RawClient
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.testing import ControlError, KafkaBroker
 
 PATIENCE_S = 30
@@ -47,8 +51,8 @@ def eventually(holds: Callable[[], bool]) -> bool:
     return held
 
 
-def values(broker: KafkaBroker, topic: str, **how: str) -> list[object]:
-    return [record.value for record in broker.records(topic, **how)]
+def values(broker: KafkaBroker, topic: str, isolation_level: str = "read_uncommitted") -> list[object]:
+    return [record.value for record in broker.records(topic, isolation_level=isolation_level)]
 
 
 def commit(broker: KafkaBroker, group: str, topic: str, offset: int) -> None:
@@ -254,6 +258,38 @@ def test_an_idempotent_producer_that_is_older_than_the_state_goes_on(broker: Kaf
         assert producer.flush(PATIENCE_S) == 0
         broker.restore("empty")
     assert failed == []
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_joins_again(broker: KafkaBroker, protocol: str) -> None:
+    broker.create_topic("t")
+    broker.produce("t", ["before"])
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings, "group.protocol": protocol})
+    consumer.subscribe(["t"])
+
+    def next_value() -> bytes | None:
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                return message.value()
+        return None
+
+    assert next_value() == b"before"
+    broker.reset(keep=["topics"])
+    broker.produce("t", ["after"])
+    assert next_value() == b"after"
+    consumer.close()
+
+
+@pytest.mark.parametrize("heartbeat", [ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest])
+def test_a_lost_group_is_never_said_to_be_missing(broker: KafkaBroker, heartbeat: Any) -> None:
+    """Members of the newer protocols would give up for good."""
+    with RawClient(broker.bootstrap_servers) as client:
+        client.call(FindCoordinatorRequest(coordinator_keys=["g"]))
+        beat = heartbeat("g", "m", member_epoch=3)
+        assert eventually(lambda: client.call(beat).error_code == ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 # -- snapshots

@@ -20,6 +20,18 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/health testing/control_client
         """,
     ),
+    "control/test_connections.py": (
+        "clients come and go",
+        """
+        control/api/connections
+        """,
+    ),
+    "control/test_metrics.py": (
+        "reads them as Prometheus does",
+        """
+        control/api/metrics control/traffic/counts
+        """,
+    ),
     "control/test_faults.py": (
         "a client on a socket meets them",
         """
@@ -79,7 +91,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "control/test_clock.py": (
         "moves it",
         """
-        control/api/clock control/moving_time server/movable_clock testing/clock
+        control/api/clock server/movable_clock testing/clock
         """,
     ),
     "control/test_state.py": (

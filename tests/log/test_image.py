@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.log import image
 from pykafka_broker.log.checkpoints import CLEAN_SHUTDOWN
-from pykafka_broker.log.image import lay_image, put_back, set_aside, take_image
+from pykafka_broker.log.image import aside_in, lay_image, put_back, set_aside, take_image
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.records.header import iter_batches
 from tests.log.support import NOW, TOPIC_ID, batch, manager, marker
@@ -143,7 +142,7 @@ def test_where_there_are_no_links_there_are_copies(
     def refuse(source: str, target: str) -> None:
         raise OSError(number, os.strerror(number), source)
 
-    monkeypatch.setattr(image.os, "link", refuse)
+    monkeypatch.setattr(os, "link", refuse)
     logs = started(tmp_path / "a")
     log = logs.create("t", 0, TOPIC_ID, NOW)
     log.append(batch(), NOW)
@@ -155,7 +154,7 @@ def test_where_there_are_no_links_there_are_copies(
 
 
 def test_where_the_system_can_not_copy_it_is_copied_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(image.os, "copy_file_range", raising=False)
+    monkeypatch.delattr(os, "copy_file_range", raising=False)
     logs = started(tmp_path / "a")
     logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)
     assert offsets(laid(taken(logs, tmp_path / "image"), tmp_path / "b")) == [0]
@@ -167,7 +166,8 @@ def test_what_is_put_aside_can_be_put_back(tmp_path: Path) -> None:
     logs.shutdown(NOW)
     root = tmp_path / "a" / "logs"
     before = sorted(os.listdir(root))
-    aside = set_aside(str(root), ["meta.properties"], UUID)
+    aside = aside_in(str(root), UUID)
+    set_aside(str(root), aside, ["meta.properties"])
     assert sorted(os.listdir(root)) == sorted([".lock", "meta.properties", os.path.basename(aside)])
     (root / "recovery-point-offset-checkpoint").write_text("another")
     put_back(aside, str(root))
@@ -179,8 +179,21 @@ def test_what_a_crash_leaves_aside_the_next_start_removes(tmp_path: Path) -> Non
     logs = started(tmp_path / "a")
     logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)
     logs.shutdown(NOW)
-    aside = set_aside(str(tmp_path / "a" / "logs"), [], UUID)
+    aside = aside_in(str(tmp_path / "a" / "logs"), UUID)
+    set_aside(str(tmp_path / "a" / "logs"), aside, [])
     later = started(tmp_path / "a")
     assert list(later.partitions()) == []
     later.on_deadline(NOW + later.config.topic_defaults.file_delete_delay_ms)
     assert not os.path.exists(aside)
+
+
+def test_what_is_put_aside_twice_stays_where_it_is(tmp_path: Path) -> None:
+    logs = started(tmp_path / "a")
+    logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)
+    logs.shutdown(NOW)
+    root = str(tmp_path / "a" / "logs")
+    first, second = aside_in(root, UUID), aside_in(root, UUID[::-1])
+    set_aside(root, first, [])
+    set_aside(root, second, [])
+    assert os.path.isdir(f"{first}/t-0")
+    assert os.listdir(second) == []

@@ -6,7 +6,7 @@ Versions: 1 patterns (`SubscribedTopicRegex`), and member ids that the client ch
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, offers
+from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, offers, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
@@ -30,6 +30,7 @@ def consumer_group_heartbeat(
     for name in request.subscribed_topic_names or ():
         services.authorise(context, Operation.DESCRIBE, Resource.TOPIC, name)
     effects = host.coordinator.consumer_heartbeat(request, host.caller(context), now)
+    effects.reply.error_code = verdict(services, effects.reply.error_code, request.member_epoch)
     answer = host.answer(request.group_id, effects)
     host.heard(context, request.group_id, effects.reply.member_id or request.member_id)
     return answer

@@ -22,3 +22,12 @@ def heartbeat_refusal(services: Services, is_offered: bool, group_id: str) -> Er
     if not is_offered:
         return ErrorCode.UNSUPPORTED_VERSION
     return services.groups.refusal(group_id) if group_id else ErrorCode.NONE
+
+
+def verdict(services: Services, error: int, member_epoch: int) -> int:
+    """What a member is told whose heartbeat was refused. A broker that has taken the place of another one while clients
+    stay connected does not have all of its groups: their members are to join again. Without a group they would give up
+    for good.
+    """
+    lost = error == ErrorCode.GROUP_ID_NOT_FOUND and member_epoch > 0 and services.node.setup.leader_epoch >= 0
+    return ErrorCode.UNKNOWN_MEMBER_ID if lost else error

@@ -240,7 +240,7 @@ class Production:
                     target.header,
                     target.partition.log.config,
                     wall,
-                    validate=self._services.validate_records,
+                    validate=self._services.own.validate_records,
                 )
                 answer = PartitionProduceResponse(one.index)
                 if isinstance(checked, Prepared):

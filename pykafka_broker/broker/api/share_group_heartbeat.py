@@ -7,7 +7,7 @@ yet, and its member waits for a heartbeat interval).
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.group_protocols import heartbeat_refusal
+from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
@@ -33,6 +33,7 @@ def share_group_heartbeat(
         return ShareGroupHeartbeatResponse(error_code=error)
     states: list[ShareKey] = []  # of partitions that the group has never read before
     response = _beat(services, context, request, states)
+    response.error_code = verdict(services, response.error_code, request.member_epoch)
     services.groups.heard(context, request.group_id, request.member_id)
     after = services.groups.after(request.group_id)
     if states:

@@ -7,7 +7,7 @@ is told in the status of this one.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, offers
+from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, offers, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
@@ -43,6 +43,7 @@ def streams_group_heartbeat(
     host.apply(effects)
     host.heard(context, request.group_id, request.member_id)
     reply = effects.reply
+    reply.error_code = verdict(services, reply.error_code, request.member_epoch)
     after = host.after(request.group_id)
     if effects.missing_topics:
         problem = _create(services, context, effects.missing_topics)

@@ -49,8 +49,7 @@ class Exchange:
 
     @cached_property
     def client_id(self) -> str | None:
-        length = int.from_bytes(self.frame[8:10], "big", signed=True)
-        return str(self.frame[10 : 10 + length], "utf-8", "replace") if length >= 0 else None
+        return client_id_of(self.frame)
 
     @property
     def software(self) -> str:
@@ -83,6 +82,12 @@ class Exchange:
     def errors(self) -> list[str]:
         """The names of all errors in the answer, each once."""
         return [error_name(code) for code in error_codes(self.response)]
+
+
+def client_id_of(frame: bytes) -> str | None:
+    """What a request calls its client."""
+    length = int.from_bytes(frame[8:10], "big", signed=True)
+    return str(frame[10 : 10 + length], "utf-8", "replace") if length >= 0 else None
 
 
 class Gap:

@@ -7,14 +7,16 @@ tuple, the bytes are counted a few hundred entries at a time, and what an entry 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from pykafka_broker.control.traffic.exchange import Entry, Exchange, kept_bytes
+from pykafka_broker.control.traffic.exchange import Entry, Exchange, client_id_of, kept_bytes
 
 MOST_ENTRIES = 10_000
 MOST_BYTES = 32 << 20
 SEALED_AT = 256
+_MOST_CLIENTS = 10_000
+_HEADER_BYTES = 300  # of a request: enough for a client id of usual length
 
 
 class Waiting(Protocol):
@@ -39,6 +41,8 @@ class RequestLog:
         self._sealed: deque[tuple[tuple[Entry, ...], int]] = deque()  # older ones, with the bytes that they take
         self._count = self._bytes = 0  # of those
         self._gone = 0  # entries that were dropped
+        self._headers: dict[int, bytes] = {}  # the beginning of the last request that was put away, by connection
+        self.on_sealed: Callable[[Iterable[Entry]], None] | None = None  # told of what is put away
 
     def __len__(self) -> int:
         return self._count + len(self.recent)
@@ -52,6 +56,9 @@ class RequestLog:
         """Count what has come since, and drop the oldest where it is too much."""
         entries = tuple(self.recent)
         self.recent.clear()
+        self._note_clients(entries)
+        if self.on_sealed is not None:
+            self.on_sealed(entries)
         size = sum(map(kept_bytes, entries))
         self._sealed.append((entries, size))
         self._count += len(entries)
@@ -64,10 +71,27 @@ class RequestLog:
 
     def clear(self) -> None:
         """Forget all of them; numbers go on."""
+        if self.recent:
+            self.seal()
         self._gone += len(self)
         self._sealed.clear()
         self.recent.clear()
         self._count = self._bytes = 0
+
+    def _note_clients(self, entries: Iterable[Entry]) -> None:
+        headers = self._headers
+        for id, frame in {entry[1].id: entry[2] for entry in entries}.items():
+            headers.pop(id, None)
+            headers[id] = frame[:_HEADER_BYTES]
+        while len(headers) > _MOST_CLIENTS:  # the longest silent ones
+            del headers[next(iter(headers))]
+
+    def client_ids(self) -> dict[int, str | None]:
+        """What the last request of each connection has called its client, by connection."""
+        found = {id: client_id_of(header) for id, header in self._headers.items()}
+        for entry in (*self.recent, *(each.entry() for each in self.waiting.values())):
+            found[entry[1].id] = client_id_of(entry[2])
+        return found
 
     def since(self, number: int = 0) -> Iterator[Exchange]:
         """What was answered after that entry."""

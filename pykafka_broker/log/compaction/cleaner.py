@@ -123,6 +123,11 @@ class Cleaner:
         if self._processes is not None:
             self._processes.cancel()
 
+    @property
+    def running(self) -> int:
+        """Cleanings that are going on."""
+        return len(self._running)
+
     def next_deadline(self) -> int | None:
         if self._again:
             return 0

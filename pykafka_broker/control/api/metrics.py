@@ -1,0 +1,166 @@
+"""What a monitoring system wants to know, as Prometheus asks for it.
+
+Rule: a name is what the rules of Kafka's JMX exporter make of the MBean that says the same, so that dashboards for
+Kafka fit; lags of groups, which Kafka's brokers don't tell, have the names of kafka_exporter. What is counted begins
+with the start of the process, or with what the request log still has when it is asked for the first time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.groups_view import all_groups, committed, summary
+from pykafka_broker.control.operations import Text
+from pykafka_broker.control.traffic.counts import RequestCounts
+from pykafka_broker.server.system_clock import seconds
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+_TOPIC = "kafka_server_brokertopicmetrics_"
+_REQUEST = "kafka_network_requestmetrics_"
+_GROUPS = "kafka_coordinator_group_groupmetadatamanager_"
+
+
+async def metrics(control: Control) -> Text:
+    """Counters and gauges in Prometheus' text format: traffic by topic and API, connections, groups and their lag,
+    logs, requests that wait, the cleaner, and how long the broker's event loop lets somebody wait."""
+    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+    begun = seconds()
+    await asyncio.sleep(0)
+    delay_s = seconds() - begun
+    registry = CollectorRegistry()
+    registry.register(_Collected(control, delay_s))
+    return Text(CONTENT_TYPE_LATEST, generate_latest(registry).decode())
+
+
+class _Collected:
+    """What `prometheus_client` asks for metrics."""
+
+    def __init__(self, control: Control, delay_s: float) -> None:
+        self._control = control
+        self._delay_s = delay_s
+
+    def collect(self) -> Iterator[Metric]:
+        counts = self._control.observing.counts
+        counts.catch_up()
+        yield from _of_topics(counts)
+        yield from _of_requests(counts)
+        yield from _of_connections(self._control)
+        yield from _of_groups(self._control)
+        yield from _of_logs(self._control)
+        yield _gauge(
+            "pykafka_broker_event_loop_delay_seconds", "How long the loop let this request wait", self._delay_s
+        )
+
+
+def _of_topics(counts: RequestCounts) -> Iterator[Metric]:
+    for name, says in (
+        ("bytes_in", "Bytes of batches that clients have written"),
+        ("bytes_out", "Bytes of batches that clients have read"),
+        ("messages_in", "Records that clients have written"),
+        ("total_produce_requests", "Parts of produce requests"),
+        ("total_fetch_requests", "Parts of fetch answers"),
+        ("failed_produce_requests", "Partitions that a produce request was refused for"),
+        ("failed_fetch_requests", "Partitions that a fetch was refused for"),
+    ):
+        sums = {(topic,): getattr(each, name) for topic, each in counts.topics.items()}
+        yield _counters(_TOPIC + name.replace("_", ""), says, ("topic",), sums)
+
+
+def _of_requests(counts: RequestCounts) -> Iterator[Metric]:
+    from prometheus_client.core import SummaryMetricFamily
+
+    apis = {(api, str(version)): sums for (api, version), sums in counts.apis.items()}
+    labels = "request", "version"
+    for name, says, part in (
+        ("requests", "Requests", "requests"),
+        ("requestbytes", "Bytes of requests", "request_bytes"),
+        ("responsebytes", "Bytes of answers", "answer_bytes"),
+    ):
+        yield _counters(_REQUEST + name, says, labels, {key: getattr(sums, part) for key, sums in apis.items()})
+    says = "Milliseconds until the answer, waits included"
+    times = SummaryMetricFamily(_REQUEST + "totaltimems", says, labels=labels)
+    for key, sums in apis.items():
+        times.add_metric(key, sums.requests, sums.duration_ns / 1e6)
+    yield times
+    says = "Answers with that error, NONE for those without"
+    yield _counters(_REQUEST + "errors", says, ("request", "error"), counts.errors)
+
+
+def _of_connections(control: Control) -> Iterator[Metric]:
+    found = Counter((connection.context.listener,) for connection in control.server.connections)
+    name = "kafka_server_socket_server_metrics_connection_count"
+    yield _gauges(name, "Connections of clients", ("listener",), found)
+
+
+def _of_groups(control: Control) -> Iterator[Metric]:
+    services = control.services
+    groups = [] if services.loading() else [summary(each) for each in all_groups(services)]
+    yield _gauge(_GROUPS + "numgroups", "Groups", len(groups))
+    states = {(each,): n for each, n in Counter(each.state for each in groups).items()}
+    yield _gauges(_GROUPS + "groups", "Groups in that state", ("state",), states)
+    members = {(each.group_id,): each.members for each in groups}
+    yield _gauges("kafka_consumergroup_members", "Members of a group", ("consumergroup",), members)
+    offsets = {
+        (each.group_id, place.topic, str(place.partition)): place
+        for each in groups
+        for place in committed(services, each.group_id)
+    }
+    labels = "consumergroup", "topic", "partition"
+    lags = {key: place.lag for key, place in offsets.items()}
+    yield _gauges("kafka_consumergroup_lag", "Records that a group has still to read", labels, lags)
+    current = {key: place.committed for key, place in offsets.items() if place.committed is not None}
+    yield _gauges("kafka_consumergroup_current_offset", "What a group has committed", labels, current)
+
+
+def _of_logs(control: Control) -> Iterator[Metric]:
+    node = control.broker.node
+    image, cleaner = node.metadata.image, node.logs.cleaner
+    logs = {(topic, str(number)): log for (topic, number), log in sorted(node.logs.loaded.items())}
+    labels = "topic", "partition"
+    for name, says, value in (
+        ("size", "Bytes of a log", lambda log: log.size_bytes),
+        ("logstartoffset", "Where a log begins", lambda log: log.log_start_offset),
+        ("logendoffset", "Where a log ends", lambda log: log.log_end_offset),
+        ("numlogsegments", "Segments of a log", lambda log: len(log.segments)),
+    ):
+        yield _gauges(f"kafka_log_log_{name}", says, labels, {key: value(log) for key, log in logs.items()})
+    partitions = sum(len(topic.partitions) for topic in image.topics.values())
+    yield _gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics", len(image.topics))
+    yield _gauge("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions", partitions)
+    waiting = len(control.server.purgatory)
+    yield _gauge("kafka_server_delayedoperationpurgatory_purgatorysize", "Requests that watch something", waiting)
+    uncleanable = len(cleaner.set_aside)
+    name = "kafka_log_logcleanermanager_uncleanable_partitions_count"
+    yield _gauge(name, "Partitions that can't be compacted", uncleanable)
+    yield _gauge("kafka_log_logcleaner_running", "Partitions that are being compacted", cleaner.running)
+
+
+def _gauge(name: str, says: str, value: float) -> Metric:
+    from prometheus_client.core import GaugeMetricFamily
+
+    return GaugeMetricFamily(name, says, value)
+
+
+def _gauges(name: str, says: str, labels: tuple[str, ...], values: Mapping[Any, float]) -> Metric:
+    from prometheus_client.core import GaugeMetricFamily
+
+    family = GaugeMetricFamily(name, says, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def _counters(name: str, says: str, labels: tuple[str, ...], values: Mapping[Any, float]) -> Metric:
+    from prometheus_client.core import CounterMetricFamily
+
+    family = CounterMetricFamily(name, says, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
