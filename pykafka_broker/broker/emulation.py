@@ -88,8 +88,8 @@ class Emulation:
     def _retell(self, value: Any) -> bool:
         """Whether anything in there had to be changed."""
         if isinstance(value, list):
-            changed = [self._retell(item) for item in value if isinstance(item, Fields)]  # all of them, not the first
-            return any(changed)
+            retold = [self._retell(item) for item in value if isinstance(item, Fields)]  # all of them, not the first
+            return any(retold)
         if not isinstance(value, Fields):
             return False
         changed = False

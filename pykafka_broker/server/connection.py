@@ -2,7 +2,7 @@
 
 Rule: requests are served one after the other and answered in their order. While an answer is parked nothing more is
 served for this connection, and only for this one. A parked request that yields (a fetch) is answered as soon as another
-arrives.
+arrives, unless `pykafka.strict.parked.fetch` says that nobody yields.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Connection(Channel):
         return not self.holds
 
     def _hold_if_parked(self) -> None:
-        self.holds = self._parked is not None and not self._parked.parked.yields
+        parked = self._parked
+        self.holds = parked is not None and (self._server.nobody_yields or not parked.parked.yields)
 
     def _on_reply(self, reply: Any) -> None:
         pending, self._parked = self._parked, None

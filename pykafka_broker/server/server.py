@@ -59,6 +59,7 @@ class Server:
             None  # False: serves or turns it away itself
         )
         self.purgatory = broker.services.purgatory
+        self.nobody_yields = config.own.parked_fetch  # a fetch that waits keeps its connection, as in Kafka
         self.request_memory = RequestMemory(config.queued_max_request_bytes, turns.soon)
         self._loop = turns.loop
         self._clock = turns.clock

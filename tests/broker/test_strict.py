@@ -10,20 +10,12 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from pykafka_broker.protocol.messages.produce_request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from pykafka_broker.protocol.runtime import ZERO_UUID
-from pykafka_broker.records.crc import Buffer
 from tests.broker.api.real_broker import RealBroker
 
 UNKNOWN, NO_LEADER = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE
@@ -41,20 +33,6 @@ def quick(tmp_path: Path) -> RealBroker:
 
 def topic_of(node: RealBroker, name: str, version: int = 12) -> Any:
     return node.call(MetadataRequest([MetadataRequestTopic(name=name)]), version).topics[0]
-
-
-def produce(node: RealBroker, records: Buffer) -> Any:
-    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])
-    return node.call(ProduceRequest(acks=1, topic_data=[data]), 9).responses[0].partition_responses[0]
-
-
-def parked_fetch(node: RealBroker) -> PendingReply:
-    topic_of(node, "t")
-    asked = FetchTopic("t", partitions=[FetchPartition(0, partition_max_bytes=1000)])
-    frame = node.frame(FetchRequest(max_wait_ms=500, min_bytes=1, topics=[asked]), 4)
-    pending = node.broker.dispatch(node.connection, frame, node.now)
-    assert isinstance(pending, PendingReply)
-    return pending
 
 
 def test_a_topic_that_a_request_creates_is_in_the_next_answer(strict: RealBroker) -> None:
@@ -88,15 +66,6 @@ def test_a_coordinator_is_there_at_the_second_question(strict: RealBroker, key_t
     first, second = find(), find()
     assert (first.error_code, first.node_id, first.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
     assert (second.error_code, second.node_id) == (0, 1)
-
-
-def test_a_parked_fetch_keeps_its_connection_to_itself(strict: RealBroker) -> None:
-    topic_of(strict, "t")
-    assert not parked_fetch(strict).parked.yields
-
-
-def test_a_parked_fetch_yields_otherwise(quick: RealBroker) -> None:
-    assert parked_fetch(quick).parked.yields
 
 
 def test_what_is_not_served_closes_the_connection(strict: RealBroker) -> None:

@@ -56,8 +56,7 @@ def fetch(services: Services, context: RequestContext, request: FetchRequest) ->
     response = attempt.poll(context.now)
     if response is not None:
         return response
-    yields = not services.own.parked_fetch
-    return Parked(deadline, keys=attempt.watched(), poll=attempt.poll, expire=attempt.answer, yields=yields)
+    return Parked(deadline, keys=attempt.watched(), poll=attempt.poll, expire=attempt.answer, yields=True)
 
 
 def _read_in_slices(services: Services, attempt: FetchAttempt, deadline: int) -> Reply:

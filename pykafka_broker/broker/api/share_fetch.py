@@ -121,8 +121,7 @@ class ShareFetchAttempt:
         if response is not None:
             return response
         deadline = now + self._max_wait_ms
-        yields = not self._services.own.parked_fetch
-        return Parked(deadline, keys=self.watched(), poll=self.poll, expire=self.answer, yields=yields)
+        return Parked(deadline, keys=self.watched(), poll=self.poll, expire=self.answer, yields=True)
 
     def watched(self) -> list[object]:
         """The logs whose growth is waited for, and the share partitions whose locks may end."""

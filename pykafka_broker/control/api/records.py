@@ -13,6 +13,7 @@ from pykafka_broker.control.partitioner import partition_of
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import Found, IsolationLevel, end_of, records_from
 from pykafka_broker.control.schema import Limits
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import BatchBuilder
@@ -23,6 +24,7 @@ Partition = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
 Offset = Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
 _TIMEOUT_MS = 30_000
 _ALL = -1
+_MADE_MEANWHILE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 @dataclass
@@ -102,6 +104,8 @@ async def _partitions(control: Control, topic: str) -> int:
     """How many the topic has; it is made if topics may be made by who uses them."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
     found = (await control.inside.ask(asked)).topics[0]
+    if found.error_code in _MADE_MEANWHILE:  # Kafka's first answer does not have what it makes
+        found = (await control.inside.ask(asked)).topics[0]
     raise_if(found.error_code)
     return len(found.partitions)
 

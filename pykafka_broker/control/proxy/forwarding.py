@@ -42,6 +42,7 @@ class ForwardingBroker:
     ) -> None:
         self.config = BrokerConfig({"connections.max.idle.ms": "-1"})
         self.services = self
+        self.emulation = None  # that is the other broker's business
         self.purgatory = Purgatory()
         self._clock = clock
         self._connect = connect
