@@ -30,7 +30,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.broker.context import ConnectionContext, PartContext, RequestContext
-from pykafka_broker.broker.divisions import division_of, giant_bytes
+from pykafka_broker.broker.divisions import division_of, giant_bytes, is_giant
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.failure import whole_request_failure
 from pykafka_broker.broker.purgatory import Parked, Purgatory
@@ -219,7 +219,9 @@ class Router:
             if known is not None:
                 return encode_response(endpoint, context, known)
         request: Any = None
-        if readable and (body < 0 or len(frame) - body > endpoint.giant_bytes):
+        if readable and (
+            body < 0 or (len(frame) - body > endpoint.giant_bytes and is_giant(endpoint.api_key, frame, body, version))
+        ):
             reply = _giant(services, endpoint, context, frame, body)
         else:
             request = endpoint.decode(frame, body, version) if readable else None
@@ -350,7 +352,8 @@ def _giant(services: Services, endpoint: Endpoint, context: RequestContext, fram
     from pykafka_broker.broker.giants import served  # few brokers ever see one
 
     division = division_of(endpoint.api_key, context.api_version)
-    return services.slices.reply(served(_Asking(services, endpoint, context), bytes(frame), body, division))
+    work = served(_Asking(services, endpoint, context), bytes(frame), body, division)
+    return services.slices.reply(work, outlives_client=endpoint.api_key is ApiKey.PRODUCE)  # who may want no answer
 
 
 def _abandon(after: After) -> None:

@@ -110,7 +110,7 @@ class Production:
         self._services = services
         self._context = context
         self._request = request
-        self._refusal = _refused(services, context, request)
+        self._refusal: ApiError | None = None  # of all of it
         self._misled = False  # some partition has another leader
         self._verdicts: dict[tuple[str, int], ApiError | None] = {}  # of batches of a transaction; None is a yes
         self._unfinished: list[Unfinished] = []
@@ -120,8 +120,12 @@ class Production:
     def run(self) -> ProduceResponse | Reply | Parked | None:
         """The answer, or a wait for it."""
         topics = self._request.topic_data
-        if are_many([topic.partition_data for topic in topics]):
-            self._keep_records()
+        are_together = not are_many([topic.partition_data for topic in topics])
+        if are_together or self._is_in_buffer:
+            self._refusal = self._refused([(topic, topic.partition_data) for topic in topics])
+        if not are_together:
+            if self._is_in_buffer:
+                self._keep_records()
             return self._services.slices.reply(self._in_slices(), outlives_client=True)
         if self._joins:
             joining = tuple(self._join([(topic, topic.partition_data) for topic in topics]))
@@ -133,6 +137,10 @@ class Production:
     def _in_slices(self) -> Steps[ProduceResponse | Reply | Parked | None]:
         """The same where many partitions are written to. What a producer has sent is written even if it has gone."""
         topics = self._request.topic_data
+        if not self._is_in_buffer:
+            for share in shares((topic, topic.partition_data) for topic in topics):
+                self._refusal = self._refusal or self._refused(share)
+                yield None
         if self._joins:
             joining: list[tuple[Committing, int]] = []
             for share in shares((topic, topic.partition_data) for topic in topics):
@@ -140,11 +148,16 @@ class Production:
                 yield None
             if joining:
                 return Reply(tuple(joining), self.run)
-        responses = [TopicProduceResponse(topic.name, topic.topic_id, []) for topic in topics]
+        responses: list[TopicProduceResponse] = []
         by_number = ((number, topic.partition_data) for number, topic in enumerate(topics))
         for numbered in shares(by_number):
             for number, some in numbered:
-                responses[number].partition_responses += self._write(topics[number], some).partition_responses
+                _make_writable(some)
+                written = self._write(topics[number], some)
+                if number == len(responses):
+                    responses.append(written)
+                else:  # it goes on
+                    responses[number].partition_responses += written.partition_responses
             yield None
         return self._answer(responses)
 
@@ -163,6 +176,13 @@ class Production:
             response.node_endpoints = [NodeEndpoint(*node) for node in self._services.nodes(self._context)]
         return response
 
+    @property
+    def _is_in_buffer(self) -> bool:
+        """Whether the records are where they were received. Those of a giant are not; they can't be written to."""
+        every = (one.records for topic in self._request.topic_data for one in topic.partition_data)
+        records = next((records for records in every if records is not None), None)
+        return isinstance(records, memoryview) and not records.readonly
+
     def _keep_records(self) -> None:
         """The buffer behind them is used again before this goes on."""
         if not self._copied:
@@ -172,6 +192,19 @@ class Production:
                     one.records = None if one.records is None else memoryview(bytearray(one.records))
 
     # -- the transaction
+
+    def _refused(self, topics: Iterable[TopicAndPartitions]) -> ApiError | None:
+        """What makes the whole request wrong, if these are in it."""
+        transactional_id = self._request.transactional_id
+        if transactional_id is not None:
+            if self._services.allows(self._context, *_WRITE_TRANSACTION, transactional_id):
+                return None
+            return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        for _, partitions in topics:
+            for one in partitions:
+                if one.records is not None and _is_transactional(one.records):
+                    return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return None
 
     @property
     def _joins(self) -> bool:
@@ -423,17 +456,10 @@ def _verdict(error: ApiError, partition: Partition) -> ApiError:
     return RefusedByCoordinator(error.code, error.message)
 
 
-def _refused(services: Services, context: RequestContext, request: ProduceRequest) -> ApiError | None:
-    """What makes the whole request wrong."""
-    if request.transactional_id is not None:
-        if services.allows(context, *_WRITE_TRANSACTION, request.transactional_id):
-            return None
-        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    for topic in request.topic_data:
-        for one in topic.partition_data:
-            if one.records is not None and _is_transactional(one.records):
-                return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    return None
+def _make_writable(partitions: Iterable[PartitionProduceData]) -> None:
+    for one in partitions:
+        if isinstance(one.records, memoryview) and one.records.readonly:
+            one.records = memoryview(bytearray(one.records))
 
 
 def _is_transactional(records: Buffer) -> bool:
