@@ -29,7 +29,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.broker.context import ConnectionContext, PartContext, RequestContext
+from pykafka_broker.broker.context import ConnectionContext, GiantContext, PartContext, RequestContext
 from pykafka_broker.broker.divisions import division_of, giant_bytes, is_giant
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.failure import whole_request_failure
@@ -324,7 +324,8 @@ class _Asking:
         self.version = context.api_version
 
     def read(self, body: bytes) -> Any:
-        return self._endpoint.decode_anew(memoryview(body), 0, self.version)
+        writable = self._endpoint.api_key is ApiKey.PRODUCE  # offsets are written into batches where they are
+        return self._endpoint.decode_anew(memoryview(bytearray(body) if writable else body), 0, self.version)
 
     def answer(self, request: Any, of: Whole | None) -> Any:
         context = self._context if of is None else PartContext(self._context, *of)
@@ -352,7 +353,7 @@ def _giant(services: Services, endpoint: Endpoint, context: RequestContext, fram
     from pykafka_broker.broker.giants import served  # few brokers ever see one
 
     division = division_of(endpoint.api_key, context.api_version)
-    work = served(_Asking(services, endpoint, context), bytes(frame), body, division)
+    work = served(_Asking(services, endpoint, GiantContext(context)), bytes(frame), body, division)
     return services.slices.reply(work, outlives_client=endpoint.api_key is ApiKey.PRODUCE)  # who may want no answer
 
 

@@ -39,6 +39,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.produce_response import ProduceResponse
 from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic, ShareFetchRequest
 from pykafka_broker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarker,
@@ -47,6 +48,7 @@ from pykafka_broker.protocol.messages.write_txn_markers_request import (
 )
 from pykafka_broker.protocol.runtime import uvarint
 from tests.broker.api.real_broker import RealBroker, _frame
+from tests.broker.support import batch
 from tests.protocol.values import messages
 
 SMALL = {
@@ -342,3 +344,16 @@ def test_no_turn_of_a_giant_request_does_more_than_its_share(
     answer = SPECS[api_key].response_class().decode(node.answer[9:], version)
     assert elements(answer, name) == count
     assert max(turns) < sum(turns) / 20
+
+
+def test_records_behind_very_many_fields_of_a_header_are_written(tmp_path: Path) -> None:
+    node = RealBroker(tmp_path, **SMALL)
+    node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 7)
+    data = [PartitionProduceData(0, bytes(batch(b"value")))]
+    plain = ProduceRequest(None, 1, 1000, [TopicProduceData("t", partition_data=data)]).encode(9)
+    frame = bytes(_frame(ApiKey.PRODUCE, 9, plain))
+    tags = uvarint(50_000) + (uvarint(77) + uvarint(0)) * 50_000
+    pieces = node.broker.dispatch(node.connection, memoryview(frame[:10] + tags + frame[11:]), node.now)
+    assert isinstance(pieces, list)
+    (topic,) = ProduceResponse.decode(b"".join(pieces)[9:], 9).responses
+    assert [(one.error_code, one.base_offset) for one in topic.partition_responses] == [(0, 0)]

@@ -115,17 +115,16 @@ class Production:
         self._verdicts: dict[tuple[str, int], ApiError | None] = {}  # of batches of a transaction; None is a yes
         self._unfinished: list[Unfinished] = []
         self._in_steps: list[Closer] = []
-        self._copied = False
+        self._copied = context.is_giant
 
     def run(self) -> ProduceResponse | Reply | Parked | None:
         """The answer, or a wait for it."""
         topics = self._request.topic_data
         are_together = not are_many([topic.partition_data for topic in topics])
-        if are_together or self._is_in_buffer:
+        if are_together or not self._context.is_giant:
             self._refusal = self._refused([(topic, topic.partition_data) for topic in topics])
         if not are_together:
-            if self._is_in_buffer:
-                self._keep_records()
+            self._keep_records()
             return self._services.slices.reply(self._in_slices(), outlives_client=True)
         if self._joins:
             joining = tuple(self._join([(topic, topic.partition_data) for topic in topics]))
@@ -137,7 +136,7 @@ class Production:
     def _in_slices(self) -> Steps[ProduceResponse | Reply | Parked | None]:
         """The same where many partitions are written to. What a producer has sent is written even if it has gone."""
         topics = self._request.topic_data
-        if not self._is_in_buffer:
+        if self._context.is_giant:
             for share in shares((topic, topic.partition_data) for topic in topics):
                 self._refusal = self._refusal or self._refused(share)
                 yield None
@@ -152,7 +151,6 @@ class Production:
         by_number = ((number, topic.partition_data) for number, topic in enumerate(topics))
         for numbered in shares(by_number):
             for number, some in numbered:
-                _make_writable(some)
                 written = self._write(topics[number], some)
                 if number == len(responses):
                     responses.append(written)
@@ -175,13 +173,6 @@ class Production:
         if self._misled:
             response.node_endpoints = [NodeEndpoint(*node) for node in self._services.nodes(self._context)]
         return response
-
-    @property
-    def _is_in_buffer(self) -> bool:
-        """Whether the records are where they were received. Those of a giant are not; they can't be written to."""
-        every = (one.records for topic in self._request.topic_data for one in topic.partition_data)
-        records = next((records for records in every if records is not None), None)
-        return isinstance(records, memoryview) and not records.readonly
 
     def _keep_records(self) -> None:
         """The buffer behind them is used again before this goes on."""
@@ -454,12 +445,6 @@ def _verdict(error: ApiError, partition: Partition) -> ApiError:
         text = error.message or f"{partition.topic}-{partition.number} is not part of the producer's transaction"
         return NotInTransaction(error.code, text)
     return RefusedByCoordinator(error.code, error.message)
-
-
-def _make_writable(partitions: Iterable[PartitionProduceData]) -> None:
-    for one in partitions:
-        if isinstance(one.records, memoryview) and one.records.readonly:
-            one.records = memoryview(bytearray(one.records))
 
 
 def _is_transactional(records: Buffer) -> bool:
