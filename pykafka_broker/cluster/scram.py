@@ -46,7 +46,8 @@ def alter_user_scram_credentials(
 ) -> Deciding[AlterUserScramCredentialsResponse]:
     pace = Pace()
     records: dict[str, ApiMessageAndVersion] = {}
-    errors: dict[str, ApiError] = {}
+    # No errors themselves: each would hold its traceback, and that all of this.
+    errors: dict[str, tuple[ErrorCode, str | None]] = {}
     changes: Iterable[ScramCredentialDeletion | ScramCredentialUpsertion] = chain(request.deletions, request.upsertions)
     for change in changes:
         if pace.due(_LIKE_ITEMS):
@@ -61,13 +62,13 @@ def alter_user_scram_credentials(
                 )
             records[name] = _record(controller.image, change)
         except ApiError as error:
-            errors[name] = error
+            errors[name] = error.code, error.message
         if len(records) > MAX_RECORDS_PER_OPERATION:
             too_many = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
             return Decision([], (yield from refusal(request, too_many)))
     results = [AlterUserScramCredentialsResult(name, 0, None) for name in records]
-    for name, refused in errors.items():
-        results.append(AlterUserScramCredentialsResult(name, refused.code, refused.message))
+    for name, (code, message) in errors.items():
+        results.append(AlterUserScramCredentialsResult(name, code, message))
         if pace.due():
             yield
     return Decision(list(records.values()), AlterUserScramCredentialsResponse(results=results))
