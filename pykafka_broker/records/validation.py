@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from pykafka_broker.records.alike import NEVER, Bytes, pass_common
+from pykafka_broker.records.common_form import NEVER, Bytes, pass_common
 from pykafka_broker.records.compression import NONE, decompressed
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
@@ -269,10 +269,10 @@ def sound_at_once(batch: Buffer, header: BatchHeader, limits: Limits) -> int | N
     """The greatest timestamp of uncompressed records that are all of the common form and as the topic wants them; None
     where that is not plain within about a millisecond.
     """
-    data = bytes(memoryview(batch)[HEADER_SIZE : header.size])
+    data = bytes(batch)
     times, count = _common_times(header, limits), header.count
     position, index, high, _ = pass_common(
-        data, 0, 0, count, times, NEVER, _LOOKS_A_STEP, keyed=limits.key_required, counted=False
+        data, HEADER_SIZE, 0, count, times, NEVER, _LOOKS_A_STEP, keyed=limits.key_required, counted=False
     )
     if index < count or position != len(data):
         return None

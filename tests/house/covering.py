@@ -305,6 +305,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "compares with looking at each record",
         """
         records/alike
+        records/common_form
         """,
     ),
     "records/test_compression.py": (
