@@ -61,7 +61,7 @@ def report_records(value_size: int) -> None:
         "  kafka-python": lambda: read_all_with_kafka_python(batch),
         "RecordCheck": lambda: check_all(batch),
         "build_batch": lambda: build_batch(records),
-        "to_v2": lambda: to_v2(message_set),
+        "to_v2": lambda: list(to_v2(message_set)),
         "from_v2": lambda: from_v2(batch, 1),
     }
     print(f"{count} records of {value_size} bytes")

@@ -18,9 +18,10 @@ from pykafka_broker.records.header import (
     LENGTH_OVERHEAD,
     BatchHeader,
     iter_batches,
+    read_header,
     write_crc,
 )
-from pykafka_broker.records.message_set import build_message_set, iter_entries, iter_messages
+from pykafka_broker.records.message_set import build_message_set, iter_entries, messages_and_pauses
 from pykafka_broker.records.record import Record, iter_records, read_varint
 
 _RECORDS_A_STEP = 500
@@ -38,25 +39,32 @@ def to_v2(
     log_append_time: int | None = None,
     base_offset: int = 0,
     max_bytes: int = MAX_DECOMPRESSED,
-) -> bytearray:
-    """One v2 batch of all messages in a set of format v0 or v1, their offsets counted from `base_offset`.
+) -> Generator[None, None, bytearray]:
+    """One v2 batch of all messages in a set of format v0 or v1, their offsets counted from `base_offset`, in steps of
+    about a millisecond.
 
     `codec` None keeps the first entry's own, as `compression.type=producer` does. Messages of v0 go on without a
     timestamp, unless `log_append_time` gives them one.
     """
     if codec is None:
         codec = next((entry.codec for entry in iter_entries(message_set)), NONE)
-    builder = BatchBuilder(base_offset=base_offset, codec=codec, level=level, log_append_time=log_append_time)
-    builder.extend(_counted(iter_messages(message_set, max_bytes=max_bytes), base_offset))
+    builder = BatchBuilder(base_offset=base_offset, log_append_time=log_append_time)
+    some: list[Record] = []
+    for message in messages_and_pauses(message_set, max_bytes=max_bytes):
+        if message is not None:
+            message.offset = base_offset + builder.count + len(some)
+            some.append(message)
+        if message is None or len(some) == _RECORDS_A_STEP:
+            builder.extend(some)
+            some.clear()
+            yield
+    builder.extend(some)
     if not builder.count:
         raise InvalidRecord("a message set without a message")
-    return builder.build()
-
-
-def _counted(records: Iterator[Record], base_offset: int) -> Iterator[Record]:
-    for offset, record in enumerate(records, base_offset):
-        record.offset = offset
-        yield record
+    batch = builder.build()
+    if codec == NONE:
+        return batch
+    return (yield from with_codec(read_header(batch), memoryview(batch)[HEADER_SIZE:], codec, level))
 
 
 def from_v2(batches: Buffer, magic: int, *, first_offset: int = -1, max_bytes: int = MAX_DECOMPRESSED) -> bytes:

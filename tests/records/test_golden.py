@@ -217,7 +217,7 @@ def test_values_of_many_compressed_blocks(name: str) -> None:
 def test_up_conversion(name: str, kind: str) -> None:
     theirs = golden(f"up-{kind}-{name}-create")
     timestamp = APPEND_TIME if kind == "append" else None
-    ours = to_v2(golden(f"{name}-create"), base_offset=100, log_append_time=timestamp)
+    ours = finished(to_v2(golden(f"{name}-create"), base_offset=100, log_append_time=timestamp))
     records = sample(int(name[1]), timestamp, offsets=(100, 101, 102, 103, 104))
     for record in records:
         record.headers = []

@@ -12,17 +12,11 @@ from pykafka_broker.records.compression import NONE, ZSTD
 from pykafka_broker.records.header import read_header
 from pykafka_broker.records.record import Record, iter_records
 from pykafka_broker.records.time_search import TimeSearch
-from tests.records.samples import record_lists
+from tests.records.samples import finished, record_lists
 
 
 def searched(batch: bytearray, timestamp: int, start_offset: int) -> tuple[int, int] | None:
-    steps = TimeSearch(batch, read_header(batch), timestamp, start_offset).search()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: tuple[int, int] | None = end.value
-            return found
+    return finished(TimeSearch(batch, read_header(batch), timestamp, start_offset).search())
 
 
 def read(batch: bytearray, timestamp: int, start_offset: int) -> tuple[int, int] | None:

@@ -22,6 +22,7 @@ from pykafka_broker.broker.produce_checks import (
     BatchCheck,
     Buffer,
     Explained,
+    MessageSetCheck,
     Prepared,
     RecordErrors,
     RefusedByLog,
@@ -413,7 +414,7 @@ class Closer(NamedTuple):
 
     topic: str
     data: PartitionProduceData
-    check: BatchCheck
+    check: BatchCheck | MessageSetCheck
     answer: PartitionProduceResponse
 
 
