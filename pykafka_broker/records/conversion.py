@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from pykafka_broker.records.builder import BatchBuilder, varint
-from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, ZSTD, compressed
+from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, ZSTD, compressed, decompress_in_steps
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import (
@@ -22,7 +22,7 @@ from pykafka_broker.records.header import (
     write_crc,
 )
 from pykafka_broker.records.message_set import build_message_set, iter_entries, messages_and_pauses
-from pykafka_broker.records.record import Record, iter_records, read_varint
+from pykafka_broker.records.record import Record, check_room, decode_records, read_varint
 
 _RECORDS_A_STEP = 500
 
@@ -67,8 +67,11 @@ def to_v2(
     return (yield from with_codec(read_header(batch), memoryview(batch)[HEADER_SIZE:], codec, level))
 
 
-def from_v2(batches: Buffer, magic: int, *, first_offset: int = -1, max_bytes: int = MAX_DECOMPRESSED) -> bytes:
-    """The message set of format v0 or v1 that holds the records of v2 batches, without headers and control records.
+def from_v2(
+    batches: Buffer, magic: int, *, first_offset: int = -1, max_bytes: int = MAX_DECOMPRESSED
+) -> Generator[None, None, bytes]:
+    """The message set of format v0 or v1 that holds the records of v2 batches, without headers and control records; in
+    steps of about a millisecond.
 
     A batch cut short at the end is left out, as it would be by the client. zstd ends the set, or where it would come
     first raises `UnsupportedConversion`. Records below `first_offset` are left out where nothing is compressed.
@@ -81,11 +84,16 @@ def from_v2(batches: Buffer, magic: int, *, first_offset: int = -1, max_bytes: i
             if pieces:
                 break
             raise UnsupportedConversion(f"the batch at offset {header.base_offset} is compressed with zstd")
-        records: Iterator[Record] = iter_records(batch, header, max_bytes=max_bytes)
+        payload = memoryview(batch)[HEADER_SIZE : header.size]
+        data = yield from decompress_in_steps(header.codec, payload, max_bytes)
+        check_room(header, len(data))
+        records = decode_records(data, 0, len(data), header)
         if header.codec == NONE:
             records = (record for record in records if record.offset >= first_offset)
         append_time = header.max_timestamp if header.log_append_time else None
-        pieces.append(build_message_set(records, magic, codec=header.codec, log_append_time=append_time))
+        piece = yield from build_message_set(records, magic, codec=header.codec, log_append_time=append_time)
+        pieces.append(piece)
+        yield
     return b"".join(pieces)
 
 

@@ -13,7 +13,15 @@ from collections.abc import Generator, Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, ZSTD, compress, decompress_in_steps
+from pykafka_broker.records.compression import (
+    LZ4,
+    MAX_DECOMPRESSED,
+    NONE,
+    ZSTD,
+    compress,
+    compressed,
+    decompress_in_steps,
+)
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import CODEC_MASK, LOG_APPEND_TIME_BIT, NO_TIMESTAMP
@@ -24,6 +32,7 @@ _OFFSET_AND_SIZE = Struct(">qi")
 _CRC_MAGIC_ATTRIBUTES = Struct(">Ibb")
 _MAGIC_ATTRIBUTES = Struct(">bb")
 _SIZES_A_STEP = 3_000
+_MESSAGES_A_STEP = 500
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
 _SMALLEST = {0: 14, 1: 22}
@@ -157,8 +166,10 @@ def build_message_set(
     codec: int = NONE,
     level: int | None = None,
     log_append_time: int | None = None,
-) -> bytes:
-    """A set of format v0 or v1 (headers are left out), in one wrapper if it is compressed."""
+) -> Generator[None, None, bytes]:
+    """A set of format v0 or v1 (headers are left out), in one wrapper if it is compressed; in steps of about a
+    millisecond.
+    """
     if codec == ZSTD:
         raise UnsupportedCompression(f"zstd in a message of format v{magic}")
     attributes = LOG_APPEND_TIME_BIT if magic and log_append_time is not None else 0
@@ -166,16 +177,25 @@ def build_message_set(
     base = last = None
     max_timestamp = NO_TIMESTAMP
     messages = bytearray()
-    for record in records:
+    for number, record in enumerate(records, 1):
         last = record.offset
         if base is None:
             base = last if relative else 0
         timestamp = record.timestamp if log_append_time is None else log_append_time
         max_timestamp = max(max_timestamp, timestamp)
         messages += _entry(last - base, magic, attributes, timestamp, record.key, record.value)
+        if number % _MESSAGES_A_STEP == 0:
+            yield
     if codec == NONE or last is None:
         return bytes(messages)
-    value = compress(codec, messages, level, broken_lz4_checksum=magic == 0)
+    if codec == LZ4 and magic == 0:
+        value = compress(codec, messages, level, broken_lz4_checksum=True)
+    else:
+        pieces = []
+        for piece in compressed(codec, messages, level):
+            pieces.append(piece)
+            yield
+        value = b"".join(pieces)
     return _entry(last, magic, attributes | codec, max_timestamp, None, value)
 
 

@@ -115,7 +115,7 @@ class RecordCheck:
                 high,
                 looks,
                 keyed=keyed,
-                counted=not (self._in_full or self.misnumbered),
+                counted=not self.misnumbered,
             )
             if self._index < self._end and looks > 0:
                 read += yield from self._one()

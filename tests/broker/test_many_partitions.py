@@ -33,8 +33,9 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import build_batch
-from pykafka_broker.records.compression import ZSTD
+from pykafka_broker.records.compression import GZIP, ZSTD
 from pykafka_broker.records.header import HEADER_SIZE, write_crc
+from pykafka_broker.records.message_set import iter_messages
 from pykafka_broker.records.record import Record
 from tests.broker.api.real_broker import RealBroker
 from tests.broker.support import NOW, LightBroker, batch
@@ -384,6 +385,25 @@ def test_a_look_up_by_time_in_a_bomb_takes_small_steps_and_little_memory(tmp_pat
     assert asked.answer().topics[0].partitions[0].offset == 1
     answers = broker.ask(list_offsets(range(20), NOW + 1), 7).answer().topics[0].partitions
     assert [(one.offset, one.timestamp) for one in answers] == [(1, NOW + 5)] * 20
+
+
+def test_a_bomb_becomes_messages_of_an_old_format_in_slices(tmp_path: Path) -> None:
+    broker = TurningBroker(tmp_path)
+    broker.add("t", 2)
+    broker.partition_log("t", 0).append(batch(bytes(8 << 20), codec=GZIP), NOW)
+    broken = batch(b"v", codec=GZIP)
+    broken[HEADER_SIZE] ^= 0xFF
+    write_crc(broken)
+    broker.partition_log("t", 1).append(broken, NOW)
+    asked = broker.ask(fetch([0, 1]), 3)
+    turns = 0
+    while asked.waits:
+        broker.turn()
+        turns += 1
+    assert turns > 20
+    sound, other = asked.answer().responses[0].partitions
+    assert [message.value for message in iter_messages(sound.records)] == [bytes(8 << 20)]
+    assert other.error_code == ErrorCode.CORRUPT_MESSAGE
 
 
 def test_a_look_up_by_time_in_records_that_cant_be_read_fails_for_its_partition(tmp_path: Path) -> None:

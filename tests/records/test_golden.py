@@ -196,7 +196,7 @@ def test_message_sets_are_written(name: str) -> None:
     for kind, timestamp in (("create", None), ("append", APPEND_TIME)):
         if not magic and timestamp is not None:
             continue
-        built = build_message_set(sample(), magic, codec=codec_of(name), log_append_time=timestamp)
+        built = finished(build_message_set(sample(), magic, codec=codec_of(name), log_append_time=timestamp))
         assert list(iter_messages(built)) == sample(magic, timestamp)
         if codec_of(name) == NONE:
             assert built == golden(f"{name}-{kind}")
@@ -234,7 +234,7 @@ def test_up_conversion(name: str, kind: str) -> None:
 def test_down_conversion(name: str, kind: str, magic: int) -> None:
     """Kafka was asked for the records from offset 102 on."""
     theirs = golden(f"down-v{magic}-{name}-{kind}")
-    ours = from_v2(golden(f"{name}-{kind}"), magic, first_offset=102)
+    ours = finished(from_v2(golden(f"{name}-{kind}"), magic, first_offset=102))
     assert list(iter_messages(ours)) == list(iter_messages(theirs))
     if codec_of(name) == NONE:
         assert ours == theirs

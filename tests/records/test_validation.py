@@ -92,6 +92,15 @@ def test_many_at_once_are_judged_as_one_by_one(parts: list[Any], codec: int, dat
         assert quick[:2] == (at_once, [])
 
 
+def test_a_wrong_number_among_many_is_seen_where_the_codec_changes() -> None:
+    records = [Record(i, 0, None, b"v") for i in range(50)]
+    payload = build_batch(records)[HEADER_SIZE:]
+    payload[len(payload) // 50 * 30 + 3] = 0
+    sample = with_payload(payload, 50)
+    assert check(sample, in_full=True).misnumbered
+    assert not check(build_batch(records), in_full=True).misnumbered
+
+
 def one_by_one(data: bytes, position: int, index: int, end: int, *rest: Any, **flags: bool) -> Passed:
     return position, index, rest[1], rest[2]
 
