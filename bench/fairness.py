@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import crc32c
+import zstandard
 
 from bench.running import Running
 from interop.answers.requests import create, new_topic
-from interop.batches import CODECS, batch, patched
+from interop.batches import CODECS, Rec, batch, patched
 from interop.raw import RawClient, framed, request_bytes
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -31,6 +33,10 @@ from pykafka_broker.protocol.messages.delete_records_request import (
 )
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.describe_topic_partitions_request import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -45,6 +51,7 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
 )
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic, ShareFetchRequest
 from pykafka_broker.protocol.runtime import Message, uvarint
 
 # What is sent, by the names of its figures.
@@ -61,8 +68,15 @@ TITLES = {
     "list_offsets_all": "ListOffsets of 9,000 partitions",
     "produce_all": "Produce into 9,000 partitions",
     "delete_records_all": "DeleteRecords of 9,000 partitions",
+    "zstd_bombs": "403 KB of zstd bombs",
     "gzip_bomb": "a record of 400 MB of zeros, gzip",
+    "gzip_bombs": "6.3 MB of gzip bombs",
     "gzip_members": "50,000 empty gzip members",
+    "describe_topics": "DescribeTopicPartitions, 500,000",
+    "share_fetch": "ShareFetch of 500,000 partitions",
+    "produce_names": "Produce naming 500,000 partitions",
+    "create_topics": "CreateTopics of 200,000",
+    "time_lookup": "by time in a log of 5,000 segments",
 }
 WITHIN_S = 150.0
 TOPICS, PARTITIONS_EACH = 9, 1000
@@ -70,6 +84,8 @@ _SETTLED_S = 0.5
 _PAUSE_S = 0.001
 _NAMES = [f"many-{number}" for number in range(TOPICS)]
 _TOPIC_RESOURCE = 2
+_SEGMENTED, _SEGMENTS = "segmented", 5000
+_FIRST_MS = 1_700_000_000_000  # of its records
 _BOMB_BYTES = 400 << 20  # what one of them says
 
 
@@ -101,6 +117,7 @@ def giants(size: float) -> dict[str, Callable[[], bytes]]:
 
     commits = [OffsetCommitRequestPartition(0, 1, committed_metadata="")]
     one = [ListOffsetsPartition(0, timestamp=-1)]
+    last = ListOffsetsPartition(0, timestamp=_FIRST_MS + 2 * (of(_SEGMENTS) - 1))
     every = range(PARTITIONS_EACH)
     return {
         "header_tags": lambda: _with_tags(request_bytes(ApiVersionsRequest("bench", "1"), 3), of(5_000_000)),
@@ -148,8 +165,33 @@ def giants(size: float) -> dict[str, Callable[[], bytes]]:
             ),
             1,
         ),
-        "gzip_bomb": lambda: frame(_bomb("gzip", _gzip_bomb(of(_BOMB_BYTES))), 9),
-        "gzip_members": lambda: frame(_bomb("gzip", gzip.compress(b"", 1, mtime=0) * of(50_000)), 9),
+        "zstd_bombs": lambda: frame(_bombs("zstd", _zstd_bomb(_BOMB_BYTES), of(403 << 10)), 9),
+        "gzip_bomb": lambda: frame(_bombs("gzip", _gzip_bomb(of(_BOMB_BYTES))), 9),
+        "gzip_bombs": lambda: frame(_bombs("gzip", _gzip_bomb(_BOMB_BYTES), of(6300 << 10)), 9),
+        "gzip_members": lambda: frame(_bombs("gzip", gzip.compress(b"", 1, mtime=0) * of(50_000)), 9),
+        "describe_topics": lambda: frame(DescribeTopicPartitionsRequest([TopicRequest(n) for n in names(500_000)]), 0),
+        "share_fetch": lambda: frame(
+            ShareFetchRequest(
+                "share",
+                "m" * 22,
+                0,
+                topics=[FetchTopic(b"1" * 16, [FetchPartition(number) for number in range(of(500_000))])],
+            ),
+            1,
+        ),
+        "produce_names": lambda: frame(
+            ProduceRequest(
+                None,
+                1,
+                30_000,
+                [TopicProduceData("none", partition_data=[PartitionProduceData(p, b"") for p in range(of(500_000))])],
+            ),
+            9,
+        ),
+        "create_topics": lambda: frame(
+            CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names(200_000)], 30_000, True), 7
+        ),
+        "time_lookup": lambda: frame(ListOffsetsRequest(-1, topics=[ListOffsetsTopic(_SEGMENTED, [last])]), 5),
     }
 
 
@@ -163,15 +205,24 @@ def _with_tags(request: bytes, count: int) -> bytes:
     return framed(request[:end] + uvarint(count) + b"\x7d\0" * count + request[end + 1 :])
 
 
-def _bomb(codec: str, payload: bytes) -> ProduceRequest:
-    """One record that says it is as long as the payload is when it is decompressed."""
+def _bombs(codec: str, payload: bytes, size: int = 0) -> ProduceRequest:
+    """Batches of one record that says it is as long as the payload is when it is decompressed; so many bytes of them,
+    each for a partition of its own, or one.
+    """
     head = bytearray(_RECORD[:61])
     struct.pack_into(">h", head, 21, CODECS[codec])
     whole = patched(bytes(head) + payload, length=49 + len(payload))
     assert crc32c.crc32c(whole[21:]) == struct.unpack_from(">I", whole, 17)[0]
+    every = range(max(1, size // len(whole)))
     return ProduceRequest(
-        None, 1, 30_000, [TopicProduceData(_NAMES[0], partition_data=[PartitionProduceData(0, whole)])]
+        None, 1, 30_000, [TopicProduceData(_NAMES[0], partition_data=[PartitionProduceData(p, whole) for p in every])]
     )
+
+
+def _zstd_bomb(size: int) -> bytes:
+    squeeze = zstandard.ZstdCompressor(3).compressobj()
+    block = bytes(1 << 20)
+    return b"".join([*(squeeze.compress(block) for _ in range(size >> 20)), squeeze.flush()])
 
 
 def _gzip_bomb(size: int) -> bytes:
@@ -187,6 +238,7 @@ def beside_giants(run: Running, size: float) -> dict[str, float]:
             assert not answer.topics[0].error_code, answer
         with contextlib.suppress(Exception):
             client.call(FindCoordinatorRequest("g"), 2)
+        _make_segments(client, int(_SEGMENTS * size))
     time.sleep(2)
     figures: dict[str, float] = {}
     for name, made in giants(size).items():
@@ -197,6 +249,17 @@ def beside_giants(run: Running, size: float) -> dict[str, float]:
             f"fair_{name}_mb": felt.added_mb,
         }
     return figures
+
+
+def _make_segments(client: RawClient, count: int) -> None:
+    """A log in which each record has a segment of its own, a millisecond after the one before."""
+    answer = client.call(create(new_topic(_SEGMENTED, 1, configs={"segment.ms": "1", "retention.ms": "-1"})), 5)
+    assert not answer.topics[0].error_code, answer
+    for number in range(count):
+        data = batch(Rec(bytes(100), timestamp=_FIRST_MS + 2 * number))
+        one = [PartitionProduceData(0, data)]
+        written = client.call(ProduceRequest(None, 1, 30_000, [TopicProduceData(_SEGMENTED, partition_data=one)]), 9)
+        assert not written.responses[0].partition_responses[0].error_code, written
 
 
 def beside(run: Running, frame: bytes) -> Felt:

@@ -43,6 +43,7 @@ class RequestContext:
     """One request: its header, its connection and the time (epoch milliseconds) at which it arrived."""
 
     __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "now")
+    is_giant = False  # see `GiantContext`
     is_part = False  # these three: see `PartContext`
     repeated: Set[Hashable] = frozenset()
     traits: Set[Hashable] = frozenset()
@@ -68,6 +69,16 @@ class RequestContext:
             f"api_key={self.api_key} version={self.api_version} correlation_id={self.correlation_id} "
             f"client_id={self.client_id!r} from {self.connection.client_host}:{self.connection.client_port}"
         )
+
+
+class GiantContext(RequestContext):
+    """A request with very many elements. It was read from memory of its own, which nobody else uses."""
+
+    __slots__ = ()
+    is_giant = True
+
+    def __init__(self, of: RequestContext) -> None:
+        super().__init__(of.api_key, of.api_version, of.correlation_id, of.client_id, of.connection, of.now)
 
 
 class PartContext(RequestContext):

@@ -17,6 +17,7 @@ from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
 from pykafka_broker.records.record import Record, iter_records
 
 _READ_BYTES = 1 << 20
+_MOST_DECOMPRESSED = 32 << 20  # of one batch; others are served after each
 # What a replay raises for a record that is not what it should be.
 SENSELESS = (ValueError, LookupError, TypeError, ArithmeticError)
 
@@ -77,7 +78,7 @@ def replay_batch(header: BatchHeader, batch: memoryview, replay: Callable[[Recor
     """
     offset = header.base_offset
     try:
-        for record in iter_records(batch, header):
+        for record in iter_records(batch, header, max_bytes=_MOST_DECOMPRESSED):
             offset = record.offset
             replay(record)
     except SENSELESS as error:

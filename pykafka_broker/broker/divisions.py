@@ -11,6 +11,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple
 
+from pykafka_broker.broker.produce_size import COUNTED_FROM_BYTES, names_many_partitions
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.cutting import PART_ITEMS
 from pykafka_broker.protocol.runtime import ZERO_UUID
@@ -62,6 +63,7 @@ def topic_trait(topic: Any, version: int) -> str | None:
 
 
 _PARTITIONS = ("topics", "partitions")
+_INDEXES = ("topics", "partition_indexes")
 _INDEX = ("partition_index",)
 _RESOURCE = ("resource_type", "resource_name")
 _STATES = Division(_PARTITIONS, ("results", "partitions"))
@@ -83,16 +85,14 @@ DIVISIONS: dict[ApiKey, tuple[tuple[int, Division], ...]] = {
         (0, Division(("topic_partitions", "partitions"), ("replica_election_results", "partition_result"))),
     ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: ((0, Division(_PARTITIONS, ("responses", "partitions"))),),
-    ApiKey.ADD_PARTITIONS_TO_TXN: ((4, Division(("transactions",), ("results_by_transaction",))),),
-    ApiKey.WRITE_TXN_MARKERS: ((0, Division(("markers",), ("markers",))),),
-    ApiKey.DESCRIBE_PRODUCERS: ((0, Division(("topics", "partition_indexes"), _PARTITIONS, items=_LOG_ITEMS)),),
+    ApiKey.DESCRIBE_PRODUCERS: ((0, Division(_INDEXES, _PARTITIONS, items=_LOG_ITEMS)),),
     ApiKey.DESCRIBE_TRANSACTIONS: ((0, Division(("transactional_ids",), ("transaction_states",))),),
     ApiKey.FIND_COORDINATOR: ((4, Division(("coordinator_keys",), ("coordinators",))),),
     ApiKey.LEAVE_GROUP: ((3, Division(("members",), ("members",))),),
     ApiKey.OFFSET_COMMIT: ((0, Division(_PARTITIONS, _PARTITIONS, from_bytes=_COMMIT_BYTES)),),
     ApiKey.OFFSET_FETCH: (
         (8, Division(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions"))),
-        (0, Division(("topics", "partition_indexes"), _PARTITIONS)),
+        (0, Division(_INDEXES, _PARTITIONS)),
     ),
     ApiKey.OFFSET_DELETE: ((0, Division(_PARTITIONS, _PARTITIONS)),),
     ApiKey.DESCRIBE_GROUPS: ((0, Division(("groups",), ("groups",))),),
@@ -115,7 +115,7 @@ DIVISIONS: dict[ApiKey, tuple[tuple[int, Division], ...]] = {
 
 # Requests that can't be divided, and yet are read in slices if they are longer than this.
 _WHOLE_FROM_BYTES: dict[ApiKey, int] = {
-    ApiKey.PRODUCE: 1 << 31,  # long by its records, which are not read here
+    ApiKey.PRODUCE: COUNTED_FROM_BYTES,  # and if it names many partitions
     ApiKey.FETCH: 64 << 10,  # below it, one that waits yields
 }
 
@@ -126,9 +126,14 @@ def giant_bytes(api_key: ApiKey) -> int:
     return divisions[0][1].from_bytes if divisions else _WHOLE_FROM_BYTES.get(api_key, _DIVIDED_FROM_BYTES)
 
 
+def is_giant(api_key: ApiKey, frame: memoryview, body: int, version: int) -> bool:
+    """Whether a request that is longer is one. A long one without many elements there is of one kind only."""
+    return api_key is not ApiKey.PRODUCE or names_many_partitions(frame, body, version)
+
+
 def division_of(api_key: ApiKey, version: int) -> Division | None:
     """How a request of that version is divided, if it can be."""
     return next((division for lowest, division in DIVISIONS.get(api_key, ()) if version >= lowest), None)
 
 
-__all__ = ["Again", "Division", "division_of", "giant_bytes"]
+__all__ = ["Again", "Division", "division_of", "giant_bytes", "is_giant"]

@@ -14,9 +14,13 @@ from pykafka_broker.broker.divisions import Again, Division
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.errors import ApiError, FrameError
-from pykafka_broker.protocol.cutting import PART_ITEMS, Cutter, Part, merge, shape_of
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.cutting import Cutter, Part, merge, shape_of
 from pykafka_broker.protocol.joining import Joined
 from pykafka_broker.protocol.runtime import DecodeError, EncodeError, Message
+from pykafka_broker.protocol.splitting import written
+
+_NEVER_JOINED = frozenset((ApiKey.FETCH,))
 
 
 class Whole(NamedTuple):
@@ -67,7 +71,7 @@ class _Giant:
             self._at = yield from self._skipped_tags(-self._at)
         request, is_whole = yield from self._read()
         if is_whole:
-            return (yield from self._settled(request, None))
+            return (yield from self._written((yield from self._settled(request, None))))
         return (yield from self._in_parts(request))
 
     def _skipped_tags(self, at: int) -> Steps[int]:
@@ -77,8 +81,10 @@ class _Giant:
         return cutter.end
 
     def _parts(self) -> Iterator[Part | None]:
-        items = PART_ITEMS if self._division is None else self._division.items
-        return Cutter(self._frame, self._at, self._shape, items).parts()
+        division = self._division
+        if division is None:
+            return Cutter(self._frame, self._at, self._shape).parts()
+        return Cutter(self._frame, self._at, self._shape, division.items, len(division.asked)).parts()
 
     def _read(self) -> Steps[tuple[Any, bool]]:
         """The whole request, if it is short or can't be divided; else the end of it."""
@@ -109,6 +115,12 @@ class _Giant:
             else:
                 reply = self._asking.go_on(request, reply, None)
         return reply
+
+    def _written(self, reply: Any) -> Steps[Any]:
+        """A long answer as bytes, but one of records, which stay in their files."""
+        if type(reply) is not self._asking.response_type or reply.API_KEY in _NEVER_JOINED:
+            return reply
+        return (yield from written(reply, self._asking.version))
 
     def _in_parts(self, end: Any) -> Steps[Any]:
         division = self._division

@@ -11,14 +11,16 @@ controller (a quorum of one voter, KIP-500).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import NOTHING, After, R, Reply, Waiter, resting
+from pykafka_broker.broker.slices import Slices, Steps
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import bootstrap
-from pykafka_broker.cluster.controller import Controller, Decision, ProducerIds
+from pykafka_broker.cluster.controller import Controller, Deciding, Decision, ProducerIds
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
@@ -32,6 +34,7 @@ from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.steps import at_once
 
 if TYPE_CHECKING:
     from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
@@ -39,7 +42,8 @@ if TYPE_CHECKING:
 
 Deliver = Callable[[MetadataDelta], None]
 Q = TypeVar("Q")  # a request
-Decide = Callable[[Controller, RequestContext, Q], Decision[R]]
+Decide = Callable[[Controller, RequestContext, Q], Decision[R] | Deciding[R]]
+_DECIDED_IN_SLICES = 5  # times that the metadata may have changed meanwhile
 
 
 class Quorum(NamedTuple):
@@ -93,7 +97,9 @@ class LocalMetadata:
         *,
         new_uuid: Callable[[], bytes],
         submit: Submit,
+        slices: Slices,
     ) -> None:
+        self._slices = slices
         self.image = MetadataImage()
         self.controller = Controller(self.image, config, config.node, new_uuid)
         self._producer_ids = ProducerIds(self.controller, self.commit)
@@ -176,7 +182,24 @@ class LocalMetadata:
         return self.log.last_offset
 
     def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R | Reply:
-        decision = decide(self.controller, context, request)
+        decided = decide(self.controller, context, request)
+        if isinstance(decided, Generator):
+            return self._slices.reply(self._decided(decided, partial(decide, self.controller, context, request)))
+        return self._answered(decided)
+
+    def _decided(self, deciding: Deciding[Any], again: Callable[[], Any]) -> Steps[Any]:
+        """A decision in slices. It has to be about the metadata as it still is at its end."""
+        for _ in range(_DECIDED_IN_SLICES):
+            about = self.applied_offset
+            decision = yield from deciding
+            if self.applied_offset == about:
+                break
+            deciding = again()
+        else:
+            decision = at_once(deciding)
+        return self._answered(decision)
+
+    def _answered(self, decision: Decision[R]) -> R | Reply:
         self.commit(decision.records)
         return resting(decision.reply, self.after())
 
@@ -224,7 +247,7 @@ class LocalMetadata:
         from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
         from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 
-        decision = create_topics(self.controller, CreateTopicsRequest(topics), 0)
+        decision = at_once(create_topics(self.controller, CreateTopicsRequest(topics), 0))
         try:
             self.commit(decision.records)
         except ApiError as error:

@@ -60,7 +60,9 @@ class Node:
             thread_pool=thread_pool,
             cluster_id=setup.cluster_id,
         )
-        self.metadata = LocalMetadata(config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit)
+        self.metadata = LocalMetadata(
+            config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit, slices=self.slices
+        )
         self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch)
         self.subscribers: list[Subscriber] = []
 

@@ -7,6 +7,7 @@ watermark.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from enum import IntEnum
 
 from pykafka_broker.broker.context import RequestContext
@@ -24,6 +25,7 @@ from pykafka_broker.protocol.messages.fetch_response import (
     LeaderIdAndEpoch,
     PartitionData,
 )
+from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
 
 _DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record batches v2
 _MAGIC_1_FROM = 2
@@ -31,6 +33,7 @@ _NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _READ_TOPIC = (Operation.READ, Resource.TOPIC)
 _NO_ERROR = 0
 _EMPTY = b""
+_MOST_CONVERTED = 32 << 20  # of one batch: the client waits for it
 
 
 class Isolation(IntEnum):
@@ -123,8 +126,28 @@ class PartitionReader:
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
                 for aborted in log.aborted_transactions(wanted.fetch_offset, read.end_offset())
             ]
-        if self._magic < 2:
-            data.records = _down_converted(read.records, self._magic, wanted.fetch_offset)
+        return data
+
+    @property
+    def converts(self) -> bool:
+        """Whether what is read has yet to become messages of an old format."""
+        return self._magic < 2
+
+    def converted(self, wanted: FetchedPartition, data: PartitionData) -> Generator[None, None, PartitionData]:
+        """What was read, as messages of the format that the client knows."""
+        from pykafka_broker.records.conversion import from_v2
+
+        if not isinstance(data.records, FileSlice):
+            return data
+        try:
+            records, first = data.records.read(), wanted.fetch_offset
+            data.records = yield from from_v2(records, self._magic, first_offset=first, max_bytes=_MOST_CONVERTED)
+        except UnsupportedCompression:
+            return _failure(wanted, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        except CorruptBatch:
+            return _failure(wanted, ErrorCode.CORRUPT_MESSAGE)
+        except OSError:
+            return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
         return data
 
     @staticmethod
@@ -137,15 +160,6 @@ class PartitionReader:
             data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
             return True
         return False
-
-
-def _down_converted(records: FileSlice, magic: int, first_offset: int) -> bytes:
-    from pykafka_broker.records.conversion import UnsupportedConversion, from_v2
-
-    try:
-        return from_v2(records.read(), magic, first_offset=first_offset)
-    except UnsupportedConversion as error:
-        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
 
 
 def _failure(wanted: FetchedPartition, code: ErrorCode) -> PartitionData:

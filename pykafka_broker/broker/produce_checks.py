@@ -31,6 +31,7 @@ Buffer = bytearray | memoryview
 MESSAGE_SETS_UP_TO = 2  # Produce v3 is the first that carries record batches v2
 ZSTD_FROM = 7  # KIP-110
 _MOST_HELD = 64 << 20  # of records that change their codec or format, which takes all of them at once
+_MOST_CONVERTED = 32 << 20  # of messages of old formats, which are held twice
 _NO_TIMESTAMP = -1
 
 
@@ -87,7 +88,7 @@ def read_batch(records: Buffer | None, version: int) -> tuple[Buffer, BatchHeade
 
 def check_batch(
     records: Buffer, header: BatchHeader | None, config: TopicConfig, now: int, *, validate: bool = True
-) -> Prepared | BatchCheck:
+) -> Prepared | BatchCheck | MessageSetCheck:
     """What the partition's log asks of a batch, or of a message set: what may be appended, or what has to be looked at
     more closely. Raises ApiError as a real broker answers.
 
@@ -102,8 +103,7 @@ def check_batch(
             "compact" in config.cleanup_policy,
         )
         if header is None:
-            batch = _from_message_set(records, config)
-            return BatchCheck(batch, read_header(batch), config, limits, own=batch)
+            return MessageSetCheck(records, config, limits)
         _check_whole(records, header, config)
         if _codec_for(header, config) == header.codec:
             newest = None
@@ -163,6 +163,34 @@ class BatchCheck:
         """After the last step: what may be appended. `batch` is what the check was made for."""
         batch = batch if self._own is None else self._own
         return _timed(batch, read_header(batch), self._config, self._limits, self._records.max_timestamp)
+
+
+class MessageSetCheck:
+    """Messages of format v0 or v1 (Produce v0-v2), which become one batch before that is looked at."""
+
+    def __init__(self, message_set: Buffer, config: TopicConfig, limits: Limits) -> None:
+        if len(message_set) > config.max_message_bytes:
+            raise _too_large(len(message_set), config)
+        self._message_set = bytes(message_set)
+        self._config = config
+        self._limits = limits
+        self._check: BatchCheck | None = None
+
+    def steps(self) -> Generator[None, None, None]:
+        """Raises ApiError as a real broker answers."""
+        from pykafka_broker.records.conversion import to_v2
+
+        try:
+            batch = yield from to_v2(self._message_set, max_bytes=_MOST_CONVERTED)
+        except (CorruptBatch, UnsupportedCompression) as error:
+            raise _answer_to(error) from None
+        self._check = BatchCheck(batch, read_header(batch), self._config, self._limits, own=batch)
+        yield from self._check.steps()
+
+    def prepared(self, batch: Buffer) -> Prepared:
+        """After the last step: what may be appended."""
+        assert self._check is not None
+        return self._check.prepared(batch)
 
 
 def _answer_to(error: Exception) -> ApiError:
@@ -305,12 +333,3 @@ def _level(config: TopicConfig, codec: int) -> int | None:
         ZSTD: config.compression_zstd_level,
     }
     return levels.get(codec)
-
-
-def _from_message_set(records: Buffer, config: TopicConfig) -> bytearray:
-    """Produce v0-v2: message formats v0 and v1, converted as a whole into one batch."""
-    from pykafka_broker.records.conversion import to_v2
-
-    if len(records) > config.max_message_bytes:
-        raise _too_large(len(records), config)
-    return to_v2(records, max_bytes=_MOST_HELD)

@@ -50,9 +50,12 @@ class Parked:
         if self.done:
             return
         self.done = True
-        self.reply = reply
-        if self.on_reply is not None:
-            self.on_reply(reply)
+        self.cancelled = None
+        on_reply, self.on_reply = self.on_reply, None
+        if on_reply is None:
+            self.reply = reply
+        else:
+            on_reply(reply)
 
 
 class Purgatory:

@@ -29,11 +29,11 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.broker.context import ConnectionContext, PartContext, RequestContext
-from pykafka_broker.broker.divisions import division_of, giant_bytes
+from pykafka_broker.broker.context import ConnectionContext, GiantContext, PartContext, RequestContext
+from pykafka_broker.broker.divisions import division_of, giant_bytes, is_giant
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.failure import whole_request_failure
-from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.purgatory import Parked, Purgatory
 from pykafka_broker.broker.reply import After, Reply, when_all
 from pykafka_broker.broker.request_header import read_header_tail
 from pykafka_broker.broker.routes import ROUTES, Route
@@ -241,7 +241,9 @@ class Router:
             if known is not None:
                 return endpoint.encode(context, known)
         request: Any = None
-        if readable and (body < 0 or len(frame) - body > endpoint.giant_bytes):
+        if readable and (
+            body < 0 or (len(frame) - body > endpoint.giant_bytes and is_giant(endpoint.api_key, frame, body, version))
+        ):
             reply = _giant(services, endpoint, context, frame, body)
         else:
             request = endpoint.decode(frame, body, version) if readable else None
@@ -271,47 +273,67 @@ class Router:
     def _wait(
         self, endpoint: Endpoint, context: RequestContext, request: Any, reply: Reply | Parked
     ) -> Pieces | PendingReply | None:
-        parked = self._held(endpoint, context, request, reply) if isinstance(reply, Reply) else reply
+        if isinstance(reply, Reply):
+            held = _Held(self._services.purgatory, endpoint, context, request)
+            held.wait_for(reply)
+            parked = held.parked
+        else:
+            parked = reply
         if parked.done:
             return None if parked.reply is None else endpoint.encode(context, parked.reply)
         _guard(parked, endpoint, context, request)
         self._services.purgatory.park(parked)
         return PendingReply(parked, endpoint, context)
 
-    def _held(self, endpoint: Endpoint, context: RequestContext, request: Any, reply: Reply) -> Parked:
-        """The answer comes when the records that it rests on are committed, or says that they will not be. Nothing more
-        is done for a connection that has gone meanwhile, and a further wait ends with it.
-        """
-        parked = Parked(None)
 
-        def go_on(held: Reply, error: ApiError | None) -> None:
-            if parked.done:
-                return
-            if error is not None:
-                parked.complete(_told(endpoint, context, request, ApiError(endpoint.when_lost)))
-                return
-            try:
-                then = held.then()
-            except Exception as raised:
-                then = _told(endpoint, context, request, raised)
-            arrived(then)
+class _Held:
+    """An answer that comes when the records that it rests on are committed, or says that they will not be. Nothing more
+    is done for a connection that has gone meanwhile, and a further wait ends with it.
 
-        def arrived(then: Any) -> None:
-            """The answer, or what it has to wait for next."""
-            if isinstance(then, Reply):
-                parked.cancelled = partial(_abandon, then.after)
-                when_all(then.after, partial(go_on, then))
-            elif isinstance(then, Parked) and not then.done:
-                _guard(then, endpoint, context, request)
-                then.on_reply = arrived
-                self._services.purgatory.park(then)
-                parked.cancelled = partial(self._services.purgatory.cancel, then)
-            else:
-                parked.complete(then.reply if isinstance(then, Parked) else then)
+    Its methods are no closures: those would hold each other, and the request with them, until the garbage collector
+    comes by, and one that is huge may not be looked at again by then (`server/collector.py`).
+    """
 
-        parked.cancelled = partial(_abandon, reply.after)
-        when_all(reply.after, partial(go_on, reply))
-        return parked
+    __slots__ = ("_context", "_endpoint", "_purgatory", "_request", "parked")
+
+    def __init__(self, purgatory: Purgatory, endpoint: Endpoint, context: RequestContext, request: Any) -> None:
+        self._purgatory = purgatory
+        self._endpoint = endpoint
+        self._context = context
+        self._request = request
+        self.parked = Parked(None)
+
+    def wait_for(self, reply: Reply) -> None:
+        self.parked.cancelled = partial(_abandon, reply.after)
+        when_all(reply.after, partial(self._go_on, reply))
+
+    def _go_on(self, held: Reply, error: ApiError | None) -> None:
+        if self.parked.done:
+            return
+        if error is not None:
+            self.parked.complete(self._told(ApiError(self._endpoint.when_lost)))
+            return
+        try:
+            then = held.then()
+        except Exception as raised:
+            then = self._told(raised)
+        self._arrived(then)
+
+    def _arrived(self, then: Any) -> None:
+        """The answer, or what it has to wait for next."""
+        parked = self.parked
+        if isinstance(then, Reply):
+            self.wait_for(then)
+        elif isinstance(then, Parked) and not then.done:
+            _guard(then, self._endpoint, self._context, self._request)
+            then.on_reply = self._arrived
+            self._purgatory.park(then)
+            parked.cancelled = partial(self._purgatory.cancel, then)
+        else:
+            parked.complete(then.reply if isinstance(then, Parked) else then)
+
+    def _told(self, error: Exception) -> Any:
+        return _told(self._endpoint, self._context, self._request, error)
 
 
 class _Asking:
@@ -327,7 +349,8 @@ class _Asking:
         self.version = context.api_version
 
     def read(self, body: bytes) -> Any:
-        return self._endpoint.decode_anew(memoryview(body), 0, self.version)
+        writable = self._endpoint.api_key is ApiKey.PRODUCE  # offsets are written into batches where they are
+        return self._endpoint.decode_anew(memoryview(bytearray(body) if writable else body), 0, self.version)
 
     def answer(self, request: Any, of: Whole | None) -> Any:
         context = self._context if of is None else PartContext(self._context, *of)
@@ -355,7 +378,8 @@ def _giant(services: Services, endpoint: Endpoint, context: RequestContext, fram
     from pykafka_broker.broker.giants import served  # few brokers ever see one
 
     division = division_of(endpoint.api_key, context.api_version)
-    return services.slices.reply(served(_Asking(services, endpoint, context), bytes(frame), body, division))
+    work = served(_Asking(services, endpoint, GiantContext(context)), bytes(frame), body, division)
+    return services.slices.reply(work, outlives_client=endpoint.api_key is ApiKey.PRODUCE)  # who may want no answer
 
 
 def _abandon(after: After) -> None:

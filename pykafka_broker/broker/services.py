@@ -181,6 +181,14 @@ class Services:
         if not self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
             raise denial(resource)
 
+    def authorise_all(
+        self, context: RequestContext, operation: Operation, resource: Resource, names: Iterable[str]
+    ) -> None:
+        """The same for many."""
+        if type(self.authorizer) is not AllowAll:
+            for name in names:
+                self.authorise(context, operation, resource, name)
+
     def authorized_operations(self, context: RequestContext, resource: Resource, name: str = CLUSTER_NAME) -> int:
         """The bit set of what whoever asks may do to that (KIP-430)."""
         return self.rights(context).operations(resource, name)

@@ -22,6 +22,7 @@ from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordina
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.timestamps import finished
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import iter_batches
 
@@ -104,7 +105,7 @@ class SharePartitions:
         if reset == EARLIEST:
             return partition_log.log_start_offset
         if reset != LATEST:
-            found = partition_log.offset_for_timestamp(reset_time(reset, self._node.clock.wall))
+            found = finished(partition_log.offset_for_timestamp(reset_time(reset, self._node.clock.wall)))
             if found is not None:
                 return found.offset
         return partition_log.high_watermark

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pykafka_broker.broker.share_partitions import SharePartitions
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.coordinators.share.delivery import StateRun, joined
 from pykafka_broker.coordinators.share.sessions import Member, TopicPartition
 from pykafka_broker.coordinators.share.share_partition import SharePartition
@@ -17,8 +18,10 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
+from pykafka_broker.steps import Pace
 
 CHUNK_BYTES = 1 << 20
+_LIKE_ITEMS = 4  # that a partition takes as long as
 ACQUIRE_MODES = WHOLE_BATCHES, EXACTLY = 0, 1  # share_acquire_mode (KIP-1206)
 
 
@@ -51,12 +54,15 @@ class ShareReader:
                 continue
         return keys
 
-    def has(self, partitions: Iterable[TopicPartition], min_bytes: int, now: int) -> bool:
+    def has(self, partitions: Iterable[TopicPartition], min_bytes: int) -> Steps[bool]:
         """Whether an answer of at least so many bytes can be had, or one that tells an error. Nothing is handed out."""
         limits = self._shares.limits(self._group_id)
         size = 0
         failed = True
+        pace = Pace()
         for topic_partition in partitions:
+            if pace.due(_LIKE_ITEMS):
+                yield None
             key = self._key(topic_partition)
             try:
                 partition = self._shares.get(key)
@@ -69,11 +75,14 @@ class ShareReader:
                 return True
         return failed
 
-    def read(self, partitions: Iterable[TopicPartition], now: int) -> dict[TopicPartition, PartitionData]:
+    def read(self, partitions: Iterable[TopicPartition], now: int) -> Steps[dict[TopicPartition, PartitionData]]:
         """Hand out what there is; partitions without anything are left out."""
         left_bytes, left_records = self._max_bytes, self._max_records
         found: dict[TopicPartition, PartitionData] = {}
+        pace = Pace()
         for topic_partition in partitions:
+            if pace.due(_LIKE_ITEMS):
+                yield None
             try:
                 data = self._read(topic_partition, left_bytes, left_records, now)
             except ApiError as error:

@@ -61,8 +61,10 @@ class Work(Generic[R]):
     def result(self) -> R:
         """What it returned, or raises what it raised; asked once it is done."""
         if self._error is not None:
-            raise self._error
+            error, self._error = self._error, None  # its traceback knows this work, and the request
+            raise error
         result: R = self._result
+        self._result = None
         return result
 
     def is_committed(self, offset: int) -> bool:

@@ -1,13 +1,14 @@
 """The controller: what decides about the cluster's metadata.
 
 Rule: a decision reads the image and changes nothing; it returns a `Decision`. The metadata source commits its records
-and replays them into the image, and only then the reply goes out. The decisions stand in the modules beside this one
+and replays them into the image, and only then the reply goes out. One that takes long is made in steps; if the image
+has changed between them it is made again. The decisions stand in the modules beside this one
 (`topics`, `config_changes`, `feature_updates`, `quotas`), each a function of the controller and the request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Generic, NamedTuple, TypeVar
 
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
@@ -19,6 +20,7 @@ from pykafka_broker.config.broker import BrokerConfig
 ReplyT = TypeVar("ReplyT")
 
 PRODUCER_ID_BLOCK_SIZE = 1000
+MAX_RECORDS_PER_OPERATION = 10_000  # what one request may write
 # The first metadata.version whose partition records have directory ids (KIP-858), eligible leader replicas (KIP-966)
 _DIRECTORIES_FROM = 17
 _ELR_FROM = 23
@@ -31,6 +33,10 @@ class Decision(NamedTuple, Generic[ReplyT]):
 
     records: list[ApiMessageAndVersion]
     reply: ReplyT
+
+
+# A decision about very much: each step takes about a millisecond (`steps.py`).
+Deciding = Generator[None, None, Decision[ReplyT]]
 
 
 class ProducerIdBlock(NamedTuple):

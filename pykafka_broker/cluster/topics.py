@@ -6,12 +6,13 @@ stand in Kafka's order (ReplicationControlManager), because a request with two f
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Mapping
+from itertools import chain
+from typing import NamedTuple
 
 from pykafka_broker.cluster.authorizer import ANYTHING, Operation, Resource, Rights, denial
 from pykafka_broker.cluster.config_rules import check_topic
-from pykafka_broker.cluster.controller import Controller, Decision
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Deciding, Decision
 from pykafka_broker.cluster.placement import check_assignment, directories_of, place
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
@@ -37,41 +38,51 @@ from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
+from pykafka_broker.steps import Pace, counted
 
-# What one request may ask for, and what one operation may write.
 MAX_PARTITIONS_PER_REQUEST = 10_000
-MAX_RECORDS_PER_OPERATION = 10_000
 # The configs of a created topic are in the answer since KIP-525.
 CONFIGS_FROM_VERSION = 5
+
+# What takes as long as so many items of a step.
+_LIKE_ITEMS = 40
+_REFUSED_LIKE_ITEMS = 4
 
 Records = list[ApiMessageAndVersion]
 
 
 def create_topics(
     controller: Controller, request: CreateTopicsRequest, version: int, rights: Rights = ANYTHING
-) -> Decision[CreateTopicsResponse]:
+) -> Deciding[CreateTopicsResponse]:
     """CreateTopics (KIP-4): every version; `version` decides only whether the configs are worth making."""
-    names = Counter(topic.name for topic in request.topics)
-    forbidden = _uncreatable(rights, names)
-    wanted = [topic for topic in request.topics if names[topic.name] == 1 and topic.name not in forbidden]
-    creation = _Creation(controller, request.validate_only, with_configs=version >= CONFIGS_FROM_VERSION)
-    results = creation.run(wanted)
+    pace = Pace()
+    names = yield from counted(topic.name for topic in request.topics)
+    may_create_all = rights.allow(Operation.CREATE, Resource.CLUSTER)
+    wanted: list[CreatableTopic] = []
+    forbidden: set[str] = set()
+    for topic in request.topics:
+        if names[topic.name] == 1:
+            if may_create_all or rights.allow(Operation.CREATE, Resource.TOPIC, topic.name):
+                wanted.append(topic)
+            else:
+                forbidden.add(topic.name)
+        if pace.due():
+            yield
+    creation = _Creation(controller, request.validate_only, version >= CONFIGS_FROM_VERSION, pace)
+    results = yield from creation.run(wanted)
     for name, count in names.items():
         if count > 1:
             results.append(_failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         elif name in forbidden:
             results.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
+        if pace.due():
+            yield
     for result in results:
         if not (result.error_code or rights.allow(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, result.name)):
             _hide_configs(result)
+        if pace.due():
+            yield
     return Decision([] if request.validate_only else creation.records, CreateTopicsResponse(topics=results))
-
-
-def _uncreatable(rights: Rights, names: Iterable[str]) -> set[str]:
-    """Those that the client may not create."""
-    if rights.allow(Operation.CREATE, Resource.CLUSTER):
-        return set()
-    return {name for name in names if not rights.allow(Operation.CREATE, Resource.TOPIC, name)}
 
 
 def _hide_configs(result: CreatableTopicResult) -> None:
@@ -84,42 +95,60 @@ def _hide_configs(result: CreatableTopicResult) -> None:
 class _Creation:
     """One CreateTopics request on its way: the records so far, and the names that they will take."""
 
-    def __init__(self, controller: Controller, validate_only: bool, with_configs: bool) -> None:
+    def __init__(self, controller: Controller, validate_only: bool, with_configs: bool, pace: Pace) -> None:
         self.controller = controller
         self.validate_only = validate_only
         self.with_configs = with_configs
+        self.pace = pace
         self.records: Records = []
 
-    def run(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
-        if self._requested_partitions(topics) > MAX_PARTITIONS_PER_REQUEST:
-            return self._refuse_all(topics, "Excessively large number of partitions per request.")
-        collisions = self._names_in_use() if any(may_collide(topic.name) for topic in topics) else {}
+    def run(self, topics: list[CreatableTopic]) -> Generator[None, None, list[CreatableTopicResult]]:
+        if (yield from self._requested_partitions(topics)) > MAX_PARTITIONS_PER_REQUEST:
+            return (yield from self._refuse_all(topics, "Excessively large number of partitions per request."))
+        collisions: dict[str, str] | None = None
         results = []
         for topic in topics:
+            if collisions is None and may_collide(topic.name):
+                collisions = self._names_in_use()
             try:
-                results.append(self._create(topic, collisions))
+                overrides = yield from _overrides(topic, self.pace)
+                results.append(self._create(topic, overrides, collisions or {}))
             except ApiError as error:
                 results.append(_failed(topic.name, error.code, error.message))
+            if self.pace.due(_LIKE_ITEMS if not results[-1].error_code else 2):
+                yield
         if len(self.records) > MAX_RECORDS_PER_OPERATION:
             self.records = []
-            return self._refuse_all(topics, "Unable to perform excessively large batch operation.")
+            return (yield from self._refuse_all(topics, "Unable to perform excessively large batch operation."))
         return results
 
-    def _refuse_all(self, topics: list[CreatableTopic], message: str) -> list[CreatableTopicResult]:
-        return [_failed(topic.name, ErrorCode.POLICY_VIOLATION, message) for topic in topics]
+    def _refuse_all(
+        self, topics: list[CreatableTopic], message: str
+    ) -> Generator[None, None, list[CreatableTopicResult]]:
+        results = []
+        for topic in topics:
+            results.append(_failed(topic.name, ErrorCode.POLICY_VIOLATION, message))
+            if self.pace.due():
+                yield
+        return results
 
-    def _requested_partitions(self, topics: list[CreatableTopic]) -> int:
+    def _requested_partitions(self, topics: list[CreatableTopic]) -> Generator[None, None, int]:
         default = self.controller.config.num_partitions
-        return sum(
-            len(topic.assignments) or (default if topic.num_partitions == -1 else max(topic.num_partitions, 0))
-            for topic in topics
-        )
+        requested = 0
+        for topic in topics:
+            number = default if topic.num_partitions == -1 else max(topic.num_partitions, 0)
+            requested += len(topic.assignments) or number
+            if self.pace.due():
+                yield
+        return requested
 
     def _names_in_use(self) -> dict[str, str]:
         """Unified name to name. Two new topics of one request may collide, as they may in Kafka."""
         return {unified(name): name for name in self.controller.image.topics if may_collide(name)}
 
-    def _create(self, topic: CreatableTopic, collisions: Mapping[str, str]) -> CreatableTopicResult:
+    def _create(
+        self, topic: CreatableTopic, configs: _Overrides, collisions: Mapping[str, str]
+    ) -> CreatableTopicResult:
         image = self.controller.image
         name = topic.name
         if name == CLUSTER_METADATA:
@@ -132,7 +161,7 @@ class _Creation:
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topic: {collisions[unified(name)]}",
             )
-        overrides = _checked_overrides(self.controller.config, topic)
+        overrides = configs.checked(self.controller.config)
         assignments = self._assignments(topic)
         topic_id = self.controller.new_uuid()
         records = [ApiMessageAndVersion(TopicRecord(name, topic_id), 0)]
@@ -196,17 +225,29 @@ class _Creation:
         return [assignments[partition] for partition in range(len(assignments))]
 
 
-def _checked_overrides(config: BrokerConfig, topic: CreatableTopic) -> dict[str, str]:
-    overrides: dict[str, str] = {}
-    nulls = [each.name for each in topic.configs if each.value is None]
-    for each in topic.configs:
-        if each.value is not None:
-            overrides[each.name] = each.value  # the last one of a repeated name holds, as in Kafka
-    if nulls:
-        raise ApiError(
-            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(sorted(set(nulls)))}"
-        )
-    check_topic(config, overrides)
+class _Overrides(NamedTuple):
+    """The configs that a request wants for a topic, and those that it has no value for."""
+
+    values: dict[str, str]
+    nulls: set[str]
+
+    def checked(self, config: BrokerConfig) -> dict[str, str]:
+        if self.nulls:
+            names = ",".join(sorted(self.nulls))
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {names}")
+        check_topic(config, self.values)
+        return self.values
+
+
+def _overrides(topic: CreatableTopic, pace: Pace) -> Generator[None, None, _Overrides]:
+    overrides = _Overrides({}, set())
+    for config in topic.configs:
+        if config.value is None:
+            overrides.nulls.add(config.name)
+        else:
+            overrides.values[config.name] = config.value  # the last one of a repeated name holds, as in Kafka
+        if pace.due():
+            yield
     return overrides
 
 
@@ -247,21 +288,28 @@ def _failed(name: str, code: ErrorCode, message: str | None) -> CreatableTopicRe
 
 def delete_topics(
     controller: Controller, request: DeleteTopicsRequest, version: int, rights: Rights = ANYTHING
-) -> Decision[DeleteTopicsResponse]:
+) -> Deciding[DeleteTopicsResponse]:
     """DeleteTopics: by name, and by id since version 6 (KIP-516). A topic that the client may not describe is refused
     as one that is not there would be.
     """
-    wanted = [(topic.name, topic.topic_id) for topic in request.topics]
-    wanted += [(name, ZERO_UUID) for name in request.topic_names]
+    by_name = ((name, ZERO_UUID) for name in request.topic_names)
+    wanted = chain(((topic.name, topic.topic_id) for topic in request.topics), by_name)
+    pace = Pace()
+    results: list[DeletableTopicResult] = []
     if not controller.config.delete_topic_enable:
         # Clients before KIP-322 don't know the error of its own.
         code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
-        return Decision([], DeleteTopicsResponse(responses=[_deletion(*topic, code) for topic in wanted]))
+        for topic in wanted:
+            results.append(_deletion(*topic, code))
+            if pace.due():
+                yield
+        return Decision([], DeleteTopicsResponse(responses=results))
     if rights.allow(Operation.DELETE, Resource.CLUSTER):
         rights = ANYTHING
-    results: list[DeletableTopicResult] = []
     found: list[tuple[str, bytes]] = []
-    for (name, topic_id), count in Counter(wanted).items():
+    for (name, topic_id), count in (yield from counted(wanted)).items():
+        if pace.due(_REFUSED_LIKE_ITEMS):
+            yield
         try:
             if count > 1 and (name is not None or topic_id != ZERO_UUID):
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
@@ -273,7 +321,9 @@ def delete_topics(
         except ApiError as error:
             results.append(_deletion(name, topic_id, error.code, error.message))
     records = []
-    for (name, topic_id), count in Counter(found).items():
+    for (name, topic_id), count in (yield from counted(found)).items():
+        if pace.due():
+            yield
         if count > 1:
             message = "The provided topic name maps to an ID that was already supplied."
             results.append(_deletion(name, topic_id, ErrorCode.INVALID_REQUEST, message))
@@ -310,12 +360,15 @@ def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic
 
 def create_partitions(
     controller: Controller, request: CreatePartitionsRequest, rights: Rights = ANYTHING
-) -> Decision[CreatePartitionsResponse]:
+) -> Deciding[CreatePartitionsResponse]:
     """CreatePartitions (KIP-195): a topic only ever grows."""
-    names = Counter(topic.name for topic in request.topics)
+    pace = Pace()
+    names = yield from counted(topic.name for topic in request.topics)
     records: Records = []
     results = []
     for topic in request.topics:
+        if pace.due(_REFUSED_LIKE_ITEMS):
+            yield
         if names[topic.name] > 1:
             continue
         try:
@@ -330,6 +383,8 @@ def create_partitions(
     for name, count in names.items():
         if count > 1:
             results.append(CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        if pace.due():
+            yield
     return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
 
 

@@ -56,4 +56,4 @@ def own_settings(static: Mapping[str, str]) -> tuple[OwnSettings, list[ConfigErr
 
     strict = switch(STRICT, False)
     switches = [switch(name, strict) for name in SWITCHES]
-    return OwnSettings(chosen, *switches, validate_records=switch(VALIDATE_RECORDS, True)), errors
+    return OwnSettings(chosen, *switches, switch(VALIDATE_RECORDS, True)), errors

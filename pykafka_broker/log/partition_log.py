@@ -27,7 +27,7 @@ from pykafka_broker.log.rolling import must_roll
 from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import Segments
-from pykafka_broker.log.timestamps import TimestampOffset
+from pykafka_broker.log.timestamps import TimeSteps
 from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
@@ -377,17 +377,17 @@ class PartitionLog:
         """The leader epoch of the batch that holds `offset`, -1 if there was none."""
         return self.epochs.epoch_at(offset)
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record at or after `timestamp`."""
+    def offset_for_timestamp(self, timestamp: int) -> TimeSteps:
+        """The first record at or after `timestamp`, in steps of about a millisecond."""
         try:
-            return timestamps.offset_for_timestamp(self, timestamp)
+            return (yield from timestamps.offset_for_timestamp(self, timestamp))
         except DamagedLog as damage:
             raise self.unreadable(damage) from damage
 
-    def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        """The record with the greatest timestamp (KIP-734)."""
+    def offset_of_max_timestamp(self) -> TimeSteps:
+        """The record with the greatest timestamp (KIP-734), in steps of about a millisecond."""
         try:
-            return timestamps.offset_of_max_timestamp(self)
+            return (yield from timestamps.offset_of_max_timestamp(self))
         except DamagedLog as damage:
             raise self.unreadable(damage) from damage
 

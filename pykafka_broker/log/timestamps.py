@@ -7,14 +7,13 @@ on, in the order of offsets, the first whose timestamp is as great as the one as
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.log.index import NO_TIMESTAMP
-from pykafka_broker.log.positions import BatchPosition
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.segment import LogSegment
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.time_search import TimeSearch
 
 if TYPE_CHECKING:
     from pykafka_broker.log.partition_log import PartitionLog
@@ -25,6 +24,9 @@ _ASKED_AT_ONCE = 8
 class TimestampOffset(NamedTuple):
     timestamp: int
     offset: int
+
+
+TimeSteps = Generator[None, None, TimestampOffset | None]
 
 
 def learn_times(log: PartitionLog) -> Iterator[None]:
@@ -43,28 +45,35 @@ def learn_times(log: PartitionLog) -> Iterator[None]:
     log.segments.untimed = False
 
 
-def offset_for_timestamp(log: PartitionLog, timestamp: int) -> TimestampOffset | None:
-    """The first record at or after `timestamp`."""
+def offset_for_timestamp(log: PartitionLog, timestamp: int) -> TimeSteps:
+    """The first record at or after `timestamp`, in steps of about a millisecond."""
     for segment in log.segments.starting_from(log.log_start_offset):
         if segment.size and segment.max_timestamp >= timestamp:
-            found = _in_segment(segment, timestamp, log.log_start_offset)
+            start = segment.time_start_for(timestamp, log.log_start_offset)
+            found = yield from _in_segment(segment, start, timestamp, log.log_start_offset)
             if found is not None:
                 return found
     return None
 
 
-def _in_segment(segment: LogSegment, timestamp: int, start_offset: int) -> TimestampOffset | None:
-    for place in segment.batches(segment.time_start_for(timestamp, start_offset)):
+def _in_segment(segment: LogSegment, start: int, timestamp: int, start_offset: int) -> TimeSteps:
+    for place in segment.batches(start):
         if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
-            for record in _records(segment, place):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return TimestampOffset(record.timestamp, record.offset)
+            for batch in scan(segment.log.handle(), segment.log.path, place.position, place.end, verify=False):
+                found = yield from TimeSearch(batch.data, batch.header, timestamp, start_offset).search()
+                if found is not None:
+                    return TimestampOffset(*found)
     return None
 
 
-def _records(segment: LogSegment, place: BatchPosition) -> Iterator[Record]:
-    for batch in scan(segment.log.handle(), segment.log.path, place.position, place.end, verify=False):
-        yield from iter_records(batch.data, batch.header)
+def finished(steps: TimeSteps) -> TimestampOffset | None:
+    """What is found in the end, for whoever need not stop on the way."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: TimestampOffset | None = end.value
+            return found
 
 
 def segment_starts(log: PartitionLog) -> list[tuple[int, int]]:
@@ -72,17 +81,12 @@ def segment_starts(log: PartitionLog) -> list[tuple[int, int]]:
     return [(segment.base_offset, segment.modified_ms) for segment in log.segments]
 
 
-def offset_of_max_timestamp(log: PartitionLog) -> TimestampOffset | None:
-    """The first record that has the greatest timestamp in the log (KIP-734)."""
+def offset_of_max_timestamp(log: PartitionLog) -> TimeSteps:
+    """The first record that has the greatest timestamp in the log (KIP-734), in steps of about a millisecond."""
     best: LogSegment | None = None
     for segment in log.segments.starting_from(log.log_start_offset):
         if segment.size and (best is None or segment.max_timestamp > best.max_timestamp):
             best = segment
     if best is None or best.max_timestamp == NO_TIMESTAMP:
         return None
-    for place in best.batches(best.position_of(best.max_timestamp_offset)):
-        if place.max_timestamp == best.max_timestamp:
-            for record in _records(best, place):
-                if record.timestamp == best.max_timestamp:
-                    return TimestampOffset(record.timestamp, record.offset)
-    return None
+    return (yield from _in_segment(best, best.position_of(best.max_timestamp_offset), best.max_timestamp, 0))

@@ -73,16 +73,20 @@ class _Frame:
 
 
 class Cutter:
-    """Cuts the message in `buffer` from `at` on, into parts of so many elements."""
+    """Cuts the message in `buffer` from `at` on, into parts of so many elements. What is in lists deeper than `depth`
+    counts little.
+    """
 
-    def __init__(self, buffer: bytes, at: int, shape: Shape, items: int = PART_ITEMS) -> None:
+    def __init__(self, buffer: bytes, at: int, shape: Shape, items: int = PART_ITEMS, depth: int = 99) -> None:
         self._buffer = buffer
         self._at = at
         self.end = at  # of the message, once its last part is there
         self._shape = shape
-        self._items = items
+        self._weight = max(1, PART_ITEMS // items)  # of an element that counts
+        self._most = self._weight * items
+        self._depth = depth
         self._stack: list[_Frame] = []
-        self._filled = 0  # elements in this part
+        self._filled = 0  # the weight of the elements in this part
         self._goes_on: tuple[str, ...] = ()
 
     def parts(self) -> Generator[Part | None, None, None]:
@@ -139,10 +143,12 @@ class Cutter:
             refuse_count(name, count, len(self._buffer) - first)
         frame.name, frame.compact, frame.count = name, compact, 0
         at, is_flat = first, _is_flat(element)
+        weight = self._weight if len(self._stack) <= self._depth else 1
         while count:
-            if self._filled >= self._items or len(frame.elements) >= PART_BYTES:
+            if self._filled >= self._most or len(frame.elements) >= PART_BYTES:
                 yield self._flush()
-            end, done = self._run(element, at, min(count, self._items - self._filled)) if is_flat else (at, 0)
+            most = min(count, -((self._filled - self._most) // weight))
+            end, done = self._run(element, at, most) if is_flat else (at, 0)
             frame.elements += self._buffer[at:end]
             at = end
             if not done:
@@ -151,7 +157,7 @@ class Cutter:
                 frame.elements += child.live
                 done = 1
             frame.count += done
-            self._filled += done
+            self._filled += done * weight
             count -= done
         frame.live += count_bytes(frame.count, compact) + frame.elements
         frame.again += count_bytes(0, compact)

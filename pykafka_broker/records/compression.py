@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from pykafka_broker.records.crc import Buffer
@@ -27,6 +27,7 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _AT_ONCE = 64 << 10
+_PIECES_A_STEP = 256 << 10  # bytes that come out
 MAX_DECOMPRESSED = 128 << 20  # a request has 100 MiB at most; what grows beyond this is a bomb
 
 _XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version and the oldest one that can read it
@@ -105,13 +106,29 @@ def decompress(
     codec: int, data: Buffer, max_bytes: int = MAX_DECOMPRESSED, *, broken_lz4_checksum: bool = False
 ) -> bytes:
     """All of it at once. `broken_lz4_checksum`: of the lz4 header, which readers of format v0 don't check (KIP-57)."""
+    steps = decompress_in_steps(codec, data, max_bytes, broken_lz4_checksum=broken_lz4_checksum)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            whole: bytes = end.value
+            return whole
+
+
+def decompress_in_steps(
+    codec: int, data: Buffer, max_bytes: int = MAX_DECOMPRESSED, *, broken_lz4_checksum: bool = False
+) -> Generator[None, None, bytes]:
+    """The same in steps of about a millisecond."""
     parts: list[bytes] = []
-    left = max_bytes
+    left, pause = max_bytes, max_bytes - _PIECES_A_STEP
     for piece in decompressed(codec, data, check_lz4_header=not broken_lz4_checksum):
         left -= len(piece)
         if left < 0:
             raise CorruptBatch(f"{CODEC_NAMES[codec]} grows beyond {max_bytes} bytes")
         parts.append(piece)
+        if left < pause or not piece:
+            pause = left - _PIECES_A_STEP
+            yield
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

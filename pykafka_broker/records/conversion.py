@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from pykafka_broker.records.builder import BatchBuilder, varint
-from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, ZSTD, compressed
+from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, ZSTD, compressed, decompress_in_steps
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import (
@@ -18,10 +18,11 @@ from pykafka_broker.records.header import (
     LENGTH_OVERHEAD,
     BatchHeader,
     iter_batches,
+    read_header,
     write_crc,
 )
-from pykafka_broker.records.message_set import build_message_set, iter_entries, iter_messages
-from pykafka_broker.records.record import Record, iter_records, read_varint
+from pykafka_broker.records.message_set import build_message_set, iter_entries, messages_and_pauses
+from pykafka_broker.records.record import Record, check_room, decode_records, read_varint
 
 _RECORDS_A_STEP = 500
 
@@ -38,29 +39,39 @@ def to_v2(
     log_append_time: int | None = None,
     base_offset: int = 0,
     max_bytes: int = MAX_DECOMPRESSED,
-) -> bytearray:
-    """One v2 batch of all messages in a set of format v0 or v1, their offsets counted from `base_offset`.
+) -> Generator[None, None, bytearray]:
+    """One v2 batch of all messages in a set of format v0 or v1, their offsets counted from `base_offset`, in steps of
+    about a millisecond.
 
     `codec` None keeps the first entry's own, as `compression.type=producer` does. Messages of v0 go on without a
     timestamp, unless `log_append_time` gives them one.
     """
     if codec is None:
         codec = next((entry.codec for entry in iter_entries(message_set)), NONE)
-    builder = BatchBuilder(base_offset=base_offset, codec=codec, level=level, log_append_time=log_append_time)
-    builder.extend(_counted(iter_messages(message_set, max_bytes=max_bytes), base_offset))
+    builder = BatchBuilder(base_offset=base_offset, log_append_time=log_append_time)
+    some: list[Record] = []
+    for message in messages_and_pauses(message_set, max_bytes=max_bytes):
+        if message is not None:
+            message.offset = base_offset + builder.count + len(some)
+            some.append(message)
+        if message is None or len(some) == _RECORDS_A_STEP:
+            builder.extend(some)
+            some.clear()
+            yield
+    builder.extend(some)
     if not builder.count:
         raise InvalidRecord("a message set without a message")
-    return builder.build()
+    batch = builder.build()
+    if codec == NONE:
+        return batch
+    return (yield from with_codec(read_header(batch), memoryview(batch)[HEADER_SIZE:], codec, level))
 
 
-def _counted(records: Iterator[Record], base_offset: int) -> Iterator[Record]:
-    for offset, record in enumerate(records, base_offset):
-        record.offset = offset
-        yield record
-
-
-def from_v2(batches: Buffer, magic: int, *, first_offset: int = -1, max_bytes: int = MAX_DECOMPRESSED) -> bytes:
-    """The message set of format v0 or v1 that holds the records of v2 batches, without headers and control records.
+def from_v2(
+    batches: Buffer, magic: int, *, first_offset: int = -1, max_bytes: int = MAX_DECOMPRESSED
+) -> Generator[None, None, bytes]:
+    """The message set of format v0 or v1 that holds the records of v2 batches, without headers and control records; in
+    steps of about a millisecond.
 
     A batch cut short at the end is left out, as it would be by the client. zstd ends the set, or where it would come
     first raises `UnsupportedConversion`. Records below `first_offset` are left out where nothing is compressed.
@@ -73,11 +84,16 @@ def from_v2(batches: Buffer, magic: int, *, first_offset: int = -1, max_bytes: i
             if pieces:
                 break
             raise UnsupportedConversion(f"the batch at offset {header.base_offset} is compressed with zstd")
-        records: Iterator[Record] = iter_records(batch, header, max_bytes=max_bytes)
+        payload = memoryview(batch)[HEADER_SIZE : header.size]
+        data = yield from decompress_in_steps(header.codec, payload, max_bytes)
+        check_room(header, len(data))
+        records = decode_records(data, 0, len(data), header)
         if header.codec == NONE:
             records = (record for record in records if record.offset >= first_offset)
         append_time = header.max_timestamp if header.log_append_time else None
-        pieces.append(build_message_set(records, magic, codec=header.codec, log_append_time=append_time))
+        piece = yield from build_message_set(records, magic, codec=header.codec, log_append_time=append_time)
+        pieces.append(piece)
+        yield
     return b"".join(pieces)
 
 

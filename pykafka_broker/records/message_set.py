@@ -9,11 +9,19 @@ record's (KIP-31). A v1 wrapper of type LogAppendTime gives its timestamp to all
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, ZSTD, compress, decompress
+from pykafka_broker.records.compression import (
+    LZ4,
+    MAX_DECOMPRESSED,
+    NONE,
+    ZSTD,
+    compress,
+    compressed,
+    decompress_in_steps,
+)
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import CODEC_MASK, LOG_APPEND_TIME_BIT, NO_TIMESTAMP
@@ -23,6 +31,8 @@ ENTRY_OVERHEAD = 12  # offset and size
 _OFFSET_AND_SIZE = Struct(">qi")
 _CRC_MAGIC_ATTRIBUTES = Struct(">Ibb")
 _MAGIC_ATTRIBUTES = Struct(">bb")
+_SIZES_A_STEP = 3_000
+_MESSAGES_A_STEP = 500
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
 _SMALLEST = {0: 14, 1: 22}
@@ -100,27 +110,34 @@ def _read_bytes(message: memoryview, position: int) -> tuple[bytes | None, int]:
 
 def iter_messages(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[Record]:
     """Every message of a set, compressed or not, at its absolute offset. `max_bytes` bounds what all wrappers hold."""
+    return (message for message in messages_and_pauses(buffer, max_bytes=max_bytes) if message is not None)
+
+
+def messages_and_pauses(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[Record | None]:
+    """The same with a None after about a millisecond in which no message came."""
     for entry in iter_entries(buffer):
         if entry.codec == NONE:
             yield Record(entry.offset, entry.timestamp, entry.key, entry.value)
         else:
-            inner = _open_wrapper(entry, max_bytes)
+            inner = yield from _open_wrapper(entry, max_bytes)
             max_bytes -= len(inner)
             yield from _inner_messages(entry, inner)
 
 
-def _open_wrapper(wrapper: Entry, max_bytes: int) -> bytes:
+def _open_wrapper(wrapper: Entry, max_bytes: int) -> Generator[None, None, bytes]:
     if wrapper.codec == ZSTD:
         raise UnsupportedCompression(f"zstd in a message of format v{wrapper.magic}")
     if wrapper.value is None:
         raise InvalidRecord(f"the compressed message at offset {wrapper.offset} has no value")
-    return decompress(wrapper.codec, wrapper.value, max_bytes, broken_lz4_checksum=wrapper.magic == 0)
+    return (
+        yield from decompress_in_steps(wrapper.codec, wrapper.value, max_bytes, broken_lz4_checksum=wrapper.magic == 0)
+    )
 
 
-def _inner_messages(wrapper: Entry, inner: bytes) -> Iterator[Record]:
+def _inner_messages(wrapper: Entry, inner: bytes) -> Iterator[Record | None]:
     if not inner:
         raise InvalidRecord(f"the compressed message at offset {wrapper.offset} is empty")
-    base = wrapper.offset - _last_offset(inner) if wrapper.magic else 0
+    base = wrapper.offset - (yield from _last_offset(inner)) if wrapper.magic else 0
     for entry in iter_entries(inner):
         if entry.magic != wrapper.magic or entry.codec != NONE:
             raise InvalidRecord(
@@ -130,12 +147,15 @@ def _inner_messages(wrapper: Entry, inner: bytes) -> Iterator[Record]:
         yield Record(base + entry.offset, timestamp, entry.key, entry.value)
 
 
-def _last_offset(inner: bytes) -> int:
+def _last_offset(inner: bytes) -> Generator[None, None, int]:
     """The offset of the last entry, found by their sizes alone; whether they are sound shows when they are read."""
-    position = offset = 0
+    position = offset = seen = 0
     while position <= len(inner) - ENTRY_OVERHEAD:
         offset, size = _OFFSET_AND_SIZE.unpack_from(inner, position)
         position += ENTRY_OVERHEAD + max(size, 0)
+        seen += 1
+        if seen % _SIZES_A_STEP == 0:
+            yield
     return offset
 
 
@@ -146,8 +166,10 @@ def build_message_set(
     codec: int = NONE,
     level: int | None = None,
     log_append_time: int | None = None,
-) -> bytes:
-    """A set of format v0 or v1 (headers are left out), in one wrapper if it is compressed."""
+) -> Generator[None, None, bytes]:
+    """A set of format v0 or v1 (headers are left out), in one wrapper if it is compressed; in steps of about a
+    millisecond.
+    """
     if codec == ZSTD:
         raise UnsupportedCompression(f"zstd in a message of format v{magic}")
     attributes = LOG_APPEND_TIME_BIT if magic and log_append_time is not None else 0
@@ -155,16 +177,25 @@ def build_message_set(
     base = last = None
     max_timestamp = NO_TIMESTAMP
     messages = bytearray()
-    for record in records:
+    for number, record in enumerate(records, 1):
         last = record.offset
         if base is None:
             base = last if relative else 0
         timestamp = record.timestamp if log_append_time is None else log_append_time
         max_timestamp = max(max_timestamp, timestamp)
         messages += _entry(last - base, magic, attributes, timestamp, record.key, record.value)
+        if number % _MESSAGES_A_STEP == 0:
+            yield
     if codec == NONE or last is None:
         return bytes(messages)
-    value = compress(codec, messages, level, broken_lz4_checksum=magic == 0)
+    if codec == LZ4 and magic == 0:
+        value = compress(codec, messages, level, broken_lz4_checksum=True)
+    else:
+        pieces = []
+        for piece in compressed(codec, messages, level):
+            pieces.append(piece)
+            yield
+        value = b"".join(pieces)
     return _entry(last, magic, attributes | codec, max_timestamp, None, value)
 
 

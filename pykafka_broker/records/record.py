@@ -79,11 +79,16 @@ def records_data(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMP
     else:
         data = bytes(memoryview(batch)[HEADER_SIZE:stop])
         position, stop = 0, len(data)
-    if not 0 <= header.count * _SMALLEST_RECORD <= stop - position:
-        raise InvalidRecord(f"{header.count} records can't stand in {stop - position} bytes")
+    check_room(header, stop - position)
+    return data, position, stop
+
+
+def check_room(header: BatchHeader, size: int) -> None:
+    """Whether so many records may stand in uncompressed data of this size."""
+    if not 0 <= header.count * _SMALLEST_RECORD <= size:
+        raise InvalidRecord(f"{header.count} records can't stand in {size} bytes")
     if header.base_offset + (1 << 31) >= 1 << 63:
         raise InvalidRecord(f"base offset {header.base_offset} leaves no room for the records' offsets")
-    return data, position, stop
 
 
 def decode_records(data: bytes, position: int, stop: int, header: BatchHeader) -> Iterator[Record]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from pykafka_broker.records.alike import NEVER, Bytes, pass_common
+from pykafka_broker.records.common_form import NEVER, Bytes, pass_common
 from pykafka_broker.records.compression import NONE, decompressed
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
@@ -75,6 +75,7 @@ class RecordCheck:
         self.data: Bytes = b""
         self._position = 0
         self._index = 0
+        self._end = header.count
         self._pieces: Iterator[bytes] = iter(())
         if header.codec == NONE:
             self.data = payload
@@ -101,22 +102,22 @@ class RecordCheck:
             raise CorruptBatch("offset deltas are not the numbers of the records")
 
     def _records(self) -> Steps:
-        count, header, keyed = self._header.count, self._header, self._limits.key_required
+        header, keyed = self._header, self._limits.key_required
         high = NEVER
         looks, read = _LOOKS_A_STEP, 0
-        while self._index < count:
+        while self._index < self._end:
             self._position, self._index, high, looks = pass_common(
                 self.data,
                 self._position,
                 self._index,
-                count,
+                self._end,
                 self._times,
                 high,
                 looks,
                 keyed=keyed,
-                counted=not (self._in_full or self.misnumbered),
+                counted=not self.misnumbered,
             )
-            if self._index < count and looks > 0:
+            if self._index < self._end and looks > 0:
                 read += yield from self._one()
                 looks -= _LOOKS_OF_ONE
             if looks <= 0 or read >= _BYTES_A_STEP:
@@ -156,7 +157,7 @@ class RecordCheck:
         if offset != self._index:
             self.misnumbered = True
         timestamp = header.max_timestamp if header.log_append_time else wrap_int64(header.base_timestamp + delta)
-        self._judge(timestamp, key >= 0)
+        self._judge(timestamp, offset, key >= 0)
         self._index += 1
         return seen
 
@@ -216,7 +217,7 @@ class RecordCheck:
         self._position = position
         return seen
 
-    def _judge(self, timestamp: int, has_key: bool) -> None:
+    def _judge(self, timestamp: int, offset_delta: int, has_key: bool) -> None:
         limits = self._limits
         if limits.key_required and not has_key:
             reason = WITHOUT_KEY
@@ -269,10 +270,10 @@ def sound_at_once(batch: Buffer, header: BatchHeader, limits: Limits) -> int | N
     """The greatest timestamp of uncompressed records that are all of the common form and as the topic wants them; None
     where that is not plain within about a millisecond.
     """
-    data = bytes(memoryview(batch)[HEADER_SIZE : header.size])
+    data = bytes(batch)
     times, count = _common_times(header, limits), header.count
     position, index, high, _ = pass_common(
-        data, 0, 0, count, times, NEVER, _LOOKS_A_STEP, keyed=limits.key_required, counted=False
+        data, HEADER_SIZE, 0, count, times, NEVER, _LOOKS_A_STEP, keyed=limits.key_required, counted=False
     )
     if index < count or position != len(data):
         return None

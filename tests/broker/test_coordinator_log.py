@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.coordinator_log import partition_for, read_batches
+from pykafka_broker.broker.coordinator_log import SenselessRecord, partition_for, read_batches, replay_batch
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.record import iter_records
+from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.compression import ZSTD
+from pykafka_broker.records.header import read_header
+from pykafka_broker.records.record import Record, iter_records
 from tests.broker.support import NOW, LightBroker
 
 
@@ -113,3 +117,13 @@ def test_a_log_that_is_not_there(broker: LightBroker) -> None:
     with pytest.raises(ApiError) as raised:
         CoordinatorShards(broker.whole.node, "other", Host()).append(0, [KeyValue(b"a", b"1")])
     assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_bomb_makes_no_sense_and_takes_little_memory() -> None:
+    bomb = memoryview(build_batch([Record(0, NOW, b"k", bytes(100 << 20))], codec=ZSTD))
+    tracemalloc.start()
+    with pytest.raises(SenselessRecord, match="grows beyond"):
+        replay_batch(read_header(bomb), bomb, lambda record: None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,26 @@ from typing import Any
 import pytest
 
 from protocol.generator.schema import Field, Message, StructType
+from pykafka_broker import steps
 from pykafka_broker.broker import router
 from pykafka_broker.broker.divisions import DIVISIONS, Division, division_of
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply, served_versions
 from pykafka_broker.broker.slices import Slices
 from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol import splitting
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.delete_groups_response import DeleteGroupsResponse
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from pykafka_broker.protocol.messages.describe_groups_response import DescribeGroupsResponse
+from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
+from pykafka_broker.protocol.messages.describe_topic_partitions_request import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -29,8 +38,17 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.produce_response import ProduceResponse
+from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic, ShareFetchRequest
+from pykafka_broker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from pykafka_broker.protocol.runtime import uvarint
 from tests.broker.api.real_broker import RealBroker, _frame
+from tests.broker.support import batch
 from tests.protocol.values import messages
 
 SMALL = {
@@ -112,10 +130,32 @@ def divided(monkeypatch: pytest.MonkeyPatch) -> Callable[[RealBroker, ApiKey, in
     return divide
 
 
-@pytest.mark.parametrize("api_key", sorted(DIVISIONS), ids=lambda key: key.name)
+# Whose handlers do their own slices.
+IN_STEPS = {
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DESCRIBE_QUORUM,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.SHARE_ACKNOWLEDGE,
+    ApiKey.SHARE_FETCH,
+    ApiKey.WRITE_TXN_MARKERS,
+}
+
+
+@pytest.mark.parametrize("api_key", sorted(IN_STEPS | DIVISIONS.keys()), ids=lambda key: key.name)
 def test_the_parts_of_an_answer_are_the_answer(
-    tmp_path: Path, api_key: ApiKey, divided: Callable[[RealBroker, ApiKey, int], None]
+    tmp_path: Path,
+    api_key: ApiKey,
+    divided: Callable[[RealBroker, ApiKey, int], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for module, name, small in ((steps, "ITEMS_A_STEP", 2), (splitting, "PART_ITEMS", 2), (splitting, "_FEW", 1)):
+        monkeypatch.setattr(module, name, small)
     whole, parts = broker(tmp_path / "whole"), broker(tmp_path / "parts")
     ids = [bytes(16), b"?" * 16, whole.broker.image.topics["t"].id]
     message = messages()[SPECS[api_key].request_class().__name__]
@@ -137,16 +177,16 @@ class SlowBroker(RealBroker):
         super().start()
         self.next: list[Callable[[], None]] = []
         services = self.broker.services
-        services.slices = services.node.slices = Slices(self.next.append)
+        services.slices = services.node.slices = services.node.metadata._slices = Slices(self.next.append)
 
     def turns(self, api_key: ApiKey, version: int, body: bytes) -> Iterator[Parked]:
         """The turns that a request takes."""
         pending = self.broker.dispatch(self.connection, _frame(api_key, version, body), self.now)
         while isinstance(pending, PendingReply) and not pending.parked.done:
             yield pending.parked
-            steps, self.next[:] = list(self.next), []
-            assert steps, "nobody goes on with it"
-            for step in steps:
+            due, self.next[:] = list(self.next), []
+            assert due, "nobody goes on with it"
+            for step in due:
                 step()
         assert isinstance(pending, PendingReply)
         answer = pending.pieces(pending.parked.reply)
@@ -225,8 +265,8 @@ def test_millions_of_unknown_fields_in_a_header_take_many_turns(tmp_path: Path) 
     turns = 0
     while not pending.parked.done:
         turns += 1
-        steps, node.next[:] = list(node.next), []
-        for step in steps:
+        due, node.next[:] = list(node.next), []
+        for step in due:
             step()
     assert turns >= 20
     assert b"".join(pending.pieces(pending.parked.reply))[9:] == expected
@@ -240,3 +280,80 @@ def test_a_partition_that_is_named_very_often_is_refused_once(tmp_path: Path) ->
     asked += [ListOffsetsPartition(0, timestamp=-1)] * 3000
     (topic,) = node.call(ListOffsetsRequest(topics=[ListOffsetsTopic("t", asked)]), 5).topics
     assert [(one.partition_index, one.error_code) for one in topic.partitions] == [(0, 42), (1, 0)]
+
+
+STEPPED: list[tuple[Any, int, str]] = [
+    (lambda count: DescribeTopicPartitionsRequest([TopicRequest(f"t{n}") for n in range(count)]), 0, "topics"),
+    (lambda count: CreateTopicsRequest([CreatableTopic(f"t{n}%", 1, 1) for n in range(count)], 1, True), 7, "topics"),
+    (lambda count: DeleteTopicsRequest(topic_names=[f"t{n}" for n in range(count)], timeout_ms=1), 5, "responses"),
+    (lambda count: DescribeQuorumRequest([TopicData("t", [PartitionData(n) for n in range(count)])]), 2, "topics"),
+    (
+        lambda count: WriteTxnMarkersRequest(
+            [WritableTxnMarker(1, 1, True, [WritableTxnMarkerTopic("none", list(range(count)))], 0)]
+        ),
+        1,
+        "markers",
+    ),
+    (
+        lambda count: ShareFetchRequest(
+            "g", "m" * 22, 0, topics=[FetchTopic(b"1" * 16, [FetchPartition(n) for n in range(count)])]
+        ),
+        1,
+        "responses",
+    ),
+    (
+        lambda count: ProduceRequest(
+            None, 1, 1, [TopicProduceData("none", partition_data=[PartitionProduceData(n, b"") for n in range(count)])]
+        ),
+        9,
+        "responses",
+    ),
+]
+
+
+def elements(struct: Any, name: str) -> int:
+    """How many there are, counted where there are most."""
+    found = getattr(struct, name)
+    while len(found) == 1:
+        lists = [getattr(found[0], each) for each in found[0].__slots__]
+        found = max((each for each in lists if isinstance(each, list)), key=len)
+    return len(found)
+
+
+@pytest.mark.parametrize(("request_of", "version", "name"), STEPPED, ids=lambda each: str(each)[:9])
+def test_no_turn_of_a_giant_request_does_more_than_its_share(
+    tmp_path: Path, request_of: Callable[[int], Any], version: int, name: str
+) -> None:
+    """What is counted are calls of Python functions: as many, whatever the machine does besides."""
+    node = SlowBroker(tmp_path, **SMALL)
+    count = 10_000
+    api_key, body = ApiKey(request_of(1).API_KEY), request_of(count).encode(version)
+    for _ in node.turns(api_key, version, request_of(2000).encode(version)):  # what is imported and made once
+        pass
+    turns = [0]
+
+    def called(frame: Any, event: str, argument: Any) -> None:
+        turns[-1] += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        for _ in node.turns(api_key, version, body):
+            turns.append(0)
+    finally:
+        sys.setprofile(None)
+    answer = SPECS[api_key].response_class().decode(node.answer[9:], version)
+    assert elements(answer, name) == count
+    assert max(turns) < sum(turns) / 20
+
+
+def test_records_behind_very_many_fields_of_a_header_are_written(tmp_path: Path) -> None:
+    node = RealBroker(tmp_path, **SMALL)
+    node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 7)
+    data = [PartitionProduceData(0, bytes(batch(b"value")))]
+    plain = ProduceRequest(None, 1, 1000, [TopicProduceData("t", partition_data=data)]).encode(9)
+    frame = bytes(_frame(ApiKey.PRODUCE, 9, plain))
+    tags = uvarint(50_000) + (uvarint(77) + uvarint(0)) * 50_000
+    pieces = node.broker.dispatch(node.connection, memoryview(frame[:10] + tags + frame[11:]), node.now)
+    assert isinstance(pieces, list)
+    (topic,) = ProduceResponse.decode(b"".join(pieces)[9:], 9).responses
+    assert [(one.error_code, one.base_offset) for one in topic.partition_responses] == [(0, 0)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import struct
+import tracemalloc
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,11 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.runtime import Message
-from pykafka_broker.records.compression import ZSTD
+from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.compression import GZIP, ZSTD
+from pykafka_broker.records.header import HEADER_SIZE, write_crc
+from pykafka_broker.records.message_set import iter_messages
+from pykafka_broker.records.record import Record
 from tests.broker.api.real_broker import RealBroker
 from tests.broker.support import NOW, LightBroker, batch
 
@@ -357,3 +362,57 @@ def test_shares_are_full_and_keep_the_order() -> None:
 def test_many_are_more_than_a_slice_takes() -> None:
     assert not are_many([range(PARTITIONS_A_SLICE - 1), range(1)])
     assert are_many([range(PARTITIONS_A_SLICE), range(1)])
+
+
+def test_a_look_up_by_time_in_a_bomb_takes_small_steps_and_little_memory(tmp_path: Path) -> None:
+    broker = TurningBroker(tmp_path)
+    broker.add("t", 20)
+    records = [Record(0, NOW, None, bytes(32 << 20)), Record(1, NOW + 5, None, b"v")]
+    bomb = build_batch(records, codec=ZSTD)
+    for number in range(20):
+        broker.partition_log("t", number).append(bytearray(bomb), NOW)
+    del records
+    tracemalloc.start()
+    asked = broker.ask(list_offsets([3], NOW + 5), 7)
+    turns = 0
+    while asked.waits:
+        broker.turn()
+        turns += 1
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert turns > 20
+    assert peak < 4 << 20
+    assert asked.answer().topics[0].partitions[0].offset == 1
+    answers = broker.ask(list_offsets(range(20), NOW + 1), 7).answer().topics[0].partitions
+    assert [(one.offset, one.timestamp) for one in answers] == [(1, NOW + 5)] * 20
+
+
+def test_a_bomb_becomes_messages_of_an_old_format_in_slices(tmp_path: Path) -> None:
+    broker = TurningBroker(tmp_path)
+    broker.add("t", 2)
+    broker.partition_log("t", 0).append(batch(bytes(8 << 20), codec=GZIP), NOW)
+    broken = batch(b"v", codec=GZIP)
+    broken[HEADER_SIZE] ^= 0xFF
+    write_crc(broken)
+    broker.partition_log("t", 1).append(broken, NOW)
+    asked = broker.ask(fetch([0, 1]), 3)
+    turns = 0
+    while asked.waits:
+        broker.turn()
+        turns += 1
+    assert turns > 20
+    sound, other = asked.answer().responses[0].partitions
+    assert [message.value for message in iter_messages(sound.records)] == [bytes(8 << 20)]
+    assert other.error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_look_up_by_time_in_records_that_cant_be_read_fails_for_its_partition(tmp_path: Path) -> None:
+    broker = TurningBroker(tmp_path)
+    broker.add("t", 2)
+    broken = batch(b"v", codec=ZSTD)
+    broken[HEADER_SIZE] ^= 0xFF  # no frame begins so
+    write_crc(broken)
+    broker.partition_log("t", 0).append(broken, NOW)
+    broker.partition_log("t", 1).append(batch(b"v"), NOW)
+    answers = broker.ask(list_offsets(range(2), 0), 7).answer().topics[0].partitions
+    assert [one.error_code for one in answers] == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]

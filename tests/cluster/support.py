@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Generator
 from typing import Any
 
 from pykafka_broker.cluster.bootstrap import first_records, format_records, registration
-from pykafka_broker.cluster.controller import Controller, Decision
+from pykafka_broker.cluster.controller import Controller, Deciding, Decision
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import Replay
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topics import create_topics
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.steps import at_once
 
 DIRECTORY = b"d" * 16
 
@@ -45,9 +47,10 @@ class Cluster:
             replay.record(record.message)
         return delta
 
-    def do(self, effects: Decision[Any]) -> Any:
-        self.apply(effects.records)
-        return effects.reply
+    def do(self, decided: Decision[Any] | Deciding[Any]) -> Any:
+        decision = at_once(decided) if isinstance(decided, Generator) else decided
+        self.apply(decision.records)
+        return decision.reply
 
     def create(self, name: str, partitions: int = 1, replicas: int = 1, **fields: Any) -> Any:
         """The result of creating one topic."""

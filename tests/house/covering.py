@@ -410,6 +410,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "compares with looking at each record",
         """
         records/alike
+        records/common_form
         """,
     ),
     "records/test_compression.py": (
@@ -450,6 +451,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/describe_transactions broker/api/end_txn broker/api/find_coordinator broker/api/init_producer_id
         broker/api/list_transactions broker/api/txn_offset_commit broker/api/write_txn_markers
         coordinators/transactions/verdicts
+        broker/produce_joining
         """,
     ),
     "server/test_link.py": (

@@ -196,7 +196,7 @@ def test_message_sets_are_written(name: str) -> None:
     for kind, timestamp in (("create", None), ("append", APPEND_TIME)):
         if not magic and timestamp is not None:
             continue
-        built = build_message_set(sample(), magic, codec=codec_of(name), log_append_time=timestamp)
+        built = finished(build_message_set(sample(), magic, codec=codec_of(name), log_append_time=timestamp))
         assert list(iter_messages(built)) == sample(magic, timestamp)
         if codec_of(name) == NONE:
             assert built == golden(f"{name}-{kind}")
@@ -217,7 +217,7 @@ def test_values_of_many_compressed_blocks(name: str) -> None:
 def test_up_conversion(name: str, kind: str) -> None:
     theirs = golden(f"up-{kind}-{name}-create")
     timestamp = APPEND_TIME if kind == "append" else None
-    ours = to_v2(golden(f"{name}-create"), base_offset=100, log_append_time=timestamp)
+    ours = finished(to_v2(golden(f"{name}-create"), base_offset=100, log_append_time=timestamp))
     records = sample(int(name[1]), timestamp, offsets=(100, 101, 102, 103, 104))
     for record in records:
         record.headers = []
@@ -234,7 +234,7 @@ def test_up_conversion(name: str, kind: str) -> None:
 def test_down_conversion(name: str, kind: str, magic: int) -> None:
     """Kafka was asked for the records from offset 102 on."""
     theirs = golden(f"down-v{magic}-{name}-{kind}")
-    ours = from_v2(golden(f"{name}-{kind}"), magic, first_offset=102)
+    ours = finished(from_v2(golden(f"{name}-{kind}"), magic, first_offset=102))
     assert list(iter_messages(ours)) == list(iter_messages(theirs))
     if codec_of(name) == NONE:
         assert ours == theirs

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykafka_broker.records import validation
-from pykafka_broker.records.alike import Passed, pass_common
 from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.common_form import Passed, pass_common
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, ZSTD, compress
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, read_header, write_crc
@@ -92,15 +92,24 @@ def test_many_at_once_are_judged_as_one_by_one(parts: list[Any], codec: int, dat
         assert quick[:2] == (at_once, [])
 
 
+def test_a_wrong_number_among_many_is_seen_where_the_codec_changes() -> None:
+    records = [Record(i, 0, None, b"v") for i in range(50)]
+    payload = build_batch(records)[HEADER_SIZE:]
+    payload[len(payload) // 50 * 30 + 3] = 0
+    sample = with_payload(payload, 50)
+    assert check(sample, in_full=True).misnumbered
+    assert not check(build_batch(records), in_full=True).misnumbered
+
+
 def one_by_one(data: bytes, position: int, index: int, end: int, *rest: Any, **flags: bool) -> Passed:
-    return Passed(position, index, rest[1], rest[2])
+    return position, index, rest[1], rest[2]
 
 
 def test_records_of_one_shape_cost_a_few_looks() -> None:
     """9,000 records: were each looked at by itself, the looks would not do."""
-    data = bytes(build_batch([Record(i, i // 100, None, bytes(100)) for i in range(9000)])[HEADER_SIZE:])
-    passed = pass_common(data, 0, 0, 9000, (0, 1000), 0, 800, keyed=False, counted=True)
-    assert (passed.number, passed.position, passed.high) == (9000, len(data), 89)
+    data = bytes(build_batch([Record(i, i // 100, None, bytes(100)) for i in range(9000)])[HEADER_SIZE - 1 :])
+    position, number, high, _ = pass_common(data, 1, 0, 9000, (0, 1000), 0, 800, keyed=False, counted=True)
+    assert (number, position, high) == (9000, len(data), 89)
 
 
 @pytest.mark.parametrize("codec", [GZIP, ZSTD])

@@ -9,12 +9,14 @@ version 2.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions import TopicPartition
 from pykafka_broker.errors import ApiError
@@ -31,15 +33,24 @@ from pykafka_broker.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from pykafka_broker.steps import Pace
 
 FENCED_FROM = 2
 BATCHED_FROM = 4
+_LIKE_ITEMS = 40  # that a transaction takes as long as
 
 
 @handles(ApiKey.ADD_PARTITIONS_TO_TXN)
 def add_partitions_to_txn(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse | Reply:
+    return services.slices.reply(_added(services, context, request))
+
+
+def _added(
+    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> Steps[AddPartitionsToTxnResponse | Reply]:
+    pace = Pace()
     if context.api_version < BATCHED_FROM:
         only = AddPartitionsToTxnTransaction(
             request.v3_and_below_transactional_id,
@@ -48,61 +59,69 @@ def add_partitions_to_txn(
             False,
             request.v3_and_below_topics,
         )
-        results = _answer(only.topics, _add(services, context, only))
+        results = yield from _answer(only.topics, (yield from _add(services, context, only, pace)), pace)
         response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
         return resting(response, services.transactions.after(only.transactional_id))
     if not services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    results_of = [
-        AddPartitionsToTxnResult(one.transactional_id, _answer(one.topics, _add(services, context, one)))
-        for one in request.transactions
-    ]
+    results_of = []
+    for one in request.transactions:
+        codes = yield from _add(services, context, one, pace)
+        answer = yield from _answer(one.topics, codes, pace)
+        results_of.append(AddPartitionsToTxnResult(one.transactional_id, answer))
+        if pace.due(_LIKE_ITEMS):
+            yield None
     after = services.transactions.shards.after(*(one.transactional_id for one in request.transactions))
     return resting(AddPartitionsToTxnResponse(results_by_transaction=results_of), after)
 
 
 def _add(
-    services: Services, context: RequestContext, transaction: AddPartitionsToTxnTransaction
-) -> Mapping[TopicPartition, ErrorCode]:
-    wanted = [(topic.name, partition) for topic in transaction.topics for partition in topic.partitions]
+    services: Services, context: RequestContext, transaction: AddPartitionsToTxnTransaction, pace: Pace
+) -> Steps[Mapping[TopicPartition, ErrorCode]]:
+    """What becomes of each partition."""
+    codes: dict[TopicPartition, ErrorCode] = {}
     is_client = context.api_version < BATCHED_FROM
     if is_client and not services.allows(
         context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transaction.transactional_id
     ):
-        return dict.fromkeys(wanted, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    refused: dict[TopicPartition, ErrorCode] = {}
+        return defaultdict(lambda: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    refused = False
     for topic in transaction.topics:
         denied = is_client and not services.allows(context, Operation.WRITE, Resource.TOPIC, topic.name)
         for number in topic.partitions:
+            code = ErrorCode.OPERATION_NOT_ATTEMPTED
             if denied:
-                refused[topic.name, number] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif services.image.partition(topic.name, number) is None:
-                refused[topic.name, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            codes[topic.name, number] = code
+            refused = refused or code is not ErrorCode.OPERATION_NOT_ATTEMPTED
+            if pace.due():
+                yield None
     if refused:
-        return {one: refused.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in wanted}
+        return codes
     producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
     try:
         if transaction.verify_only:
-            return services.transactions.verify_partitions(*producer, wanted)
+            return services.transactions.verify_partitions(*producer, codes)
         client_version = 2 if context.api_version >= BATCHED_FROM else 0
-        code = services.transactions.add_partitions(*producer, wanted, client_version, context.now)
+        code = services.transactions.add_partitions(*producer, codes, client_version, context.now)
     except ApiError as error:
         code = error.code
     if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return dict.fromkeys(wanted, code)
+    return dict.fromkeys(codes, code)
 
 
 def _answer(
-    topics: list[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
-) -> list[AddPartitionsToTxnTopicResult]:
-    return [
-        AddPartitionsToTxnTopicResult(
-            topic.name,
-            [
-                AddPartitionsToTxnPartitionResult(partition, codes[topic.name, partition])
-                for partition in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+    topics: list[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode], pace: Pace
+) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+    results = []
+    for topic in topics:
+        partitions = []
+        for partition in topic.partitions:
+            partitions.append(AddPartitionsToTxnPartitionResult(partition, codes[topic.name, partition]))
+            if pace.due():
+                yield None
+        results.append(AddPartitionsToTxnTopicResult(topic.name, partitions))
+    return results

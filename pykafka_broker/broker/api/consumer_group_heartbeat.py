@@ -6,7 +6,7 @@ Versions: 1 patterns (`SubscribedTopicRegex`), and member ids that the client ch
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, offers, verdict
+from pykafka_broker.broker.api.group_protocols import check_size, heartbeat_refusal, offers, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
@@ -27,8 +27,9 @@ def consumer_group_heartbeat(
     if error is not ErrorCode.NONE:
         return ConsumerGroupHeartbeatResponse(error_code=error)
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
-    for name in request.subscribed_topic_names or ():
-        services.authorise(context, Operation.DESCRIBE, Resource.TOPIC, name)
+    names = request.subscribed_topic_names or ()
+    check_size(services, names)
+    services.authorise_all(context, Operation.DESCRIBE, Resource.TOPIC, names)
     effects = host.coordinator.consumer_heartbeat(request, host.caller(context), now)
     effects.reply.error_code = verdict(services, effects.reply.error_code, request.member_epoch)
     answer = host.answer(request.group_id, effects)

@@ -9,8 +9,10 @@ whether the directory is cordoned.
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
@@ -24,6 +26,7 @@ from pykafka_broker.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from pykafka_broker.steps import Pace
 
 TopicPartition = tuple[str, int]
 
@@ -31,14 +34,27 @@ TopicPartition = tuple[str, int]
 @handles(ApiKey.DESCRIBE_LOG_DIRS)
 def describe_log_dirs(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse:
+) -> DescribeLogDirsResponse | Reply:
+    return services.slices.reply(_described(services, context, request))
+
+
+def _described(
+    services: Services, context: RequestContext, request: DescribeLogDirsRequest
+) -> Steps[DescribeLogDirsResponse]:
     if not services.allows(context, Operation.DESCRIBE, Resource.CLUSTER):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # told from version 3 on
     if request.topics is None:
         wanted = [partition for partition in services.logs.partitions() if partition[0] != CLUSTER_METADATA]
     else:
-        named = ((topic.topic, partition) for topic in request.topics for partition in topic.partitions)
-        wanted = list(dict.fromkeys(named))
+        named: dict[TopicPartition, None] = {}
+        pace = Pace()
+        for topic in request.topics:
+            for number in topic.partitions:
+                if services.logs.directory_of((topic.topic, number)) is not None:
+                    named[topic.topic, number] = None
+                if pace.due():
+                    yield None
+        wanted = list(named)
     by_directory: dict[int, list[TopicPartition]] = {}
     for partition in wanted:
         directory = services.logs.directory_of(partition)

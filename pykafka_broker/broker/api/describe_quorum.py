@@ -8,8 +8,10 @@ directory ids and nodes (KIP-853); the id is zero as long as kraft.version is 0.
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -23,6 +25,7 @@ from pykafka_broker.protocol.messages.describe_quorum_response import (
     ReplicaState,
     TopicData,
 )
+from pykafka_broker.steps import Pace
 
 _NODES_FROM = 2
 
@@ -30,10 +33,17 @@ _NODES_FROM = 2
 @handles(ApiKey.DESCRIBE_QUORUM)
 def describe_quorum(
     services: Services, context: RequestContext, request: DescribeQuorumRequest
-) -> DescribeQuorumResponse:
+) -> DescribeQuorumResponse | Reply:
     services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
+    return services.slices.reply(_described(services, context, request))
+
+
+def _described(
+    services: Services, context: RequestContext, request: DescribeQuorumRequest
+) -> Steps[DescribeQuorumResponse]:
     topics = []
     found = False
+    pace = Pace()
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
@@ -48,6 +58,8 @@ def describe_quorum(
                         "This server does not host this topic-partition.",
                     )
                 )
+            if pace.due():
+                yield None
         topics.append(TopicData(topic.topic_name, partitions))
     return DescribeQuorumResponse(
         topics=topics, nodes=_nodes(services, context) if found and context.api_version >= _NODES_FROM else []

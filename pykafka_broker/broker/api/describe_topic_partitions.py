@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from pykafka_broker.broker.api.metadata import offline_replicas
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
@@ -25,13 +27,25 @@ from pykafka_broker.protocol.messages.describe_topic_partitions_response import 
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from pykafka_broker.steps import Pace, in_order
 
 
 @handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 def describe_topic_partitions(
     services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
-    names = {topic.name for topic in request.topics}
+) -> DescribeTopicPartitionsResponse | Reply:
+    return services.slices.reply(_described(services, context, request))
+
+
+def _described(
+    services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> Steps[DescribeTopicPartitionsResponse]:
+    pace = Pace()
+    names: set[str] = set()
+    for asked in request.topics:
+        names.add(asked.name)
+        if pace.due():
+            yield None
     cursor = request.cursor
     start = 0
     if cursor is not None:
@@ -43,16 +57,23 @@ def describe_topic_partitions(
     page = _Page(services.image, limit)
     if not names and cursor is None:
         names = set(services.image.topics)
-    visible = {name for name in names if services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name)}
-    for name in sorted(visible):
-        first = start if cursor is not None and name == cursor.topic_name else 0
-        if not page.add(name, first):
+    refused: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in (yield from in_order(names)):
+        if services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
+            page.add(name, start if cursor is not None and name == cursor.topic_name else 0)
+        elif request.topics:
+            refused.append(DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
+        if page.is_full and not request.topics:
             break
+        if pace.due():
+            yield None
     for topic in page.topics:
-        topic.topic_authorized_operations = services.authorized_operations(context, Resource.TOPIC, topic.name or "")
-    hidden = sorted(names - visible) if request.topics else ()
-    refused = [DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name) for name in hidden]
-    return DescribeTopicPartitionsResponse(topics=page.topics + refused, next_cursor=page.next)
+        operations = services.authorized_operations(context, Resource.TOPIC, topic.name or "")
+        topic.topic_authorized_operations = operations
+        if pace.due():
+            yield None
+    page.topics += refused
+    return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next)
 
 
 def _invalid(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -70,23 +91,27 @@ class _Page:
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []
         self.next: Cursor | None = None
 
-    def add(self, name: str, first: int) -> bool:
-        """Whether there may be room for another topic."""
+    @property
+    def is_full(self) -> bool:
+        return self.next is not None
+
+    def add(self, name: str, first: int) -> None:
+        """The next topic, if there is room."""
+        if self.next is not None:
+            return
         if not self.left:
             self.next = Cursor(name, 0)
-            return False
+            return
         topic = self.image.topics.get(name)
         if topic is None:
             self.topics.append(_missing(name))
-            return True
+            return
         wanted = sorted(partition for partition in topic.partitions if partition >= first)
         shown = wanted[: self.left]
         self.left -= len(shown)
         self.topics.append(_topic(self.image, topic, shown))
         if len(shown) < len(wanted):
             self.next = Cursor(name, wanted[len(shown)])
-            return False
-        return True
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:

@@ -11,7 +11,7 @@ start offset, 7 sessions, 9 leader epochs (KIP-320), 12 flexible and diverging e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
 from pykafka_broker.broker.context import RequestContext
@@ -51,7 +51,7 @@ def fetch(services: Services, context: RequestContext, request: FetchRequest) ->
     except ApiError as error:
         return FetchResponse(error_code=error.code)
     deadline = context.now + request.max_wait_ms
-    if attempt.is_large:
+    if attempt.takes_long:
         return _read_in_slices(services, attempt, deadline)
     response = attempt.poll(context.now)
     if response is not None:
@@ -60,7 +60,9 @@ def fetch(services: Services, context: RequestContext, request: FetchRequest) ->
 
 
 def _read_in_slices(services: Services, attempt: FetchAttempt, deadline: int) -> Reply:
-    """The answer to a fetch of many partitions. One that waits keeps its connection to itself."""
+    """The answer to a fetch of many partitions, or of messages of old formats. One that waits keeps its connection to
+    itself.
+    """
 
     def steps() -> Steps[FetchResponse | Parked]:
         found = yield from attempt.poll_in_slices(lambda: services.clock.now < deadline)
@@ -123,8 +125,8 @@ class FetchAttempt:
         return wanted
 
     @property
-    def is_large(self) -> bool:
-        return len(self._partitions) > _READ_AT_ONCE
+    def takes_long(self) -> bool:
+        return len(self._partitions) > _READ_AT_ONCE or self._reader.converts
 
     def watched(self) -> list[Partition]:
         """The partitions whose growth is waited for."""
@@ -145,7 +147,10 @@ class FetchAttempt:
             found: list[Found] = []
             size, failed = 0, False
             for some in _slices_of(self._partitions):
-                more, size, one_failed = self._read(some, size)
+                before = size
+                more, size, one_failed = self._read(some, before)
+                if self._reader.converts:
+                    more, size, one_failed = yield from self._converted(more, before)
                 found += more
                 failed = failed or one_failed
                 yield None
@@ -178,6 +183,18 @@ class FetchAttempt:
             failed = failed or data.error_code != 0 or data.diverging_epoch.epoch >= 0
             found.append((wanted, data, got))
         return found, size, failed
+
+    def _converted(self, found: list[Found], size: int) -> Generator[None, None, tuple[list[Found], int, bool]]:
+        """The same as messages of an old format."""
+        failed = False
+        converted: list[Found] = []
+        for wanted, read, _ in found:
+            data = yield from self._reader.converted(wanted, read)
+            got = len(data.records)
+            size += got
+            failed = failed or data.error_code != 0
+            converted.append((wanted, data, got))
+        return converted, size, failed
 
     def _told(self, found: list[Found]) -> list[Found]:
         """What stands in the answer."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
 FEATURES = {"consumer": "group.version", "streams": "streams.version"}
@@ -14,6 +18,13 @@ def offers(services: Services, protocol: str) -> bool:
         services.image.features.get(FEATURES[protocol], 0) >= 1
         and protocol in services.config.group_coordinator_rebalance_protocols
     )
+
+
+def check_size(services: Services, texts: Iterable[str]) -> None:
+    """Raises UNKNOWN_SERVER_ERROR, as Kafka does, for what no record of a group can hold."""
+    distinct = set(texts)
+    if sum(map(len, distinct)) + len(distinct) > services.topic_config(CONSUMER_OFFSETS).max_message_bytes:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def heartbeat_refusal(services: Services, is_offered: bool, group_id: str) -> ErrorCode:

@@ -11,7 +11,7 @@ storage, which does not arise here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
@@ -36,6 +36,7 @@ from pykafka_broker.protocol.messages.list_offsets_response import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from pykafka_broker.records.errors import CorruptBatch
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _NAMED_SINCE = {
@@ -48,6 +49,7 @@ _NAMED_SINCE = {
 }
 _LEADER_EPOCHS_FROM = 4
 _NEVER = 1 << 15
+_MOST_BEGUN = 8  # look-ups that take long
 _ISOLATION_LEVELS = frozenset(Isolation)
 _NONE = -1
 _NO_OFFSETS: list[int] = []  # shared by all answers; nobody changes it
@@ -70,6 +72,9 @@ def list_offsets(
     return services.slices.reply(search.complete(response)) if search.long_ones else response
 
 
+_AnswerSteps = Generator[None, None, ListOffsetsPartitionResponse]
+
+
 class _Asked(NamedTuple):
     """What is asked about one topic."""
 
@@ -82,9 +87,8 @@ class _Asked(NamedTuple):
 class _LongOne(NamedTuple):
     """A look-up that takes long, and where its answer belongs."""
 
-    log: PartitionLog
-    wanted: ListOffsetsPartition
-    end: int
+    steps: _AnswerSteps
+    number: int
     answers: list[ListOffsetsPartitionResponse]
     place: int
 
@@ -128,15 +132,25 @@ class _Search:
                     raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
                 log = leader(topic, index, wanted.current_leader_epoch).log
                 end = log.last_stable_offset if self._committed else log.high_watermark
-                if log.segments.untimed and _needs_times(wanted.timestamp, version):
-                    self.long_ones.append(_LongOne(log, wanted, end, answers, len(answers)))
-                    answers.append(_failure(index, ErrorCode.UNKNOWN_SERVER_ERROR))  # until it is known
+                if _needs_times(wanted.timestamp, version):
+                    self._begin(_LongOne(_timed_answer(log, wanted, end, version), index, answers, len(answers)))
                 else:
                     answers.append(_answer(log, wanted, end, version))
             except ApiError as error:
                 answers.append(_failure(index, error.code))
             except OSError:
                 answers.append(_failure(index, ErrorCode.KAFKA_STORAGE_ERROR))
+
+    def _begin(self, one: _LongOne) -> None:
+        """Most look-ups are done at once; one that is not holds a batch."""
+        if len(self.long_ones) < _MOST_BEGUN:
+            try:
+                next(one.steps)
+            except StopIteration as found:
+                one.answers.append(found.value)
+                return
+        one.answers.append(_failure(one.number, ErrorCode.UNKNOWN_SERVER_ERROR))  # until it is known
+        self.long_ones.append(one)
 
     def in_slices(self, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
         """The answer, where many partitions are asked for."""
@@ -153,14 +167,14 @@ class _Search:
 
     def complete(self, response: ListOffsetsResponse) -> Steps[ListOffsetsResponse]:
         """The response, once the look-ups are done that take long."""
-        for log, wanted, end, answers, place in self.long_ones:
+        for steps, number, answers, place in self.long_ones:
             try:
-                yield from learn_times(log)
-                answers[place] = _answer(log, wanted, end, self._context.api_version)
+                answers[place] = yield from steps
             except ApiError as error:
-                answers[place] = _failure(wanted.partition_index, error.code)
+                answers[place] = _failure(number, error.code)
             except OSError:
-                answers[place] = _failure(wanted.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
+                answers[place] = _failure(number, ErrorCode.KAFKA_STORAGE_ERROR)
+            yield None
         return response
 
 
@@ -180,44 +194,62 @@ def _failure(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
 
 
 def _answer(log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int) -> ListOffsetsPartitionResponse:
-    index, timestamp = wanted.partition_index, wanted.timestamp
+    """Where the name of a place is asked for."""
+    timestamp = wanted.timestamp
     if version == 0:
-        return ListOffsetsPartitionResponse(index, 0, _old_style_offsets(log, wanted, end))
+        return ListOffsetsPartitionResponse(wanted.partition_index, 0, [log.log_start_offset][: _most(wanted)])
+    offset, leader_epoch = _NONE, _NONE
     if timestamp == LATEST:
-        offset, found_timestamp, leader_epoch = end, _NONE, log.leader_epoch
-    else:
-        offset, found_timestamp, leader_epoch = _lookup(log, timestamp, end)
+        offset, leader_epoch = end, log.leader_epoch
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        offset = log.log_start_offset
+        leader_epoch = log.leader_epoch if offset == log.log_end_offset else log.epoch_at(offset)
+    return _found(wanted, version, offset, _NONE, leader_epoch)
+
+
+def _timed_answer(log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int) -> _AnswerSteps:
+    """Where times are looked at, in steps of about a millisecond: of the record that `timestamp` names, which is not
+    the end; -1 each where there is none.
+    """
+    if log.segments.untimed:
+        yield from learn_times(log)
+    timestamp = wanted.timestamp
+    if version == 0:
+        return ListOffsetsPartitionResponse(wanted.partition_index, 0, _old_style_offsets(log, wanted, end))
+    try:
+        if timestamp == MAX_TIMESTAMP:
+            found = yield from log.offset_of_max_timestamp()
+        else:
+            found = yield from log.offset_for_timestamp(timestamp)
+    except CorruptBatch as damage:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(damage)) from damage
+    if found is None or found.offset >= end:
+        return _found(wanted, version, _NONE, _NONE, _NONE)
+    # The record may stand before the log's start, in a batch that is still there; its epoch is not in the cache then.
+    leader_epoch = log.epoch_at(max(found.offset, log.log_start_offset))
+    return _found(wanted, version, found.offset, found.timestamp, leader_epoch)
+
+
+def _found(
+    wanted: ListOffsetsPartition, version: int, offset: int, timestamp: int, leader_epoch: int
+) -> ListOffsetsPartitionResponse:
     if version < _LEADER_EPOCHS_FROM:
         leader_epoch = _NONE
-    return ListOffsetsPartitionResponse(index, 0, _NO_OFFSETS, found_timestamp, offset, leader_epoch)
+    return ListOffsetsPartitionResponse(wanted.partition_index, 0, _NO_OFFSETS, timestamp, offset, leader_epoch)
 
 
-def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int, int]:
-    """Offset, timestamp and leader epoch of the record that `timestamp` names, which is not the end; -1 each where
-    there is none.
-    """
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        start = log.log_start_offset
-        return start, _NONE, log.leader_epoch if start == log.log_end_offset else log.epoch_at(start)
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return _NONE, _NONE, _NONE
-    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is None or found.offset >= end:
-        return _NONE, _NONE, _NONE
-    # The record may stand before the log's start, in a batch that is still there; its epoch is not in the cache then.
-    return found.offset, found.timestamp, log.epoch_at(max(found.offset, log.log_start_offset))
+def _most(wanted: ListOffsetsPartition) -> int:
+    return max(0, wanted.max_num_offsets)
 
 
 def _old_style_offsets(log: PartitionLog, wanted: ListOffsetsPartition, end: int) -> list[int]:
     """v0: the start offsets of segments older than the timestamp, newest first, at most as many as asked for."""
     if wanted.timestamp == LATEST:
         offsets = [end, *(base for base, _ in reversed(segment_starts(log)) if base < end)]
-    elif wanted.timestamp == EARLIEST:
-        offsets = [log.log_start_offset]
     else:
         offsets = [
             max(base, log.log_start_offset)
             for base, modified_ms in reversed(segment_starts(log))
             if modified_ms <= wanted.timestamp
         ]
-    return offsets[: max(0, wanted.max_num_offsets)]
+    return offsets[: _most(wanted)]

@@ -12,7 +12,7 @@ add partitions by producing (KIP-890), 13 topic ids (KIP-516).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -22,14 +22,22 @@ from pykafka_broker.broker.produce_checks import (
     BatchCheck,
     Buffer,
     Explained,
+    MessageSetCheck,
     Prepared,
     RecordErrors,
     RefusedByLog,
     check_batch,
     read_batch,
 )
+from pykafka_broker.broker.produce_joining import (
+    GapInSequence,
+    Joining,
+    RefusedByCoordinator,
+    TopicAndPartitions,
+    refusal,
+)
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import NOTHING, After, Committing, Reply
+from pykafka_broker.broker.reply import Committing, Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps, are_many, shares
@@ -48,17 +56,15 @@ from pykafka_broker.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.header import MAGIC_OFFSET, TRANSACTIONAL_BIT, BatchHeader, read_header
+from pykafka_broker.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
 
 TOPIC_IDS_FROM = 13
 LEADER_FROM = 10  # the answer has room for the current leader
 INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themselves when they write internal topics
 ALL = -1  # acks
 _ACKS = (ALL, 0, 1)
-_ATTRIBUTES_LOW_BYTE = 22
 _BYTES_A_STEP = 64 << 10  # compressed, of batches each of which takes less than a step
 _WRITE_TOPIC = (Operation.WRITE, Resource.TOPIC)
-_WRITE_TRANSACTION = (Operation.WRITE, Resource.TRANSACTIONAL_ID)
 _REFUSALS_OF_A_LOG = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -67,21 +73,6 @@ _REFUSALS_OF_A_LOG = frozenset(
         ErrorCode.INVALID_TXN_STATE,
     }
 )
-
-
-TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
-
-
-class RefusedByCoordinator(ApiError):
-    """The log was not asked then."""
-
-
-class GapInSequence(ApiError):
-    """Found by the coordinator's side, since it knows whether the producer is new."""
-
-
-class NotInTransaction(RefusedByCoordinator, Explained):
-    """Why is told in this case alone."""
 
 
 @handles(ApiKey.PRODUCE)
@@ -98,29 +89,32 @@ class Production:
         "_context",
         "_copied",
         "_in_steps",
+        "_joining",
         "_misled",
         "_refusal",
         "_request",
         "_services",
         "_unfinished",
-        "_verdicts",
     )
 
     def __init__(self, services: Services, context: RequestContext, request: ProduceRequest) -> None:
         self._services = services
         self._context = context
         self._request = request
-        self._refusal = _refused(services, context, request)
+        self._refusal: ApiError | None = None  # of all of it
         self._misled = False  # some partition has another leader
-        self._verdicts: dict[tuple[str, int], ApiError | None] = {}  # of batches of a transaction; None is a yes
+        self._joining = Joining(services, context, request.transactional_id)
         self._unfinished: list[Unfinished] = []
         self._in_steps: list[Closer] = []
-        self._copied = False
+        self._copied = context.is_giant
 
     def run(self) -> ProduceResponse | Reply | Parked | None:
         """The answer, or a wait for it."""
         topics = self._request.topic_data
-        if are_many([topic.partition_data for topic in topics]):
+        are_together = not are_many([topic.partition_data for topic in topics])
+        if are_together or not self._context.is_giant:
+            self._refusal = self._refused([(topic, topic.partition_data) for topic in topics])
+        if not are_together:
             self._keep_records()
             return self._services.slices.reply(self._in_slices(), outlives_client=True)
         if self._joins:
@@ -133,6 +127,10 @@ class Production:
     def _in_slices(self) -> Steps[ProduceResponse | Reply | Parked | None]:
         """The same where many partitions are written to. What a producer has sent is written even if it has gone."""
         topics = self._request.topic_data
+        if self._context.is_giant:
+            for share in shares((topic, topic.partition_data) for topic in topics):
+                self._refusal = self._refusal or self._refused(share)
+                yield None
         if self._joins:
             joining: list[tuple[Committing, int]] = []
             for share in shares((topic, topic.partition_data) for topic in topics):
@@ -140,11 +138,15 @@ class Production:
                 yield None
             if joining:
                 return Reply(tuple(joining), self.run)
-        responses = [TopicProduceResponse(topic.name, topic.topic_id, []) for topic in topics]
+        responses: list[TopicProduceResponse] = []
         by_number = ((number, topic.partition_data) for number, topic in enumerate(topics))
         for numbered in shares(by_number):
             for number, some in numbered:
-                responses[number].partition_responses += self._write(topics[number], some).partition_responses
+                written = self._write(topics[number], some)
+                if number == len(responses):
+                    responses.append(written)
+                else:  # it goes on
+                    responses[number].partition_responses += written.partition_responses
             yield None
         return self._answer(responses)
 
@@ -173,6 +175,9 @@ class Production:
 
     # -- the transaction
 
+    def _refused(self, topics: Iterable[TopicAndPartitions]) -> ApiError | None:
+        return refusal(self._services, self._context, self._request.transactional_id, topics)
+
     @property
     def _joins(self) -> bool:
         """Whether there may be batches of a transaction."""
@@ -192,26 +197,11 @@ class Production:
                     if header.attributes & TRANSACTIONAL_BIT:
                         name = self._name_of(topic)
                         partition = self._services.replicas.leader(name, one.index)
-                        joining += self._verify(partition, header)
+                        joining += self._joining.ask(partition, header)
         if joining and not self._request.acks:
-            self._verdicts = dict.fromkeys(self._verdicts, ApiError(ErrorCode.CONCURRENT_TRANSACTIONS))
+            self._joining.refuse_all(ApiError(ErrorCode.CONCURRENT_TRANSACTIONS))
             return []
         return joining
-
-    def _verify(self, partition: Partition, header: BatchHeader) -> After:
-        """Ask the coordinator whether this partition is part of the producer's transaction (KIP-890)."""
-        key = (partition.topic, partition.number)
-        context, base_sequence = self._context, header.base_sequence
-        producer = (self._request.transactional_id, header.producer_id, header.producer_epoch)
-        try:
-            after = self._services.transactions.verify_produce(
-                *producer, partition, context.api_version, context.now, base_sequence
-            )
-        except ApiError as error:
-            self._verdicts[key] = _verdict(error, partition)
-            return NOTHING
-        self._verdicts[key] = None
-        return after
 
     # -- writing
 
@@ -286,11 +276,7 @@ class Production:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
         verified, gap = False, None
         if header is not None and header.attributes & TRANSACTIONAL_BIT:
-            verdict = self._verdicts[topic, one.index]
-            if isinstance(verdict, GapInSequence):  # the log's business, which looks at the records before that
-                gap = verdict
-            elif verdict is not None:
-                raise verdict
+            gap = self._joining.gap(topic, one.index)
             verified = gap is None
         if topic in INTERNAL_TOPICS and self._context.client_id != INTERNAL_TOPICS_CLIENT:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
@@ -389,7 +375,7 @@ class Closer(NamedTuple):
 
     topic: str
     data: PartitionProduceData
-    check: BatchCheck
+    check: BatchCheck | MessageSetCheck
     answer: PartitionProduceResponse
 
 
@@ -411,37 +397,6 @@ class Unfinished(NamedTuple):
                 self.partition.check_insync(self.partition.log.config.min_insync_replicas)
             except ApiError:
                 self.answer.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-
-
-def _verdict(error: ApiError, partition: Partition) -> ApiError:
-    """What the coordinator has against it, in the words of a partition."""
-    if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-        return GapInSequence(error.code, error.message)
-    if error.code is ErrorCode.INVALID_TXN_STATE:
-        text = error.message or f"{partition.topic}-{partition.number} is not part of the producer's transaction"
-        return NotInTransaction(error.code, text)
-    return RefusedByCoordinator(error.code, error.message)
-
-
-def _refused(services: Services, context: RequestContext, request: ProduceRequest) -> ApiError | None:
-    """What makes the whole request wrong."""
-    if request.transactional_id is not None:
-        if services.allows(context, *_WRITE_TRANSACTION, request.transactional_id):
-            return None
-        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    for topic in request.topic_data:
-        for one in topic.partition_data:
-            if one.records is not None and _is_transactional(one.records):
-                return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    return None
-
-
-def _is_transactional(records: Buffer) -> bool:
-    return (
-        len(records) > _ATTRIBUTES_LOW_BYTE
-        and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT != 0
-        and records[MAGIC_OFFSET] == 2
-    )
 
 
 def _close_on_failure(responses: list[TopicProduceResponse]) -> None:

@@ -12,7 +12,8 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
+from pykafka_broker.broker.slices import Steps
+from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -22,13 +23,14 @@ from pykafka_broker.protocol.messages.share_acknowledge_response import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from pykafka_broker.steps import Pace
 
 
 @handles(ApiKey.SHARE_ACKNOWLEDGE)
 def share_acknowledge(
     services: Services, context: RequestContext, request: ShareAcknowledgeRequest
 ) -> ShareAcknowledgeResponse | Reply:
-    host, now, epoch = services.shares, context.now, request.share_session_epoch
+    host, epoch = services.shares, request.share_session_epoch
     try:
         member = member_of(services, context, request)
         if epoch == INITIAL_EPOCH:
@@ -39,13 +41,23 @@ def share_acknowledge(
             host.sessions.require(member)
     except ApiError as error:
         return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
-    results = acknowledge(services, context, member, acknowledgements(request.topics), request.is_renew_ack)
+    return services.slices.reply(_acknowledged(services, context, member, request), outlives_client=True)
+
+
+def _acknowledged(
+    services: Services, context: RequestContext, member: Member, request: ShareAcknowledgeRequest
+) -> Steps[ShareAcknowledgeResponse | Reply]:
+    host, now, epoch, pace = services.shares, context.now, request.share_session_epoch, Pace()
+    acks = yield from acknowledgements(request.topics, pace)
+    results = yield from acknowledge(services, context, member, acks, request.is_renew_ack, pace)
     if epoch == FINAL_EPOCH:
         host.close_session(member, now)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for (topic_id, partition), result in results.items():
         topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id))
         topic.partitions.append(PartitionData(partition, result.error_code, result.error_message))
+        if pace.due():
+            yield None
     response = ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=host.partitions.limits(member[0]).lock_ms, responses=list(topics.values())
     )

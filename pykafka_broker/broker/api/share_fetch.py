@@ -9,6 +9,8 @@ Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how r
 
 from __future__ import annotations
 
+from itertools import chain
+
 from pykafka_broker.broker.api.share_requests import (
     AckResult,
     TopicPartition,
@@ -23,6 +25,7 @@ from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_reader import ACQUIRE_MODES, ShareReader
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Resource, denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -35,28 +38,42 @@ from pykafka_broker.protocol.messages.share_fetch_response import (
     ShareFetchableTopicResponse,
     ShareFetchResponse,
 )
+from pykafka_broker.steps import Pace, at_once
+
+_READ_AT_ONCE = 128  # partitions; more are read in slices
+_LOOK_AGAIN_MS = 200
 
 
 @handles(ApiKey.SHARE_FETCH)
 def share_fetch(
     services: Services, context: RequestContext, request: ShareFetchRequest
 ) -> ShareFetchResponse | Parked | Reply:
-    now = context.now
-    acks = acknowledgements(request.topics)
+    return services.slices.reply(_begun(services, context, request))
+
+
+def _begun(
+    services: Services, context: RequestContext, request: ShareFetchRequest
+) -> Steps[ShareFetchResponse | Parked | Reply]:
+    """What becomes of the session and of the acknowledgements, and then the fetch."""
+    pace = Pace()
+    acks = yield from acknowledgements(request.topics, pace)
     try:
         member = member_of(services, context, request)
         _check(request, bool(acks))
         session = _session(services, context, member, request)
+        if session is not None:
+            yield from _update(session, request, pace)
         if request.share_acquire_mode not in ACQUIRE_MODES:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown acquire mode {request.share_acquire_mode}")
     except ApiError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
-    results = acknowledge(services, context, member, acks, request.is_renew_ack)
+    results = yield from acknowledge(services, context, member, acks, request.is_renew_ack, pace)
     if session is None:
-        services.shares.close_session(member, now)
-        response = _response(services, member, {}, results)
+        services.shares.close_session(member, context.now)
+        response = yield from _response(services, member, {}, results, pace)
         return resting(response, services.shares.shards.after_all())
-    attempt = ShareFetchAttempt(services, context, member, session, request, results)
+    attempt = ShareFetchAttempt(services, context, member, request, results)
+    yield from attempt.resolve(session, pace)
     after = services.shares.after(ShareKey(member[0], *partition) for partition in results)
     return Reply(after, attempt.begin) if after else attempt.begin()
 
@@ -77,64 +94,115 @@ def _session(
         sessions.require(member)
         return None
     if epoch == INITIAL_EPOCH:
-        session = sessions.open(member, context.connection.id)
-    else:
-        session = sessions.go_on(member, epoch)
-    wanted = [(bytes(topic.topic_id), one.partition_index) for topic in request.topics for one in topic.partitions]
-    forgotten = [(bytes(topic.topic_id), one) for topic in request.forgotten_topics_data for one in topic.partitions]
-    session.update(wanted, forgotten)
-    return session
+        return sessions.open(member, context.connection.id)
+    return sessions.go_on(member, epoch)
+
+
+def _update(session: ShareSession, request: ShareFetchRequest, pace: Pace) -> Steps[None]:
+    """Note what is read from now on."""
+    for topic in request.topics:
+        topic_id = bytes(topic.topic_id)
+        for one in topic.partitions:
+            session.add((topic_id, one.partition_index))
+            if pace.due():
+                yield None
+    for forgotten in request.forgotten_topics_data:
+        topic_id = bytes(forgotten.topic_id)
+        for number in forgotten.partitions:
+            session.forget((topic_id, number))
+            if pace.due():
+                yield None
 
 
 class ShareFetchAttempt:
     """One share fetch, tried as often as something moves in its partitions."""
 
-    __slots__ = ("_denied", "_max_wait_ms", "_member", "_min_bytes", "_partitions", "_reader", "_results", "_services")
+    __slots__ = (
+        "_context",
+        "_deadline",
+        "_denied",
+        "_max_wait_ms",
+        "_member",
+        "_min_bytes",
+        "_partitions",
+        "_reader",
+        "_results",
+        "_services",
+    )
 
     def __init__(
         self,
         services: Services,
         context: RequestContext,
         member: Member,
-        session: ShareSession,
         request: ShareFetchRequest,
         results: dict[TopicPartition, AckResult],
     ) -> None:
         self._services = services
+        self._context = context
         self._member = member
         self._results = results
         self._min_bytes = request.min_bytes
         self._partitions: list[TopicPartition] = []
         self._denied: dict[TopicPartition, PartitionData] = {}
+        self._max_wait_ms = request.max_wait_ms
+        self._reader = ShareReader(services.shares.partitions, services.config.fetch_max_bytes, member, request)
+        self._deadline = 0
+
+    def resolve(self, session: ShareSession, pace: Pace) -> Steps[None]:
+        """Find what is read."""
         for topic_id, number in session.in_turn():
-            if may_read(services, context, topic_id):
+            if may_read(self._services, self._context, topic_id):
                 self._partitions.append((topic_id, number))
             else:
                 self._denied[topic_id, number] = _denial(number)
-        self._max_wait_ms = request.max_wait_ms
-        self._reader = ShareReader(services.shares.partitions, services.config.fetch_max_bytes, member, request)
+            if pace.due():
+                yield None
 
-    def begin(self) -> ShareFetchResponse | Parked:
+    def begin(self) -> ShareFetchResponse | Parked | Reply:
         """The answer, or a wait for it."""
-        now = self._services.clock.now
-        response = self.poll(now) if self._max_wait_ms > 0 else self.answer(now)
+        self._deadline = self._services.clock.now + self._max_wait_ms
+        if len(self._partitions) > _READ_AT_ONCE:
+            return self._again(self._services.clock.now)
+        response = self._poll(self._services.clock.now) if self._max_wait_ms > 0 else self._answer(0)
         if response is not None:
             return response
-        deadline = now + self._max_wait_ms
-        return Parked(deadline, keys=self.watched(), poll=self.poll, expire=self.answer, yields=True)
+        return Parked(self._deadline, keys=self._watched(), poll=self._poll, expire=self._answer, yields=True)
 
-    def watched(self) -> list[object]:
+    def _poll(self, now: int) -> ShareFetchResponse | None:
+        """The answer, or None while it is worth waiting."""
+        return at_once(self._polled())
+
+    def _answer(self, now: int) -> ShareFetchResponse:
+        """The answer as things stand."""
+        return at_once(self._answered())
+
+    def _again(self, now: int) -> Reply:
+        """The same in slices where there are many partitions. One that waits keeps its connection to itself."""
+        work = self._services.slices.begin(self._in_slices())
+        return Reply(((work, 0),), work.result)
+
+    def _in_slices(self) -> Steps[ShareFetchResponse | Parked]:
+        if self._services.clock.now < self._deadline:
+            response = yield from self._polled()
+            if response is None:
+                # What has moved while this was read wakes nobody: so it is read again before long.
+                soon = min(self._deadline, self._services.clock.now + _LOOK_AGAIN_MS)
+                return Parked(soon, keys=self._watched(), poll=self._again, expire=self._again)
+            return response
+        return (yield from self._answered())
+
+    def _watched(self) -> list[object]:
         """The logs whose growth is waited for, and the share partitions whose locks may end."""
         return self._reader.watched(self._partitions)
 
-    def poll(self, now: int) -> ShareFetchResponse | None:
-        """The answer, or None while it is worth waiting."""
-        if self._partitions and not self._reader.has(self._partitions, self._min_bytes, now):
+    def _polled(self) -> Steps[ShareFetchResponse | None]:
+        if self._partitions and not (yield from self._reader.has(self._partitions, self._min_bytes)):
             return None
-        data = self._reader.read(self._partitions, now)
+        data = yield from self._reader.read(self._partitions, self._services.clock.now)
         if self._partitions and not any(one.acquired_records for one in data.values()) and not self._hopeless(data):
             return None
-        return self._response(data)
+        return (yield from self._response(data))
 
     def _hopeless(self, data: dict[TopicPartition, PartitionData]) -> bool:
         """Whether no partition can be read at all: then there is nothing to wait for."""
@@ -142,12 +210,13 @@ class ShareFetchAttempt:
             one.error_code for one in data.values()
         )
 
-    def answer(self, now: int) -> ShareFetchResponse:
-        """The answer as things stand."""
-        return self._response(self._reader.read(self._partitions, now))
+    def _answered(self) -> Steps[ShareFetchResponse]:
+        data = yield from self._reader.read(self._partitions, self._services.clock.now)
+        return (yield from self._response(data))
 
-    def _response(self, data: dict[TopicPartition, PartitionData]) -> ShareFetchResponse:
-        return _response(self._services, self._member, {**data, **self._denied}, self._results)
+    def _response(self, data: dict[TopicPartition, PartitionData]) -> Steps[ShareFetchResponse]:
+        data.update(self._denied)
+        return (yield from _response(self._services, self._member, data, self._results, Pace()))
 
 
 def _denial(number: int) -> PartitionData:
@@ -160,14 +229,20 @@ def _response(
     member: Member,
     data: dict[TopicPartition, PartitionData],
     results: dict[TopicPartition, AckResult],
-) -> ShareFetchResponse:
+    pace: Pace,
+) -> Steps[ShareFetchResponse]:
     """Partitions with records, with an error, or whose acknowledgements have come along."""
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    for topic_id, partition in dict.fromkeys((*data, *results)):
+    for topic_id, partition in chain(data, (one for one in results if one not in data)):
+        if pace.due():
+            yield None
         part = data.get((topic_id, partition)) or PartitionData(partition, records=b"")
         result = results.get((topic_id, partition))
         if result is not None:
             part.acknowledge_error_code, part.acknowledge_error_message = result
-        topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id)).partitions.append(part)
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = ShareFetchableTopicResponse(topic_id)
+        topic.partitions.append(part)
     lock_ms = services.shares.partitions.limits(member[0]).lock_ms
     return ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()))

@@ -7,7 +7,7 @@ yet, and its member waits for a heartbeat interval).
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, verdict
+from pykafka_broker.broker.api.group_protocols import check_size, heartbeat_refusal, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
@@ -26,8 +26,9 @@ def share_group_heartbeat(
     services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse | Reply:
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
-    for topic in request.subscribed_topic_names or ():
-        services.topic(context, Operation.DESCRIBE, topic)
+    names = request.subscribed_topic_names or ()
+    check_size(services, names)
+    services.authorise_all(context, Operation.DESCRIBE, Resource.TOPIC, names)
     error = heartbeat_refusal(services, is_enabled(services.image.features), request.group_id)
     if error is not ErrorCode.NONE:
         return ShareGroupHeartbeatResponse(error_code=error)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource, denial
 from pykafka_broker.coordinators.share.membership import MAX_MEMBER_ID
 from pykafka_broker.coordinators.share.sessions import Member
@@ -20,8 +21,10 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_acknowledge_request import AcknowledgeTopic, ShareAcknowledgeRequest
 from pykafka_broker.protocol.messages.share_fetch_request import FetchTopic, ShareFetchRequest
+from pykafka_broker.steps import Pace
 
 TopicPartition = tuple[bytes, int]
+_LIKE_ITEMS = 4  # that acknowledgements which are refused take as long as
 
 
 class AckResult(NamedTuple):
@@ -49,17 +52,22 @@ def may_read(services: Services, context: RequestContext, topic_id: bytes) -> bo
     return topic is None or services.allows(context, Operation.READ, Resource.TOPIC, topic.name)
 
 
-def acknowledgements(topics: Iterable[FetchTopic] | Iterable[AcknowledgeTopic]) -> dict[TopicPartition, list[AckBatch]]:
+def acknowledgements(
+    topics: Iterable[FetchTopic] | Iterable[AcknowledgeTopic], pace: Pace
+) -> Steps[dict[TopicPartition, list[AckBatch]]]:
     """Those of a request, by partition; partitions without any are left out."""
-    return {
-        (bytes(topic.topic_id), partition.partition_index): [
-            AckBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
-            for batch in partition.acknowledgement_batches
-        ]
-        for topic in topics
-        for partition in topic.partitions
-        if partition.acknowledgement_batches
-    }
+    found: dict[TopicPartition, list[AckBatch]] = {}
+    for topic in topics:
+        topic_id = bytes(topic.topic_id)
+        for partition in topic.partitions:
+            batches = partition.acknowledgement_batches
+            if batches:
+                found[topic_id, partition.partition_index] = [
+                    AckBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches
+                ]
+            if pace.due(1 + len(batches)):
+                yield None
+    return found
 
 
 def acknowledge(
@@ -68,11 +76,14 @@ def acknowledge(
     member: Member,
     acks: dict[TopicPartition, list[AckBatch]],
     may_renew: bool,
-) -> dict[TopicPartition, AckResult]:
+    pace: Pace,
+) -> Steps[dict[TopicPartition, AckResult]]:
     """Take the acknowledgements of a request."""
     results = {}
     group_id, member_id = member
     for (topic_id, partition), batches in acks.items():
+        if pace.due(_LIKE_ITEMS + len(batches)):
+            yield None
         try:
             if topic_id not in services.image.topics_by_id:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)

@@ -7,7 +7,7 @@ is told in the status of this one.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, offers, verdict
+from pykafka_broker.broker.api.group_protocols import check_size, heartbeat_refusal, offers, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
@@ -33,12 +33,13 @@ def streams_group_heartbeat(
     if error is not ErrorCode.NONE:
         return StreamsGroupHeartbeatResponse(error_code=error)
     if request.topology is not None:
+        check_size(services, (one.subtopology_id for one in request.topology.subtopologies))
         names = mentioned_topics(request.topology)
+        check_size(services, names)
         problem = _name_problem(names)
         if problem is not None:
             return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
-        for name in names:
-            services.topic(context, Operation.DESCRIBE, name)
+        services.authorise_all(context, Operation.DESCRIBE, Resource.TOPIC, names)
     effects = host.coordinator.streams_heartbeat(request, host.caller(context), now)
     host.apply(effects)
     host.heard(context, request.group_id, request.member_id)

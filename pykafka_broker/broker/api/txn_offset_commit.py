@@ -13,6 +13,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import NOTHING, After, Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.transaction_host import refused_join
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
@@ -28,7 +29,9 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from pykafka_broker.steps import Pace
 
+_LIKE_ITEMS = 2  # that a partition takes as long as
 ABORTABLE_FROM = 4
 IMPLICIT_ADD_FROM = 5
 # The group's coordinator speaks of itself, where the partition spoke of its replicas.
@@ -46,7 +49,13 @@ def txn_offset_commit(
 ) -> TxnOffsetCommitResponse | Reply:
     services.authorise(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
-    known, refused = _split(services, context, request)
+    return services.slices.reply(_begun(services, context, request))
+
+
+def _begun(
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
+) -> Steps[TxnOffsetCommitResponse | Reply]:
+    known, refused = yield from _split(services, context, request)
     if not known:
         return TxnOffsetCommitResponse(topics=refused)
     request.topics = known
@@ -94,9 +103,10 @@ def _take_part_in_transaction(services: Services, context: RequestContext, reque
 
 def _split(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
-) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
+) -> Steps[tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]]:
     """The partitions that exist and may be read, and the answer for the others."""
     known, refused = [], []
+    pace = Pace()
     for topic in request.topics:
         if not services.allows(context, Operation.READ, Resource.TOPIC, topic.name):
             refused += _all([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -106,6 +116,8 @@ def _split(
         for one in topic.partitions:
             exists = services.image.partition(topic.name, one.partition_index) is not None
             (there if exists else missing).append(one)
+            if pace.due(_LIKE_ITEMS):
+                yield None
         if there:
             known.append(TxnOffsetCommitRequestTopic(topic.name, there))
         if missing:

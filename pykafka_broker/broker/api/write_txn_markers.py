@@ -14,6 +14,7 @@ from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.transaction_markers import write_marker
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
@@ -26,6 +27,9 @@ from pykafka_broker.protocol.messages.write_txn_markers_response import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
+from pykafka_broker.steps import Pace
+
+_LIKE_ITEMS = 40  # that a marker takes as long as
 
 
 class _Outcome(NamedTuple):
@@ -42,14 +46,21 @@ def write_txn_markers(
 ) -> WriteTxnMarkersResponse | Reply:
     if not services.allows(context, Operation.ALTER, Resource.CLUSTER):
         services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    return services.slices.reply(_written(services, request), outlives_client=True)
+
+
+def _written(services: Services, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse | Reply]:
     after: list[tuple[Partition, int]] = []
-    response = WriteTxnMarkersResponse([_result(services, marker, after) for marker in request.markers])
+    response = WriteTxnMarkersResponse()
+    pace = Pace()
+    for marker in request.markers:
+        response.markers.append((yield from _result(services, marker, after, pace)))
     return resting(response, tuple(each for each in after if not each[0].is_committed(each[1])))
 
 
 def _result(
-    services: Services, marker: WritableTxnMarker, after: list[tuple[Partition, int]]
-) -> WritableTxnMarkerResult:
+    services: Services, marker: WritableTxnMarker, after: list[tuple[Partition, int]], pace: Pace
+) -> Steps[WritableTxnMarkerResult]:
     outcome = _Outcome(
         marker.producer_id,
         marker.producer_epoch,
@@ -68,14 +79,13 @@ def _result(
             return error.code
         return ErrorCode.NONE
 
-    topics = [
-        WritableTxnMarkerTopicResult(
-            topic.name,
-            [
-                WritableTxnMarkerPartitionResult(partition, write(topic.name, partition))
-                for partition in topic.partition_indexes
-            ],
-        )
-        for topic in marker.topics
-    ]
-    return WritableTxnMarkerResult(marker.producer_id, topics)
+    result = WritableTxnMarkerResult(marker.producer_id)
+    for topic in marker.topics:
+        partitions: list[WritableTxnMarkerPartitionResult] = []
+        result.topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
+        for partition in topic.partition_indexes:
+            code = write(topic.name, partition)
+            partitions.append(WritableTxnMarkerPartitionResult(partition, code))
+            if pace.due(_LIKE_ITEMS if not code else 1):
+                yield None
+    return result

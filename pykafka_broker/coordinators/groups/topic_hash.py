@@ -27,8 +27,9 @@ class TopicHashes:
 
     def of_group(self, names: Iterable[str]) -> int:
         """Over the topics that exist among these; 0 if there are none."""
-        topics = (self._topics.topics.get(name) for name in sorted(set(names), key=_java_order))
-        parts = [self._of_topic(topic) for topic in topics if topic is not None]
+        topics = self._topics.topics
+        there = sorted({name for name in names if name in topics}, key=_java_order)
+        parts = [self._of_topic(topics[name]) for name in there]
         return _signed(xxh3_64(b"".join(parts))) if parts else NO_TOPICS
 
     def _of_topic(self, topic: Partitions) -> bytes:

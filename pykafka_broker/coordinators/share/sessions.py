@@ -6,8 +6,6 @@ count up and wrap from 2^31-1 to 1. A session ends with its connection.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -30,10 +28,11 @@ class ShareSession:
         self.epoch = 1
         self.partitions: dict[TopicPartition, None] = {}
 
-    def update(self, wanted: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
-        self.partitions.update(dict.fromkeys(wanted))
-        for partition in forgotten:
-            self.partitions.pop(partition, None)
+    def add(self, partition: TopicPartition) -> None:
+        self.partitions[partition] = None
+
+    def forget(self, partition: TopicPartition) -> None:
+        self.partitions.pop(partition, None)
 
     def in_turn(self) -> list[TopicPartition]:
         """The partitions, each time with another one first, so that none starves."""

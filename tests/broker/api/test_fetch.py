@@ -10,6 +10,7 @@ import pytest
 
 from pykafka_broker.broker.api.fetch import fetch
 from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.reply import Reply
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -302,7 +303,9 @@ class TestIsolation:
 def test_old_clients_get_old_message_formats(broker: LightBroker, version: int, magic: int) -> None:
     broker.add("t")
     broker.partition_log("t", 0).append(batch(b"a", b"b"), broker.now)
-    data = parts(answer(broker, asked({0: 0}), version=version))[0]
+    reply = fetch(broker.services, broker.context(ApiKey.FETCH, version), asked({0: 0}))
+    assert isinstance(reply, Reply)
+    data = parts(reply.then())[0]
     assert isinstance(data.records, bytes | bytearray)
     assert data.records[16] == magic
 

@@ -16,11 +16,12 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
-from pykafka_broker.records.compression import ZSTD
+from pykafka_broker.records.compression import GZIP, ZSTD
 from pykafka_broker.records.header import write_crc
 from pykafka_broker.records.message_set import build_message_set
 from pykafka_broker.records.record import Record, iter_records
-from tests.broker.support import LightBroker, batch
+from tests.broker.support import NOW, LightBroker, batch
+from tests.records.samples import finished
 
 
 @pytest.fixture
@@ -232,7 +233,7 @@ class TestFlush:
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1)])
 def test_message_sets_of_old_clients_are_taken_in(broker: LightBroker, version: int, magic: int) -> None:
     broker.add("t")
-    old = build_message_set([Record(0, broker.now, b"k", b"one"), Record(1, broker.now, None, b"two")], magic)
+    old = finished(build_message_set([Record(0, broker.now, b"k", b"one"), Record(1, broker.now, None, b"two")], magic))
     answer = answers(broker, asked({0: bytearray(old)}), version)[0]
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
     assert stored(broker) == [b"one", b"two"]
@@ -276,6 +277,18 @@ def test_a_bomb_waits_in_slices_and_its_buffer_may_be_used_again(tmp_path: Path)
     read = log.read(0, 1 << 30, log.log_end_offset)
     assert read is not None
     assert bytes(read.records.read())[21:] == kept[21:]
+
+
+def test_a_bomb_of_an_old_format_waits_in_slices_and_its_buffer_may_be_used_again(tmp_path: Path) -> None:
+    broker = LaterBroker(tmp_path)
+    broker.add("t")
+    sent = bytearray(finished(build_message_set([Record(0, NOW, None, bytes(8 << 20))], 1, codec=GZIP)))
+    reply = produce(broker.services, broker.context(ApiKey.PRODUCE, 2), asked({0: memoryview(sent)}))
+    assert isinstance(reply, Reply)
+    sent[:] = bytes(len(sent))
+    assert broker.go_on() > 30
+    assert reply.then().responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    assert stored(broker) == [bytes(8 << 20)]
 
 
 def test_records_that_lost_their_leader_while_they_were_looked_at(tmp_path: Path) -> None:

@@ -37,13 +37,15 @@ def test_no_more_than_the_limit() -> None:
 
 def test_every_partition_comes_first_in_turn() -> None:
     session = ShareSessions(1).open(ONE, 1)
-    session.update([(T, 0), (T, 1), (T, 2)], [])
+    for partition in range(3):
+        session.add((T, partition))
     firsts = set()
     for _ in range(3):
         firsts.add(session.in_turn()[0])
         session.epoch += 1
     assert firsts == {(T, 0), (T, 1), (T, 2)}
-    session.update([], [(T, 1), (T, 9)])
+    session.forget((T, 1))
+    session.forget((T, 9))
     assert set(session.in_turn()) == {(T, 0), (T, 2)}
 
 

@@ -1,0 +1,108 @@
+"""What a Produce request has to do with transactions.
+
+Rule: a batch of a transaction is written only where the coordinator says that its partition takes part (KIP-890), and
+only by who may use the transactional id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.produce_checks import Buffer, Explained
+from pykafka_broker.broker.reply import NOTHING, After
+from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
+from pykafka_broker.records.header import MAGIC_OFFSET, TRANSACTIONAL_BIT, BatchHeader
+
+TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
+_ATTRIBUTES_LOW_BYTE = 22
+_WRITE_TRANSACTION = (Operation.WRITE, Resource.TRANSACTIONAL_ID)
+
+
+class RefusedByCoordinator(ApiError):
+    """The log was not asked then."""
+
+
+class GapInSequence(ApiError):
+    """Found by the coordinator's side, since it knows whether the producer is new."""
+
+
+class NotInTransaction(RefusedByCoordinator, Explained):
+    """Why is told in this case alone."""
+
+
+class Joining:
+    """What the coordinator says of the batches of one request."""
+
+    __slots__ = ("_context", "_services", "_transactional_id", "_verdicts")
+
+    def __init__(self, services: Services, context: RequestContext, transactional_id: str | None) -> None:
+        self._services = services
+        self._context = context
+        self._transactional_id = transactional_id
+        self._verdicts: dict[tuple[str, int], ApiError | None] = {}  # None is a yes
+
+    def ask(self, partition: Partition, header: BatchHeader) -> After:
+        """Whether the partition is part of the producer's transaction, once the returned places are committed."""
+        key = (partition.topic, partition.number)
+        producer = (self._transactional_id, header.producer_id, header.producer_epoch)
+        context = self._context
+        try:
+            after = self._services.transactions.verify_produce(
+                *producer, partition, context.api_version, context.now, header.base_sequence
+            )
+        except ApiError as error:
+            self._verdicts[key] = _verdict(error, partition)
+            return NOTHING
+        self._verdicts[key] = None
+        return after
+
+    def refuse_all(self, error: ApiError) -> None:
+        self._verdicts = dict.fromkeys(self._verdicts, error)
+
+    def gap(self, topic: str, number: int) -> GapInSequence | None:
+        """What is raised once the records have been looked at, which is the log's business; raises what comes before
+        that.
+        """
+        verdict = self._verdicts[topic, number]
+        if verdict is None or isinstance(verdict, GapInSequence):
+            return verdict
+        raise verdict
+
+
+def _verdict(error: ApiError, partition: Partition) -> ApiError:
+    """What the coordinator has against it, in the words of a partition."""
+    if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        return GapInSequence(error.code, error.message)
+    if error.code is ErrorCode.INVALID_TXN_STATE:
+        text = error.message or f"{partition.topic}-{partition.number} is not part of the producer's transaction"
+        return NotInTransaction(error.code, text)
+    return RefusedByCoordinator(error.code, error.message)
+
+
+def refusal(
+    services: Services, context: RequestContext, transactional_id: str | None, topics: Iterable[TopicAndPartitions]
+) -> ApiError | None:
+    """What makes the whole request wrong, if these are in it."""
+    if transactional_id is not None:
+        if services.allows(context, *_WRITE_TRANSACTION, transactional_id):
+            return None
+        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    for _, partitions in topics:
+        for one in partitions:
+            if one.records is not None and _is_transactional(one.records):
+                return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return None
+
+
+def _is_transactional(records: Buffer) -> bool:
+    return (
+        len(records) > _ATTRIBUTES_LOW_BYTE
+        and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT != 0
+        and records[MAGIC_OFFSET] == 2
+    )

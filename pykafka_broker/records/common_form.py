@@ -1,0 +1,289 @@
+"""Records of the common form, many in a row.
+
+Rule: what is passed here is beyond doubt; all else is left to whoever looks at single records. The common form has
+lengths that agree and are not long, and offset deltas that are the numbers from 0 on. Where records next to each other
+are of one shape as well they are compared by columns (`alike`).
+
+Up to the length of the key everything stands at places that depend on a few widths only: one call reads all of it, a
+second one the length of the value, and tables say what the bytes of a varint mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from struct import Struct
+from struct import error as StructError
+from typing import Any, NamedTuple
+
+from pykafka_broker.records.alike import Shape, pass_alike
+
+Bytes = bytes | bytearray
+Passed = tuple[int, int, int, int]  # position, number, greatest time delta, looks that are left
+
+NEVER = -(1 << 63)
+_FIRST_RUN, _LONGEST_RUN = 16, 256  # records, until it is seen again whether they are of one shape
+_ENOUGH = 20  # records that are worth the comparison
+_NOWHERE = -(1 << 40)
+_NO_DELTA = -(1 << 70)  # no topic allows it
+_ONE_BYTE, _TWO_BYTES, _THREE_BYTES = 1 << 6, 1 << 13, 1 << 20  # numbers below have varints of so many bytes
+_FIELDS = ("", "B", "H", "3s", "4s", "5s")  # by width
+_PAIR = Struct("<H").unpack_from
+
+
+def _extents() -> list[int]:
+    """By the first two bytes of a length: of how many bytes it and what it counts are. Null is -1."""
+    short = [_NOWHERE] * 128
+    short[0::2] = range(1, 65)
+    short[1] = 1
+    extents: list[int] = []
+    for second in range(128):
+        long = [_NOWHERE] * 128
+        long[0::2] = range(64 * second + 2, 64 * second + 66)
+        extents += short
+        extents += long
+    return extents + [*short, *[_NOWHERE] * 128] * 128
+
+
+_EXTENTS = _extents()
+_SHORT_EXTENTS = [*_EXTENTS[:128], *[_NOWHERE] * 128]
+_DELTAS = [value >> 1 ^ -(value & 1) for value in range(128)] + [_NO_DELTA] * 128  # of one byte
+_LONG_EXTENTS = [_NOWHERE if pair & 0x80 == 0 else extent for pair, extent in enumerate(_EXTENTS)]
+
+
+class Form(NamedTuple):
+    """Records whose first varints have these widths. Positions are those of the byte before a record."""
+
+    head: Callable[[Bytes, int], tuple[Any, ...]]  # that byte, size, time delta, offset delta, length of the key
+    extents: list[int]  # by the size that was read
+    values: list[int]  # by the length of the key that was read: how far it is to that of the value
+    size_bytes: int
+    time_bytes: int
+    offset_bytes: int
+    end: int  # its offset deltas are below
+
+
+@cache
+def _form(size_bytes: int, time_bytes: int, offset_bytes: int, keyed: bool) -> Form:
+    head = Struct(f"<B{_FIELDS[size_bytes]}x{_FIELDS[time_bytes]}{_FIELDS[offset_bytes]}B")
+    values = [_NOWHERE] * 256
+    values[0:128:2] = range(head.size, head.size + 64)
+    if not keyed:
+        values[1] = head.size
+    extents = _SHORT_EXTENTS if size_bytes == 1 else _LONG_EXTENTS
+    end = (_ONE_BYTE, _TWO_BYTES, _THREE_BYTES)[offset_bytes - 1]
+    return Form(head.unpack_from, extents, values, size_bytes, time_bytes, offset_bytes, end)
+
+
+def pass_common(
+    data: Bytes,
+    position: int,
+    index: int,
+    end: int,
+    times: tuple[int, int],
+    high: int,
+    looks: int,
+    *,
+    keyed: bool,
+    counted: bool,
+) -> Passed:
+    """As many records as are of the common form, from number `index` on and not beyond `end` or what `looks` allow (one
+    is worth about a third of a microsecond); the data may end in the middle of one. Those at the begin of the data are
+    not looked at.
+
+    times: what a time delta may be. keyed: a key must not be null. counted: offset deltas must be the numbers, also
+    where they are compared by columns.
+    """
+    position -= 1
+    run = pause = _FIRST_RUN
+    retry = index
+    try:
+        while index < end and looks > 0 <= position:
+            form = _form_at(data, position, index, keyed)
+            if form is None:
+                break
+            stop = min(end, form.end)
+            one_shape = stop - index >= _ENOUGH and index >= retry and _seem_alike(data, position)
+            if one_shape:
+                stop = index + 1
+            elif stop - index > run or stop - index > looks:
+                stop = index + min(run, looks)
+            start, first = position, index
+            position, index, high = _run(data, position, index, stop, form, times, high)
+            if index == first:
+                break
+            looks -= index - first
+            run = min(2 * run, _LONGEST_RUN)
+            if one_shape:
+                shape = _shape(data, start, form)
+                alike, top = pass_alike(data, position + 1, index, end, shape, times, counted=counted)
+                looks -= 10 + alike // 32
+                if alike:
+                    position += alike * shape.size
+                    index += alike
+                    high = max(high, top)
+                    run = pause = _FIRST_RUN
+                else:
+                    retry = index + pause
+                    pause = min(2 * pause, _LONGEST_RUN)
+    except (IndexError, StructError):
+        pass
+    return position + 1, index, high, looks
+
+
+def _form_at(data: Bytes, position: int, index: int, keyed: bool) -> Form | None:
+    """Of the record after `position`."""
+    size_bytes = 1 if data[position + 1] < 128 else 2
+    at = position + size_bytes + 2
+    time_bytes = 1
+    while data[at] > 127:
+        at += 1
+        time_bytes += 1
+    if time_bytes > 5 or index >= _THREE_BYTES:
+        return None
+    return _form(size_bytes, time_bytes, 1 if index < _ONE_BYTE else 2 if index < _TWO_BYTES else 3, keyed)
+
+
+def _seem_alike(data: Bytes, position: int) -> bool:
+    """Whether three records have one size."""
+    (size,) = _PAIR(data, position + 1)
+    extent = _EXTENTS[size]
+    at = position + 1 + extent
+    return extent > 0 and all(size == _PAIR(data, other)[0] for other in (at, at + extent))
+
+
+def _run(
+    data: Bytes, position: int, index: int, end: int, form: Form, times: tuple[int, int], high: int
+) -> tuple[int, int, int]:
+    """Records one after the other: the position and the number after the last sound one, and the greatest time delta.
+    A record with a last byte of zero is sound if its value ends right before that; it is compared with the next record.
+    """
+    first, mistaken = index, -1
+    before = no_zero = position  # the record before; a last byte that need not be zero
+    time: int | bytes = -1
+    lowest, highest = times
+    pair, all_extents = _PAIR, _EXTENTS
+    try:
+        while index < end:
+            head, extents, values, size_bytes, time_bytes, offset_bytes, _ = form
+            numbers = enumerate(_numbers(index, end, offset_bytes), index)
+            for index, number in numbers:  # noqa: B007
+                last_byte, size, delta, offset, key = head(data, position)
+                if last_byte and position != no_zero:
+                    break
+                after = position + extents[size]
+                value_at = position + values[key]
+                if offset != number:
+                    break
+                value_end = value_at + all_extents[pair(data, value_at)[0]]
+                if value_end != after:
+                    if _headers_end(data, value_end) != after + 1:
+                        break
+                    no_zero = after
+                if delta != time:
+                    time = delta
+                    delta = _DELTAS[delta] if time_bytes == 1 else _delta(delta)
+                    if not lowest <= delta <= highest:
+                        break
+                    if delta > high:
+                        high = delta
+                before = position
+                position = after
+            else:
+                index = end
+                break
+            if (data[position + 1] < 128) == (size_bytes == 1) or index == mistaken:
+                break
+            mistaken = index
+            form = _form(3 - size_bytes, time_bytes, offset_bytes, values[1] < 0)
+    except (IndexError, StructError):
+        pass
+    if index > first and (position >= len(data) or (data[position] and position != no_zero)):
+        return before, index - 1, high
+    return position, index, high
+
+
+def _numbers(index: int, end: int, width: int) -> Sequence[int | bytes]:
+    """Offset deltas as they are read."""
+    if width == 1:
+        return range(2 * index, 2 * end, 2)
+    if width == 2:
+        return _two_byte_numbers()[index:end]
+    doubled = range(2 * index, 2 * end, 2)
+    return [bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14)) for value in doubled]
+
+
+@cache
+def _two_byte_numbers() -> list[int]:
+    return [value & 0x7F | 0x80 | value >> 7 << 8 for value in range(0, 2 * _TWO_BYTES, 2)]
+
+
+def _delta(read: int | bytes) -> int:
+    """The time delta of more than one byte; none if it is not as wide as what was read."""
+    parts = read if isinstance(read, bytes) else (read & 0xFF, read >> 8)
+    value = shift = 0
+    for part in parts:
+        value |= (part & 0x7F) << shift
+        shift += 7
+    if parts[-1] > 127 or min(parts[:-1]) < 128:
+        return _NO_DELTA
+    return value >> 1 ^ -(value & 1)
+
+
+def _headers_end(data: Bytes, position: int) -> int:
+    """Where the headers end whose count stands there; -1 if a varint of theirs is longer than common."""
+    if position < 0:
+        return -1
+    count = data[position]
+    position += 1
+    if count & 1 or count > 127:
+        return -1
+    for _ in range(count >> 1):
+        key = data[position]
+        position += 1 + (key >> 1)
+        value = data[position]
+        position += 1
+        if key & 1 or key > 127 or value > 127:
+            return -1
+        if not value & 1:
+            position += value >> 1
+        elif value > 1:
+            return -1
+    return position
+
+
+def _shape(data: Bytes, position: int, form: Form) -> Shape:
+    """Of the sound record after `position`."""
+    _, size, _, _, key = form.head(data, position)
+    start = position + 1
+    value_at = position + form.values[key]
+    (value,) = _PAIR(data, value_at)
+    at = value_at + _EXTENTS[value]
+    doubled = data[at]
+    widths = form.size_bytes, form.time_bytes, form.offset_bytes
+    shape = _shape_without_headers(widths, size, key, value_at - start, value, doubled)
+    if not doubled:
+        return shape
+    lengths = []
+    for _ in range(doubled):  # keys and values
+        at += 1
+        lengths.append((at - start, data[at : at + 1]))
+        at += max(_DELTAS[data[at]], 0)
+    return shape._replace(lengths=(*shape.lengths, *lengths))
+
+
+@lru_cache(1024)
+def _shape_without_headers(
+    widths: tuple[int, int, int], size: int, key: int, value_at: int, value: int, headers: int
+) -> Shape:
+    """Its lengths are those up to the count of headers."""
+    time_at = widths[0] + 1
+    offset_at = time_at + widths[1]
+    key_at = offset_at + widths[2]
+    lengths = [(0, size & 0xFF), (key_at, key), (value_at, value & 0xFF), (value_at + _EXTENTS[value], headers)]
+    if widths[0] == 2:
+        lengths.append((1, size >> 8))
+    if value & 0x80:
+        lengths.append((value_at + 1, value >> 8))
+    places = tuple([(at, bytes((byte,))) for at, byte in lengths])
+    return Shape(_EXTENTS[size], time_at, offset_at, key_at, places)
