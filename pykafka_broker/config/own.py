@@ -18,9 +18,8 @@ STRICT = "pykafka.strict"  # what the switches below are where they are not set 
 PARKED_FETCH = "pykafka.strict.parked.fetch"
 AUTO_CREATION = "pykafka.strict.auto.creation"
 REFUSALS = "pykafka.strict.refusals"
-SWITCHES = (PARKED_FETCH, AUTO_CREATION, REFUSALS)
 VALIDATE_RECORDS = "pykafka.validate.records"
-OWN_NAMES = frozenset((EMULATE, STRICT, *SWITCHES, VALIDATE_RECORDS))
+OWN_NAMES = frozenset((EMULATE, STRICT, PARKED_FETCH, AUTO_CREATION, REFUSALS, VALIDATE_RECORDS))
 
 
 class OwnSettings(NamedTuple):
@@ -55,5 +54,11 @@ def own_settings(static: Mapping[str, str]) -> tuple[OwnSettings, list[ConfigErr
             return unset
 
     strict = switch(STRICT, False)
-    switches = [switch(name, strict) for name in SWITCHES]
-    return OwnSettings(chosen, *switches, validate_records=switch(VALIDATE_RECORDS, True)), errors
+    settings = OwnSettings(
+        release=chosen,
+        parked_fetch=switch(PARKED_FETCH, strict),
+        auto_creation=switch(AUTO_CREATION, strict),
+        refusals=switch(REFUSALS, strict),
+        validate_records=switch(VALIDATE_RECORDS, True),
+    )
+    return settings, errors

@@ -35,6 +35,7 @@ class FakeBroker:
         self.clock: Clock = Clock()
         self.services = self
         self.purgatory = Purgatory()
+        self.emulation = None
 
     def settle(self) -> None:
         self.purgatory.settle(self.clock.now)
