@@ -65,7 +65,7 @@ def test_librdkafka(emulated: tuple[str, KafkaBroker]) -> None:
     assert producer.flush(20) == 0
     consumer = Consumer(settings | {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False})
     consumer.subscribe(["t"])
-    found = []
+    found: list[bytes | None] = []
     while len(found) < len(VALUES):
         message = consumer.poll(20)
         assert message is not None

@@ -18,9 +18,8 @@ STRICT = "pykafka.strict"  # what the switches below are where they are not set 
 PARKED_FETCH = "pykafka.strict.parked.fetch"
 AUTO_CREATION = "pykafka.strict.auto.creation"
 REFUSALS = "pykafka.strict.refusals"
-SWITCHES = (PARKED_FETCH, AUTO_CREATION, REFUSALS)
 VALIDATE_RECORDS = "pykafka.validate.records"
-OWN_NAMES = frozenset((EMULATE, STRICT, *SWITCHES, VALIDATE_RECORDS))
+OWN_NAMES = frozenset((EMULATE, STRICT, PARKED_FETCH, AUTO_CREATION, REFUSALS, VALIDATE_RECORDS))
 
 
 class OwnSettings(NamedTuple):

@@ -36,6 +36,7 @@ class FakeBroker:
         self.services = self
         self.emulation = None
         self.purgatory = Purgatory()
+        self.emulation = None
 
     def settle(self) -> None:
         self.purgatory.settle(self.clock.now)
