@@ -275,7 +275,7 @@ class Router:
     ) -> Pieces | PendingReply | None:
         if isinstance(reply, Reply):
             held = _Held(self._services.purgatory, endpoint, context, request)
-            held.wait_for(reply)
+            held.rest_on(reply)
             parked = held.parked
         else:
             parked = reply
@@ -303,7 +303,7 @@ class _Held:
         self._request = request
         self.parked = Parked(None)
 
-    def wait_for(self, reply: Reply) -> None:
+    def rest_on(self, reply: Reply) -> None:
         self.parked.cancelled = partial(_abandon, reply.after)
         when_all(reply.after, partial(self._go_on, reply))
 
@@ -323,7 +323,7 @@ class _Held:
         """The answer, or what it has to wait for next."""
         parked = self.parked
         if isinstance(then, Reply):
-            self.wait_for(then)
+            self.rest_on(then)
         elif isinstance(then, Parked) and not then.done:
             _guard(then, self._endpoint, self._context, self._request)
             then.on_reply = self._arrived

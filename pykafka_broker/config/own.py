@@ -54,5 +54,11 @@ def own_settings(static: Mapping[str, str]) -> tuple[OwnSettings, list[ConfigErr
             return unset
 
     strict = switch(STRICT, False)
-    switches = [switch(name, strict) for name in SWITCHES]
-    return OwnSettings(chosen, *switches, switch(VALIDATE_RECORDS, True)), errors
+    settings = OwnSettings(
+        release=chosen,
+        parked_fetch=switch(PARKED_FETCH, strict),
+        auto_creation=switch(AUTO_CREATION, strict),
+        refusals=switch(REFUSALS, strict),
+        validate_records=switch(VALIDATE_RECORDS, True),
+    )
+    return settings, errors
