@@ -120,6 +120,13 @@ METRICS: dict[str, tuple[str, list[Goal]]] = {
     "group_commit_per_s": ("synced commits/s, one partition", [least(1.0, "kafka")]),
     "group_commit_apart_per_s": ("synced commits/s, 50 partitions", [least(1.0, "kafka")]),
     **FAIR_METRICS,
+    "first_broker_ms": ("a test's first broker, ms", [most(300)]),
+    "reset_empty_ms": ("reset of an empty broker, ms", [most(10)]),
+    "reset_ms": ("reset with 100 topics and 20 groups, ms", [most(10)]),
+    "snapshot_ms": ("snapshot of 100 topics, ms", []),
+    "restore_ms": ("restore of 100 topics, ms", []),
+    "snapshot_1gb_ms": ("snapshot of 1 GB, ms", []),
+    "restore_1gb_ms": ("restore of 1 GB, ms", [most(50)]),
     "spark_batch_ms": ("Spark: ack to foreachBatch, ms", [most(0.25, "kafka")]),
     "spark_pipeline_mb_s": ("Spark: 1 M records bronze -> silver, MB/s", [least(1.0, "kafka")]),
 }

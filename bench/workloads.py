@@ -46,6 +46,7 @@ class Sizes:
     beside_compaction: int = 20_000
     synced_commits: int = 20_000
     hostile_percent: int = 100
+    kept_mb: int = 1000
 
     def quick(self) -> "Sizes":
         return Sizes(*(max(1, getattr(self, name) // 10) for name in self.__dataclass_fields__))
@@ -202,6 +203,13 @@ def fairness(run: Running, sizes: Sizes) -> Figures:
     return beside_giants(run, sizes.hostile_percent / 100)
 
 
+def state(run: Running, sizes: Sizes) -> Figures:
+    """A broker for tests: started, emptied, restored. No other peer can do that."""
+    from bench.state import state as measured
+
+    return measured(sizes.kept_mb)
+
+
 def spark(run: Running, sizes: Sizes) -> Figures:
     from bench.spark_latency import micro_batch_latency
 
@@ -235,6 +243,7 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
         compaction,
         group_commit,
         fairness,
+        state,
         spark,
         spark_pipeline,
     )
@@ -244,5 +253,6 @@ SETTINGS: dict[str, dict[str, str]] = {"compaction": log.COMPACTION_SETTINGS}
 # kfake is for tests: it holds its logs in memory, compacts nothing and syncs nothing; and it keeps more files open for
 # each partition than a process may have.
 NOT_FOR: dict[str, set[str]] = {
-    "kfake": {"recovery", "position", "compaction", "group_commit", "create_partitions", "fairness"}
+    "kafka": {"state"},
+    "kfake": {"recovery", "position", "compaction", "group_commit", "create_partitions", "fairness", "state"},
 }

@@ -92,6 +92,9 @@ class GroupHost:
 
     def loaded(self, number: int, epoch: int) -> None:
         """The sessions of its members begin."""
+        if self._node.setup.leader_epoch >= 0:
+            for group_id in self._groups_of(number):
+                self.coordinator.absent.loaded(self.coordinator.groups[group_id], self._node.clock.now)
         self._apply_unasked(self.coordinator.on_loaded(self._groups_of(number), self._node.clock.now))
 
     def unload(self, number: int) -> None:

@@ -36,7 +36,7 @@ class Control:
         self.state.clearing["clock"] = self.time.reset
         self._inside: tuple[Services, Inside] | None = None  # the client of the broker that these belong to
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
-        self.state.clearing["turns"] = self.turn_of_topic.clear
+        self.state.always.append(self.turn_of_topic.clear)
         self.observing = Observing(running.server, BrokerKnows(running.server))
         self.state.clearing["faults"] = self.observing.faults.clear
         self.state.clearing["requests"] = self.observing.log.clear

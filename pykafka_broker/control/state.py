@@ -28,11 +28,13 @@ _UNFINISHED = "."  # what the name of an image begins with that is none yet, or 
 class State:
     """Of the broker of one process.
 
-    clearing: what else there is to be forgotten by a reset, by the name with which it can be kept.
+    clearing: what else there is to be forgotten by a reset, by the name with which it can be kept; always: what can't
+    be kept.
     """
 
     def __init__(self, running: Running, tenure: Tenure) -> None:
         self.clearing: dict[str, Callable[[], object]] = {}
+        self.always: list[Callable[[], object]] = []
         self._running = running
         self._tenure = tenure
 
@@ -52,9 +54,8 @@ class State:
         records = kept_records(old.node, keep)
         setup = old.successor
         self._exchange(lambda directory: None, setup, FORMATTED)
-        for name, clear in self.clearing.items():
-            if name not in keep:
-                clear()
+        for clear in (*self.always, *(self.clearing[name] for name in self.clearing.keys() - {*keep})):
+            clear()
         self._broker.node.metadata.commit(records)
 
     # -- images

@@ -68,7 +68,8 @@ def _completed(manager: LogManager, key: TopicPartition, path: str) -> Partition
         log = manager.get(*key)
     if log.segments.active.size > _COPIED_BYTES:
         log.roll(manager.clock.wall)
-    if log.segments.active.size:
+    active = log.segments.active
+    if active.size or not active.is_complete:  # as where it has taken room for what will come
         log.seal()
     return log
 

@@ -129,13 +129,13 @@ def test_members_of_every_protocol_keep_their_sessions(node: Node, step: int) ->
     assert node.broker.next_deadline() == due
     node.pass_time(29_000)
     assert node.call(classic, 4).error_code == 0
-    assert [*node.broker.groups.coordinator.groups["consumer"].members] == ["m"]  # type: ignore[attr-defined]
-    assert [*node.broker.groups.coordinator.groups["share"].members] == ["m"]  # type: ignore[attr-defined]
+    assert [*node.broker.groups.coordinator.groups["consumer"].members] == ["m"]
+    assert [*node.broker.groups.coordinator.groups["share"].members] == ["m"]
     node.step(-step)
     node.pass_time(60_000, 60)
     assert node.call(classic, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert not node.broker.groups.coordinator.groups["consumer"].members  # type: ignore[attr-defined]
-    assert not node.broker.groups.coordinator.groups["share"].members  # type: ignore[attr-defined]
+    assert not node.broker.groups.coordinator.groups["consumer"].members
+    assert not node.broker.groups.coordinator.groups["share"].members
 
 
 @pytest.mark.parametrize("step", STEPS)

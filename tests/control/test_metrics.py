@@ -98,7 +98,7 @@ def test_the_state_of_the_broker_is_told(broker: KafkaBroker) -> None:
         broker.wait_for_request(api="Fetch", topic="told")
         told = Metrics(broker)
     assert told.type.startswith("text/plain")
-    assert told("kafka_server_delayedoperationpurgatory_purgatorysize") == 1
+    assert (told("kafka_server_delayedoperationpurgatory_purgatorysize") or 0) >= 1
     assert told("kafka_controller_kafkacontroller_globaltopiccount") == len(broker.topics(internal=True))
     assert told("kafka_log_logcleanermanager_uncleanable_partitions_count") == 0
     delay = told("pykafka_broker_event_loop_delay_seconds")

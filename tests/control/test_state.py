@@ -149,6 +149,13 @@ def test_dynamic_configs_go_or_stay(broker: KafkaBroker) -> None:
     assert threads() == "1"
 
 
+def test_records_without_a_key_begin_with_the_same_partition(broker: KafkaBroker) -> None:
+    broker.create_topic("t", 3)
+    first = broker.produce("t", ["1"])
+    broker.reset(keep=["topics"])
+    assert broker.produce("t", ["1"]) == first
+
+
 def test_what_can_not_be_kept_is_said(broker: KafkaBroker) -> None:
     with pytest.raises(ControlError, match=r"nonsense can't be kept; what can is acls, clock, configs, .*topics"):
         broker.reset(keep=["nonsense"])
@@ -330,6 +337,35 @@ def test_a_transaction_that_was_open_is_open_again(broker: KafkaBroker) -> None:
     after.init_transactions(PATIENCE_S)  # ends what was open
     broker.wait_for_transaction("x", "Empty", timeout=PATIENCE_S)
     assert values(broker, "t", isolation_level="read_committed") == []
+
+
+def test_a_member_of_the_snapshot_that_is_gone_holds_nobody_up(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    broker.produce("t", ["1"])
+
+    def member() -> KafkaConsumer:
+        return KafkaConsumer(
+            "t",
+            bootstrap_servers=broker.bootstrap_servers,
+            group_id="g",
+            auto_offset_reset="earliest",
+            session_timeout_ms=60_000,
+            max_poll_interval_ms=60_000,
+        )
+
+    gone = member()
+    assert eventually(lambda: bool(gone.poll(200)))
+    broker.wait_for_group("g", state="Stable", members=1, timeout=PATIENCE_S)
+    broker.snapshot("s")
+    gone.close()
+    broker.restore("s")
+    broker.wait_for_group("g", state="Stable", members=1, timeout=PATIENCE_S)
+    other = member()
+    try:
+        assert eventually(lambda: other.poll(200) is not None and bool(other.assignment()))
+        broker.wait_for_group("g", state="Stable", members=1, timeout=PATIENCE_S)
+    finally:
+        other.close()
 
 
 def test_a_snapshot_does_not_change_by_what_comes_after_it(broker: KafkaBroker) -> None:

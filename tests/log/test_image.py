@@ -104,6 +104,21 @@ def test_a_long_last_segment_is_completed(tmp_path: Path) -> None:
     assert os.path.samefile(Path(log.directory) / name, kept / name)
 
 
+def test_room_that_was_taken_for_what_will_come_is_left_out(tmp_path: Path) -> None:
+    logs = manager(tmp_path / "a", log_preallocate="true")
+    logs.start(NOW)
+    for number in range(2):
+        log = logs.create("t", number, TOPIC_ID, NOW)
+        if number:
+            log.append(batch(), NOW)
+    kept = taken(logs, tmp_path / "image")
+    sizes = [(kept / f"t-{number}" / f"{0:020d}.log").stat().st_size for number in range(2)]
+    assert sizes[0] == 0
+    assert 0 < sizes[1] < 1000
+    other = laid(kept, tmp_path / "b")
+    assert [offsets(other, number) for number in range(2)] == [[], [0]]
+
+
 def test_a_log_that_nobody_has_touched_is_copied_as_it_lies(tmp_path: Path) -> None:
     first = started(tmp_path / "a")
     for number, size in enumerate((10, 300_000)):

@@ -34,6 +34,7 @@ class FakeBroker:
         self.config = BrokerConfig(config)
         self.clock: Clock = Clock()
         self.services = self
+        self.emulation = None
         self.purgatory = Purgatory()
         self.emulation = None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from pykafka_broker.coordinators.groups.group import GroupTable
+from pykafka_broker.coordinators.groups.group import Group, GroupTable
 from pykafka_broker.coordinators.groups.timers import TimerKey
 
 ABSENT = "absent"
@@ -45,6 +45,14 @@ class AbsentMembers:
         for key in self._members_of.pop(connection_id, ()):
             del self._connection_of[key]
             self._table.timers.set(key, now + self._patience_ms)
+
+    def loaded(self, group: Group, now: int) -> None:
+        """The group was read from the log of a broker whose connections this one has: its members have to be heard of
+        on one of them."""
+        if self._patience_ms is None:
+            return
+        for member_id in group.members:
+            self._table.timers.set(TimerKey(ABSENT, group.group_id, member_id), now + self._patience_ms)
 
     def on_deadline(self, key: TimerKey, now: int) -> None:
         """Its patience is over: the session of the member ends now. One that waits for a rebalance stays until that

@@ -47,6 +47,10 @@ class Group(Protocol):
 
     def is_subscribed_to(self, topic: str) -> bool: ...
 
+    @property
+    def members(self) -> Mapping[str, object]:
+        """By their ids."""
+
     def has_dynamic_member(self, member_id: str) -> bool:
         """Whether the group has this member, or waits for its join, and it is not a static one (KIP-345)."""
 
