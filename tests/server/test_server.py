@@ -36,7 +36,6 @@ class FakeBroker:
         self.services = self
         self.emulation = None
         self.purgatory = Purgatory()
-        self.emulation = None
 
     def settle(self) -> None:
         self.purgatory.settle(self.clock.now)
