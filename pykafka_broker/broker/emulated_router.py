@@ -6,14 +6,16 @@ did not serve it hangs up on, as Kafka does.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.emulation import Emulation
 from pykafka_broker.broker.router import Endpoint, Pieces, Router
 from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.emulation import Emulation
 
 
 class EmulatedEndpoint(Endpoint):

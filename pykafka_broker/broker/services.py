@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.coordinator_log import partition_for
-from pykafka_broker.broker.emulation import Emulation
 from pykafka_broker.broker.encoded_reply import ReplyCache
 from pykafka_broker.broker.fetch_session import FetchSessionCache
 from pykafka_broker.broker.metadata_source import MetadataSource
@@ -32,9 +31,11 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
 if TYPE_CHECKING:
+    from pykafka_broker.broker.emulation import Emulation
     from pykafka_broker.broker.group_host import GroupHost
     from pykafka_broker.broker.share_host import ShareHost
     from pykafka_broker.broker.transaction_host import TransactionHost
+    from pykafka_broker.config.own import OwnSettings
 
 _SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
 NodeAddress = tuple[int, str, int, str | None]  # id, host, port, rack
@@ -81,7 +82,7 @@ class Services:
         )
         self.listeners: Mapping[str, Endpoint] = {}  # by name
         self.own = node.static_config.own
-        self.emulation = None if self.own.release is None else Emulation(self.own.release)
+        self.emulation = _emulation(self.own)
         self._on_made = on_made
 
     def _made(self, host: _Host) -> _Host:
@@ -271,3 +272,11 @@ class Services:
                     if name == context.connection.listener:
                         nodes.append((broker.id, host, port, broker.rack))
         return nodes
+
+
+def _emulation(own: OwnSettings) -> Emulation | None:
+    if own.release is None:
+        return None
+    from pykafka_broker.broker.emulation import Emulation  # no other start waits for it
+
+    return Emulation(own.release)

@@ -7,10 +7,12 @@ speed and comfort what README lists as different from Kafka.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.config.values import ConfigError, ConfigType, invalid, parse_type
-from pykafka_broker.releases.release import Release, release
+
+if TYPE_CHECKING:
+    from pykafka_broker.releases.release import Release
 
 PREFIX = "pykafka."
 EMULATE = "pykafka.emulate"
@@ -42,7 +44,10 @@ def own_settings(static: Mapping[str, str]) -> tuple[OwnSettings, list[ConfigErr
     errors: list[ConfigError] = []
     chosen: Release | None = None
     try:
-        chosen = release(static[EMULATE]) if static.get(EMULATE) else None
+        if static.get(EMULATE):
+            from pykafka_broker.releases.release import release
+
+            chosen = release(static[EMULATE])
     except ValueError as error:
         errors.append(invalid(EMULATE, static[EMULATE], str(error)))
 

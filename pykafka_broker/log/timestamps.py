@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykafka_broker.log.index import NO_TIMESTAMP
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.segment import LogSegment
-from pykafka_broker.records.time_search import TimeSearch
 
 if TYPE_CHECKING:
     from pykafka_broker.log.partition_log import PartitionLog
@@ -60,6 +59,8 @@ def _in_segment(segment: LogSegment, start: int, timestamp: int, start_offset: i
     for place in segment.batches(start):
         if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
             for batch in scan(segment.log.handle(), segment.log.path, place.position, place.end, verify=False):
+                from pykafka_broker.records.time_search import TimeSearch  # no start waits for it
+
                 found = yield from TimeSearch(batch.data, batch.header, timestamp, start_offset).search()
                 if found is not None:
                     return TimestampOffset(*found)

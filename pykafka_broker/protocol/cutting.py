@@ -16,7 +16,6 @@ from struct import error as StructError
 from typing import Any, NamedTuple
 
 from pykafka_broker.protocol.runtime import DecodeError, Fields, read_tag, read_uvarint, refuse_count, uvarint
-from pykafka_broker.protocol.shapes import SHAPES
 
 PART_ITEMS = 200
 PART_BYTES = 256 << 10
@@ -38,6 +37,8 @@ class Part(NamedTuple):
 
 def shape_of(message: str, version: int) -> Shape:
     """That of a request or a response, by its name."""
+    from pykafka_broker.protocol.shapes import SHAPES  # 25 ms that few brokers need
+
     return next(shape for versions, shape in SHAPES[message] if version in versions)
 
 
