@@ -60,9 +60,11 @@ def test_a_parked_fetch_holds_up_nobody_else(bootstrap: str, topic: str) -> None
 
 
 @pytest.mark.ours_only
-def test_a_parked_fetch_makes_way_on_its_own_connection(bootstrap: str, topic: str) -> None:
+def test_a_parked_fetch_makes_way_on_its_own_connection(new_broker: NewBroker) -> None:
     """A Fetch may always return less; Kafka lets what comes behind it wait, and Spark with it."""
-    with RawClient(bootstrap) as client:
+    quick, topic = new_broker(pykafka_strict_parked_fetch="false"), "parked"
+    with RawClient(quick.bootstrap_servers) as client:
+        assert client.call(create(new_topic(topic, 1))).topics[0].error_code == 0
         begun = time.monotonic()
         client.send(fetch([fetch_topic(topic)], max_wait_ms=20_000, min_bytes=1), BY_NAME)
         client.send(MetadataRequest([]), 12)

@@ -11,6 +11,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
 from pykafka_broker.coordinators.share.share_group import Topics
@@ -28,6 +29,9 @@ from pykafka_broker.protocol.messages.alter_share_group_offsets_response import 
     AlterShareGroupOffsetsResponseTopic,
 )
 from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.steps import Pace
+
+_LIKE_ITEMS = 8  # that a partition takes as long as
 
 
 @handles(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
@@ -39,14 +43,24 @@ def alter_share_group_offsets(
     except ApiError as error:
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     epoch = FIRST_GROUP_EPOCH if group is None else group.epoch
+    return services.slices.reply(_alter_all(services, context, request, epoch), outlives_client=True)
+
+
+def _alter_all(
+    services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest, epoch: int
+) -> Steps[AlterShareGroupOffsetsResponse | Reply]:
     done: Topics = {}
     topics = []
+    pace = Pace()
     for wanted in request.topics:
         try:
             services.topic(context, Operation.READ, wanted.topic_name)
-            topics.append(_alter(services, request.group_id, epoch, wanted, done))
         except ApiError as error:
             topics.append(_denied(wanted, error))
+            if pace.due(1 + len(wanted.partitions)):
+                yield None
+        else:
+            topics.append((yield from _alter(services, request.group_id, epoch, wanted, done, pace)))
     if done:
         services.groups.apply(services.groups.coordinator.share.initialized(request.group_id, done))
     after = services.groups.after(request.group_id)
@@ -57,8 +71,8 @@ def alter_share_group_offsets(
 
 
 def _alter(
-    services: Services, group_id: str, epoch: int, wanted: AlterShareGroupOffsetsRequestTopic, done: Topics
-) -> AlterShareGroupOffsetsResponseTopic:
+    services: Services, group_id: str, epoch: int, wanted: AlterShareGroupOffsetsRequestTopic, done: Topics, pace: Pace
+) -> Steps[AlterShareGroupOffsetsResponseTopic]:
     topic = services.image.topics.get(wanted.topic_name)
     topic_id = ZERO_UUID if topic is None else topic.id
     results, altered = [], set()
@@ -72,6 +86,8 @@ def _alter(
             hosted = error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             result.error_message = error.message if hosted else NOT_HOSTED
         results.append(result)
+        if pace.due(_LIKE_ITEMS):
+            yield None
     if altered:
         done[topic_id] = (wanted.topic_name, frozenset(altered))
     return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)
