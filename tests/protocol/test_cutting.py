@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka_broker.protocol.cutting import PART_ITEMS, Cutter, Part, merge, shape_of
@@ -18,7 +18,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 )
 from pykafka_broker.protocol.runtime import DecodeError, uvarint
 from tests.protocol.test_round_trip import struct_values
-from tests.protocol.values import message_class, messages
+from tests.protocol.values import examples, message_class, messages
 
 REQUESTS = sorted(name for name, message in messages().items() if message.kind == "request" and message.versions)
 
@@ -44,14 +44,7 @@ def test_any_request_that_is_cut_comes_together_again(name: str) -> None:
     message = messages()[name]
     kind = message_class(message)
 
-    @settings(
-        max_examples=12,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
-    )
+    @examples(12)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         version = data.draw(st.sampled_from(list(message.versions)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka_broker.protocol.cutting import Cutter, shape_of
@@ -14,7 +14,7 @@ from pykafka_broker.protocol.joining import Joined
 from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 from pykafka_broker.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from tests.protocol.test_round_trip import struct_values
-from tests.protocol.values import message_class, messages
+from tests.protocol.values import examples, message_class, messages
 
 PATHS = [
     ("DescribeGroupsResponse", ("groups",)),
@@ -61,14 +61,7 @@ def test_parts_put_together_have_the_bytes_of_the_whole(name: str, path: tuple[s
     message = messages()[name]
     kind = message_class(message)
 
-    @settings(
-        max_examples=60,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
-    )
+    @examples(60)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         version = data.draw(st.sampled_from([v for v in message.versions if v >= 8 or name != "OffsetFetchResponse"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka_broker.protocol import splitting
@@ -17,7 +17,7 @@ from pykafka_broker.protocol.messages.share_fetch_response import (
 )
 from pykafka_broker.protocol.splitting import written
 from tests.protocol.test_round_trip import struct_values
-from tests.protocol.values import message_class, messages
+from tests.protocol.values import examples, message_class, messages
 
 ANSWERS = [
     "AddPartitionsToTxnResponse",
@@ -63,14 +63,7 @@ def test_a_long_answer_has_the_bytes_that_it_would_have_in_one_go(name: str, mon
     message = messages()[name]
     kind = message_class(message)
 
-    @settings(
-        max_examples=60,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
-    )
+    @examples(60)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         version = data.draw(st.sampled_from(list(message.versions)))

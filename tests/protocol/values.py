@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any
 from zlib import crc32
 
+from hypothesis import HealthCheck, Phase, settings
+
 from protocol.generator.schema import Field, Message, StructType, load_messages
 from pykafka_broker.protocol import runtime
 from pykafka_broker.protocol.runtime import Fields, parse_uuid_text, uuid_text
@@ -154,3 +156,15 @@ def _single_from_json(message: Message, field: Field, value: Any) -> Any:
     if field.type == "uuid":
         return parse_uuid_text(value)
     return b64decode(value) if field.type in ("bytes", "records") else value
+
+
+def examples(count: int) -> settings:
+    """For a test with so many made-up messages, the same ones in each run."""
+    return settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
