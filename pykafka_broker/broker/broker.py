@@ -81,7 +81,7 @@ class Broker:
         self._publisher.follow_broker_configs()
         node.metadata.register(
             [
-                (each.name, *(each.advertised or (each.host, each.port)), "PLAINTEXT")
+                (each.name, *(each.advertised or (each.host, each.port)), each.protocol)
                 for each in services.listeners.values()
             ]
         )

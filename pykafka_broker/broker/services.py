@@ -48,6 +48,7 @@ class Endpoint(Protocol):
     host: str
     port: int
     advertised: tuple[str, int] | None
+    protocol: str
 
 
 class Timed(Protocol):

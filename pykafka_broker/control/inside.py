@@ -17,8 +17,8 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.server.connection import Dispatching
 from pykafka_broker.server.link_codec import decode_response, encode_request
-from pykafka_broker.server.server import Dispatching
 from pykafka_broker.server.turns import Turns
 
 CLIENT_ID = "control"

@@ -19,7 +19,8 @@ from pykafka_broker.control.traffic.faults import Faults
 from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.request_log import RequestLog
 from pykafka_broker.control.traffic.rule import Action, Rule
-from pykafka_broker.server.server import Dispatching, Server
+from pykafka_broker.server.connection import Dispatching
+from pykafka_broker.server.server import Server
 
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: what is closed is reset
 

@@ -7,16 +7,41 @@ arrives, unless `pykafka.strict.parked.fetch` says that nobody yields.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
+from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.server.channel import Channel
+from pykafka_broker.server.framing import FrameReader
+from pykafka_broker.server.request_memory import RequestMemory
 from pykafka_broker.server.transport import Transport
+from pykafka_broker.server.turns import Turns
 
-if TYPE_CHECKING:
-    from pykafka_broker.server.server import Server
+
+class Dispatching(Protocol):
+    """A router, or what stands in its place."""
+
+    def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Pieces | PendingReply | None: ...
+
+
+class Serving(Protocol):
+    """What a connection needs of the server. Some of it is replaced in the course of time: it is asked for anew."""
+
+    broker: Broker
+    turns: Turns
+    purgatory: Purgatory
+    router: Dispatching
+    request_memory: RequestMemory
+    nobody_yields: bool
+    stopping: bool
+
+    def frame_reader(self, stall: Callable[[], None]) -> FrameReader: ...
+    def forget(self, connection: Connection, why: str) -> None: ...
 
 
 class Connection(Channel):
@@ -24,7 +49,7 @@ class Connection(Channel):
 
     __slots__ = ("_parked", "_server", "context")
 
-    def __init__(self, server: Server, transport: Transport, context: ConnectionContext) -> None:
+    def __init__(self, server: Serving, transport: Transport, context: ConnectionContext) -> None:
         self._server = server
         self._parked: PendingReply | None = None
         self.context = context

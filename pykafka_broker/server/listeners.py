@@ -14,18 +14,36 @@ from pykafka_broker.config.values import invalid
 _ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://\[?([^\[\]/]*?)\]?:(\d+)$")
 
 _MAX_PORT = 65535
+PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
+_PROTOCOLS = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
 
 
 class Listener:
     """One endpoint. `port` is 0 until a free one is bound."""
 
-    __slots__ = ("advertised", "host", "name", "port")
+    __slots__ = ("advertised", "host", "name", "port", "protocol")
 
-    def __init__(self, name: str, host: str, port: int, advertised: tuple[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        advertised: tuple[str, int] | None = None,
+        protocol: str = PLAINTEXT,
+    ) -> None:
         self.name = name
         self.host = host
         self.port = port
         self.advertised = advertised
+        self.protocol = protocol
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol in (SSL, SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.protocol in (SASL_PLAINTEXT, SASL_SSL)
 
 
 def parse_endpoint(key: str, text: str) -> tuple[str, str, int]:
@@ -39,7 +57,7 @@ def parse_endpoint(key: str, text: str) -> tuple[str, str, int]:
 
 
 def listeners_of(config: BrokerConfig) -> list[Listener]:
-    """The listeners that `listeners` and `advertised.listeners` name; only PLAINTEXT is served."""
+    """The listeners for clients that `listeners` and `advertised.listeners` name."""
     protocols = _security_protocols(config)
     advertised = _advertised(config)
     controllers = {name.upper() for name in config.controller_listener_names or ()}
@@ -51,9 +69,9 @@ def listeners_of(config: BrokerConfig) -> list[Listener]:
             continue  # one process is broker and controller here: nobody dials a controller
         if name in listeners:
             raise invalid("listeners", text, f"there is another listener with the name {name}")
-        if protocol != "PLAINTEXT":
-            raise invalid("listeners", text, f"security protocol {protocol} is not served, only PLAINTEXT")
-        listeners[name] = Listener(name, host or "0.0.0.0", port, advertised.get(name))
+        if protocol not in _PROTOCOLS:
+            raise invalid("listeners", text, f"no security protocol is defined for listener {name}")
+        listeners[name] = Listener(name, host or "0.0.0.0", port, advertised.get(name), protocol)
     if not listeners:
         raise invalid("listeners", ",".join(config.listeners), "it must name a listener for clients")
     for name in advertised:

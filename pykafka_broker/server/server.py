@@ -12,19 +12,18 @@ import errno
 import logging
 import socket
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.emulated_router import new_router
-from pykafka_broker.broker.router import PendingReply
-from pykafka_broker.protocol.runtime import Pieces
-from pykafka_broker.server.connection import Connection
+from pykafka_broker.server.connection import Connection, Dispatching
 from pykafka_broker.server.connection_quota import ConnectionQuota
+from pykafka_broker.server.doors import Door, door_of
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.request_memory import LimitedFrameReader, RequestMemory
 from pykafka_broker.server.sockets import listening, prepare
-from pykafka_broker.server.transport import READ, PlainTransport
+from pykafka_broker.server.transport import READ
 from pykafka_broker.server.turns import Turns
 
 if TYPE_CHECKING:
@@ -38,12 +37,6 @@ _IDLE_SWEEP_MS = 30_000
 _GRACE_SECONDS = 5.0
 _PAUSE_MS = 1_000  # after a defect at a deadline
 _NO_ROOM_PAUSE_MS = 200  # after a connection for which there was no descriptor or memory
-
-
-class Dispatching(Protocol):
-    """A router, or what stands in its place."""
-
-    def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Pieces | PendingReply | None: ...
 
 
 class Server:
@@ -69,6 +62,7 @@ class Server:
         self._listening: list[_Acceptor] = []
         self._accepting = False
         self._connections: dict[int, Connection] = {}
+        self._doors: dict[str, Door] = {}  # by the name of the listener
         self._next_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
@@ -110,9 +104,12 @@ class Server:
     # -- listening
 
     def listen(self, listeners: list[Listener]) -> None:
-        """Bind every listener; port 0 takes a free one and the listener learns it. Connections wait until `start`."""
+        """Bind every listener; port 0 takes a free one and the listener learns it. Connections wait until `start`.
+        Raises ConfigError if one's certificates or mechanisms can't be used.
+        """
         config = self.broker.config
         for listener in listeners:
+            self._doors[listener.name] = door_of(listener, config)
             sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
             listener.port = sock.getsockname()[1]
             acceptor = _Acceptor(sock, listener, self._on_connect)
@@ -182,7 +179,7 @@ class Server:
     def serve(self, sock: socket.socket, context: ConnectionContext) -> None:
         """A client that has been let in."""
         log.debug("%s:%d connects to %s", context.client_host, context.client_port, context.listener)
-        self._connections[context.id] = Connection(self, PlainTransport(sock), context)
+        self._connections[context.id] = self._doors[context.listener].open(self, sock, context)
 
     def turn_away(self, sock: socket.socket, context: ConnectionContext) -> None:
         """A client that is not let in after all."""

@@ -130,7 +130,7 @@ def test_what_is_denied_is_not_resolved(broker: LightBroker, services: Services)
 
 
 class Listener:
-    name, host, port = "PLAINTEXT", "0.0.0.0", 9092
+    name, host, port, protocol = "PLAINTEXT", "0.0.0.0", 9092, "PLAINTEXT"
 
     def __init__(self, advertised: tuple[str, int] | None) -> None:
         self.advertised = advertised

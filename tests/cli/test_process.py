@@ -111,13 +111,13 @@ def test_environment_and_file_are_read(tmp_path: Path) -> None:
     ]
 
 
-def test_only_plaintext_listeners_are_served(tmp_path: Path) -> None:
+def test_a_listener_that_can_not_be_served_is_told(tmp_path: Path) -> None:
     options = ["--ephemeral", "--override", "listeners=SSL://127.0.0.1:0"]
     done = subprocess.run(
         [*COMMAND, *options], env=environment(tmp_path), capture_output=True, text=True, timeout=30, check=False
     )
     assert done.returncode == 2
-    assert "PLAINTEXT" in done.stderr
+    assert "SSL" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -262,7 +262,7 @@ def test_metadata_keeps_its_brokers_beside_an_error(watched: Watched) -> None:
 
 
 class Listening:
-    name, host, port = "PLAINTEXT", "127.0.0.1", 9092
+    name, host, port, protocol = "PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT"
     advertised: tuple[str, int] | None = None
 
 

@@ -32,13 +32,28 @@ def test_each_listener_has_its_own_advertised_address() -> None:
     assert found == [("INSIDE", "10.0.0.1", 9092, None), ("OUTSIDE", "0.0.0.0", 9093, ("broker.example", 443))]
 
 
+def test_a_listener_has_the_protocol_that_its_name_stands_for() -> None:
+    config = BrokerConfig(
+        {
+            "listeners": "SSL://:1,INSIDE://:2,OUTSIDE://:3",
+            "listener.security.protocol.map": "SSL:SSL,INSIDE:SASL_PLAINTEXT,OUTSIDE:SASL_SSL",
+        }
+    )
+    found = [(each.name, each.protocol, each.has_tls, each.has_sasl) for each in listeners_of(config)]
+    assert found == [
+        ("SSL", "SSL", True, False),
+        ("INSIDE", "SASL_PLAINTEXT", False, True),
+        ("OUTSIDE", "SASL_SSL", True, True),
+    ]
+
+
 @pytest.mark.parametrize(
     ("listeners", "why"),
     [
         ("PLAINTEXT", "it must be NAME://HOST:PORT"),
         ("PLAINTEXT://127.0.0.1", "it must be NAME://HOST:PORT"),
         ("PLAINTEXT://127.0.0.1:65536", "its port must be within 0 to 65535"),
-        ("SSL://127.0.0.1:9092", "security protocol SSL is not served"),
+        ("OUTSIDE://127.0.0.1:9092", "no security protocol is defined for listener OUTSIDE"),
     ],
 )
 def test_a_bad_listener_names_key_value_and_reason(listeners: str, why: str) -> None:

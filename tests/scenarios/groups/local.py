@@ -29,6 +29,7 @@ class Listener:
     name = "PLAINTEXT"
     host = "127.0.0.1"
     port = 9092
+    protocol = "PLAINTEXT"
     advertised: tuple[str, int] | None = None
 
 

@@ -1,0 +1,48 @@
+"""What holds on one listener.
+
+Rule: the closest setting wins, as Kafka documents it ("Security, listener configuration"): for a mechanism of this
+listener, for this listener, for all: `listener.name.<name>.<mechanism>.<key>`, `listener.name.<name>.<key>`, `<key>`,
+with name and mechanism in lower case.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykafka_broker.config import BrokerConfig, ConfigError
+from pykafka_broker.config.registry import broker_keys
+from pykafka_broker.config.values import parse_value
+
+
+class ListenerSettings:
+    """The settings of `config` as the listener `name` has them. `config` is a snapshot: after a change make another."""
+
+    __slots__ = ("_config", "_extras", "_prefix", "name")
+
+    def __init__(self, config: BrokerConfig, name: str) -> None:
+        self.name = name
+        self._config = config
+        self._extras = config.extras
+        self._prefix = f"listener.name.{name.lower()}."
+
+    def text(self, key: str, mechanism: str | None = None) -> tuple[str, str] | None:
+        """The full name and the text of what is set for this listener alone, or None."""
+        if mechanism is not None:
+            name = f"{self._prefix}{mechanism.lower()}.{key}"
+            if name in self._extras:
+                return name, self._extras[name]
+        name = self._prefix + key
+        return (name, self._extras[name]) if name in self._extras else None
+
+    def get(self, key: str, mechanism: str | None = None) -> Any:
+        """The typed value of a broker key. Raises ConfigError for a text that can't be read; a value that holds for
+        all listeners was read at the start.
+        """
+        found = self.text(key, mechanism)
+        if found is None:
+            return self._config[key]
+        name, text = found
+        try:
+            return parse_value(broker_keys()[key], text)
+        except ConfigError as error:
+            raise ConfigError(str(error).replace(key, name, 1)) from None
