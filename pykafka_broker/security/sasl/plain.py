@@ -1,0 +1,63 @@
+"""PLAIN: name and password in one token (RFC 4616).
+
+Rule: the accounts are the options `user_NAME="PASSWORD"` of the listener's PlainLoginModule. A password is compared in
+constant time, and a name that there is not is refused in the same words.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from pykafka_broker.security.sasl.mechanism import Done, Refused
+from pykafka_broker.security.sasl.realm import Realm
+
+_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_ACCOUNT = "user_"
+
+
+class PlainServer:
+    """PLAIN on one listener."""
+
+    __slots__ = ("_passwords",)
+
+    def __init__(self, realm: Realm) -> None:
+        module = realm.jaas("PLAIN")
+        options = module.options if module.name == _MODULE else {}
+        self._passwords = {
+            key.removeprefix(_ACCOUNT): password.encode()
+            for key, password in options.items()
+            if key.startswith(_ACCOUNT)
+        }
+
+    def begin(self) -> Plain:
+        return Plain(self)
+
+    def knows(self, name: str, password: str) -> bool:
+        """Whether that is the password of that account."""
+        known = self._passwords.get(name)
+        right = hmac.compare_digest(b"" if known is None else known, password.encode())
+        return right and known is not None
+
+
+class Plain:
+    """One client that logs in."""
+
+    __slots__ = ("_server",)
+
+    def __init__(self, server: PlainServer) -> None:
+        self._server = server
+
+    def step(self, token: bytes, wall: int) -> Done:
+        parts = token.decode("utf-8", "replace").split("\0")
+        if len(parts) != 3:
+            raise Refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+        authorization_id, name, password = parts
+        if not name:
+            raise Refused("Authentication failed: username not specified")
+        if not password:
+            raise Refused("Authentication failed: password not specified")
+        if not self._server.knows(name, password):
+            raise Refused("Authentication failed: Invalid username or password")
+        if authorization_id not in ("", name):
+            raise Refused("Authentication failed: Client requested an authorization id that is different from username")
+        return Done(b"", f"User:{name}")

@@ -1,0 +1,134 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), without channel binding.
+
+Rule: users are the credentials of the metadata log; with the extension `tokenauth=true` the name is a delegation
+token's. A login takes two hashes and no PBKDF2. Whatever is wrong is refused in the same words; an unknown name at its
+first message, as Kafka does.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, Refused
+from pykafka_broker.security.sasl.realm import Realm, ScramKeys
+
+_DIGESTS = {1: "sha256", 2: "sha512"}  # by the number that the metadata has for the mechanism
+_NAMES = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+_MOST_BYTES = 1 << 16  # of a message
+# Values hold anything but a comma; a saslname escapes that and "=" as "=2C" and "=3D".
+_SASLNAME = r"(?:[^=,\0]|=2C|=3D)+"
+_FIRST = re.compile(
+    rf"(?P<header>n,(?:a=(?P<authorization_id>{_SASLNAME}))?,)"
+    rf"(?P<bare>n=(?P<name>{_SASLNAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[A-Za-z]+=[^,\0]+)*))"
+)
+_FINAL = re.compile(
+    r"(?P<without_proof>c=(?P<binding>[A-Za-z0-9+/]+=*),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[^,\0]+)*)"
+    r",p=(?P<proof>[A-Za-z0-9+/]+=*)"
+)
+
+
+class _ScramServer:
+    """One of the two on one listener."""
+
+    __slots__ = ("_realm",)
+    kind: int
+
+    def __init__(self, realm: Realm) -> None:
+        realm.jaas(_NAMES[self.kind])  # Kafka wants a login module here, though nothing in it concerns clients
+        self._realm = realm
+
+    def begin(self) -> Scram:
+        return Scram(self._realm, self.kind)
+
+
+class ScramSha256Server(_ScramServer):
+    kind = 1
+
+
+class ScramSha512Server(_ScramServer):
+    kind = 2
+
+
+class Scram:
+    """One client that logs in."""
+
+    __slots__ = ("_auth_message", "_binding", "_digest", "_done", "_keys", "_kind", "_nonce", "_realm")
+
+    def __init__(self, realm: Realm, kind: int) -> None:
+        self._realm = realm
+        self._kind = kind
+        self._digest = _DIGESTS[kind]
+        self._keys: ScramKeys | None = None
+        self._done = Done(b"", "")
+        self._nonce = self._auth_message = ""
+        self._binding = b""
+
+    def step(self, token: bytes, wall: int) -> Challenge | Done:
+        if len(token) > _MOST_BYTES:
+            raise self._refusal()
+        try:
+            text = token.decode()
+        except UnicodeDecodeError:
+            raise self._refusal() from None
+        return self._first(text) if self._keys is None else self._final(text, self._keys)
+
+    def _first(self, text: str) -> Challenge:
+        match = _FIRST.fullmatch(text)
+        if match is None:
+            raise self._refusal()
+        name = _plain_name(match["name"])
+        if "tokenauth=true" in match["extensions"].lower().split(","):
+            login = self._realm.token_login(self._kind, name)
+            keys = None if login is None else login.keys
+            if login is not None:
+                self._done = Done(b"", login.owner, login.expires_ms, by_token=True)
+        else:
+            keys = self._realm.scram_keys(self._kind, name)
+            self._done = Done(b"", f"User:{name}")
+        if keys is None:
+            raise self._refusal()
+        authorization_id = match["authorization_id"]
+        if authorization_id is not None and _plain_name(authorization_id) != name:
+            raise Refused("Authentication failed: Client requested an authorization id that is different from username")
+        self._keys = keys
+        self._binding = match["header"].encode()
+        self._nonce = match["nonce"] + self._realm.around.new_nonce()
+        first = f"r={self._nonce},s={base64.b64encode(keys.salt).decode()},i={keys.iterations}"
+        self._auth_message = f"{match['bare']},{first}"
+        return Challenge(first.encode())
+
+    def _final(self, text: str, keys: ScramKeys) -> Done:
+        match = _FINAL.fullmatch(text)
+        if match is None or match["nonce"] != self._nonce or _decoded(match["binding"]) != self._binding:
+            raise self._refusal()
+        message = f"{self._auth_message},{match['without_proof']}".encode()
+        signature = hmac.digest(keys.stored_key, message, self._digest)
+        proof = _decoded(match["proof"])
+        if len(proof) != len(signature):
+            raise self._refusal()
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        if not hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), keys.stored_key):
+            raise self._refusal()
+        verifier = base64.b64encode(hmac.digest(keys.server_key, message, self._digest))
+        return self._done._replace(token=b"v=" + verifier)
+
+    def _refusal(self) -> Refused:
+        return Refused(
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+            + _NAMES[self._kind]
+        )
+
+
+def _plain_name(text: str) -> str:
+    return text.replace("=2C", ",").replace("=3D", "=")
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return b""

@@ -1,0 +1,47 @@
+"""Listeners for tests: settings, users, and a nonce that is known."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from pykafka_broker.clock import Clock
+from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
+from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.sasl.realm import Around, Realm
+
+PREFIX = "listener.name.outside."
+MODULES = "org.apache.kafka.common.security"
+PLAIN_LINE = f'{MODULES}.plain.PlainLoginModule required user_alice="alice-secret" user_bob="bob-secret";'
+SCRAM_LINE = f"{MODULES}.scram.ScramLoginModule required;"
+JAAS = {
+    PREFIX + "plain.sasl.jaas.config": PLAIN_LINE,
+    PREFIX + "scram-sha-256.sasl.jaas.config": SCRAM_LINE,
+    PREFIX + "scram-sha-512.sasl.jaas.config": SCRAM_LINE,
+}
+NONCE = "serverNonce"
+_DIGESTS = {1: "sha256", 2: "sha512"}
+
+
+def settings_of(settings: dict[str, str] | None = None) -> ListenerSettings:
+    return ListenerSettings(BrokerConfig({**JAAS, **(settings or {})}), "OUTSIDE")
+
+
+def around(image: MetadataImage | None = None, clock: Clock | None = None) -> Around:
+    image = image or MetadataImage()
+    return Around(lambda: image, clock or Clock(1_000_000), lambda: NONCE)
+
+
+def realm_of(settings: dict[str, str] | None = None, image: MetadataImage | None = None) -> Realm:
+    return Realm(settings_of(settings), around(image))
+
+
+def add_user(image: MetadataImage, name: str, password: str, kind: int = 1, iterations: int = 4096) -> None:
+    """As `kafka-configs --add-config SCRAM-SHA-256=[password=...]` does."""
+    digest, salt = _DIGESTS[kind], b"salt of " + name.encode()
+    salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
+    stored = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
+    server = hmac.digest(salted, b"Server Key", digest)
+    image.scram[kind, name] = UserScramCredentialRecord(name, kind, salt, stored, server, iterations)

@@ -1,0 +1,31 @@
+"""Which mechanisms there are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pykafka_broker.config import ConfigError
+from pykafka_broker.security.sasl.mechanism import mechanism_server
+from tests.security.sasl.realms import realm_of
+
+
+@pytest.mark.parametrize("name", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_each_client_has_an_exchange_of_its_own(name: str) -> None:
+    server = mechanism_server(name, realm_of())
+    assert server.begin() is not server.begin()
+
+
+def test_one_that_is_not_served_is_told_with_the_listener() -> None:
+    with pytest.raises(ConfigError, match=r"DIGEST-MD5 of listener OUTSIDE is not served"):
+        mechanism_server("DIGEST-MD5", realm_of())
+
+
+def test_a_mechanism_is_imported_by_the_first_listener_that_has_it() -> None:
+    code = "import sys, pykafka_broker.security.sasl.mechanism; print([n for n in sys.modules if '.sasl.' in n])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "mechanism" in found
+    assert "plain" not in found
+    assert "scram" not in found

@@ -1,0 +1,193 @@
+"""SCRAM, byte by byte."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+
+from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, Refused
+from pykafka_broker.security.sasl.realm import Around, Realm, ScramKeys, TokenLogin
+from pykafka_broker.security.sasl.scram import Scram, ScramSha256Server, ScramSha512Server
+from tests.security.sasl.realms import NONCE, add_user, around, realm_of, settings_of
+
+SERVERS = {1: ScramSha256Server, 2: ScramSha512Server}
+DIGESTS = {1: "sha256", 2: "sha512"}
+
+
+def login(kind: int, realm: Realm) -> Scram:
+    return SERVERS[kind](realm).begin()
+
+
+def users(*names: str, kind: int = 1) -> Realm:
+    image = MetadataImage()
+    for name in names:
+        add_user(image, name, f"{name}-secret", kind)
+    return realm_of(image=image)
+
+
+def final(first: str, challenge: bytes, password: str, kind: int = 1, header: str = "n,,") -> tuple[bytes, bytes]:
+    """What a client sends then, and what it expects in the end (RFC 5802, section 3)."""
+    nonce, salt, iterations = (part[2:] for part in challenge.decode().split(","))
+    digest = DIGESTS[kind]
+    salted = hashlib.pbkdf2_hmac(digest, password.encode(), base64.b64decode(salt), int(iterations))
+    key = hmac.digest(salted, b"Client Key", digest)
+    bare = first.removeprefix(header)
+    without_proof = f"c={base64.b64encode(header.encode()).decode()},r={nonce}"
+    message = f"{bare},{challenge.decode()},{without_proof}".encode()
+    signature = hmac.digest(hashlib.new(digest, key).digest(), message, digest)
+    proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
+    verifier = base64.b64encode(hmac.digest(hmac.digest(salted, b"Server Key", digest), message, digest))
+    return f"{without_proof},p={proof}".encode(), b"v=" + verifier
+
+
+def whole(realm: Realm, first: str, password: str, kind: int = 1, header: str = "n,,") -> Done:
+    scram = login(kind, realm)
+    challenge = scram.step(first.encode(), 0)
+    assert type(challenge) is Challenge
+    last, expected = final(first, challenge.token, password, kind, header)
+    done = scram.step(last, 0)
+    assert type(done) is Done
+    assert done.token == expected
+    return done
+
+
+def test_the_exchange_of_rfc_7677() -> None:
+    image = MetadataImage()
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
+    stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    server = hmac.digest(salted, b"Server Key", "sha256")
+    image.scram[1, "user"] = UserScramCredentialRecord("user", 1, salt, stored, server, 4096)
+    stand = around(image)
+    realm = Realm(settings_of(), Around(stand.image, stand.clock, lambda: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"))
+    scram = login(1, realm)
+    assert scram.step(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO", 0) == Challenge(
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    )
+    done = scram.step(
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+        0,
+    )
+    assert done == Done(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "User:user")
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+def test_the_right_password_makes_a_principal(kind: int) -> None:
+    assert whole(users("alice", kind=kind), "n,,n=alice,r=abc", "alice-secret", kind).principal == "User:alice"
+
+
+@pytest.mark.parametrize(
+    ("name", "escaped"),
+    [("a,b", "a=2Cb"), ("a=b", "a=3Db"), ("=2C", "=3D2C"), ("jürgen ß", "jürgen ß"), ("a b", "a b")],
+)
+def test_any_name_can_log_in(name: str, escaped: str) -> None:
+    assert whole(users(name), f"n,,n={escaped},r=abc", f"{name}-secret").principal == f"User:{name}"
+
+
+def test_an_authorization_id_is_part_of_what_is_signed() -> None:
+    done = whole(users("alice"), "n,a=alice,n=alice,r=abc", "alice-secret", header="n,a=alice,")
+    assert done.principal == "User:alice"
+
+
+def test_extensions_that_nobody_knows_are_passed_over() -> None:
+    assert whole(users("alice"), "n,,n=alice,r=abc,later=on,x=y", "alice-secret").principal == "User:alice"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "n,,n=nobody,r=abc",
+        "n,,n=alice,r=abc,tokenauth=true",  # there is no such token
+        "y,,n=alice,r=abc",
+        "p=tls-unique,,n=alice,r=abc",
+        "n,,n=alice",
+        "n,,n=alice,r=",
+        "n,,n=al=ice,r=abc",
+        "n,,n=,r=abc",
+        "n,,m=x,n=alice,r=abc",
+        "n,,n=alice,r=abc,",
+        "n,,n=alice,r=abc,later",
+        "",
+        "\0",
+        "n" * 70_000,
+    ],
+)
+def test_a_first_message_that_is_wrong_is_refused_as_a_wrong_password_is(first: str) -> None:
+    with pytest.raises(Refused) as raised:
+        login(1, users("alice")).step(first.encode(), 0)
+    assert str(raised.value) == (
+        "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
+    )
+
+
+def test_a_credential_for_the_other_mechanism_is_none() -> None:
+    with pytest.raises(Refused, match="mechanism SCRAM-SHA-512"):
+        login(2, users("alice", kind=1)).step(b"n,,n=alice,r=abc", 0)
+
+
+def test_another_authorization_id_is_told() -> None:
+    with pytest.raises(Refused, match="authorization id that is different from username"):
+        login(1, users("alice")).step(b"n,a=bob,n=alice,r=abc", 0)
+
+
+def test_a_token_that_is_no_utf_8_is_refused() -> None:
+    with pytest.raises(Refused):
+        login(1, users("alice")).step(b"n,,n=\xff,r=abc", 0)
+
+
+def test_every_bit_of_the_last_message_counts() -> None:
+    """Any character of it changed, and the login fails."""
+    realm = users("alice")
+    first = "n,,n=alice,r=abc"
+    refused = 0
+    for at in range(200):
+        scram = login(1, realm)
+        challenge = scram.step(first.encode(), 0)
+        right, _ = final(first, challenge.token, "alice-secret")
+        if at >= len(right) - 2:  # of the last letters not every bit is part of the proof
+            break
+        if right[at : at + 1] == b"=":
+            continue
+        wrong = bytearray(right)
+        wrong[at] ^= 1
+        with pytest.raises(Refused):
+            scram.step(bytes(wrong), 0)
+        refused += 1
+    assert refused > 60
+
+
+@pytest.mark.parametrize(
+    "change", [(b"biws", b"eSws"), (NONCE.encode(), b"another"), (b",p=", b",q="), (b",p=", b",p=A")]
+)
+def test_binding_nonce_and_proof_must_be_those_of_this_exchange(change: tuple[bytes, bytes]) -> None:
+    scram = login(1, users("alice"))
+    first = "n,,n=alice,r=abc"
+    last, _ = final(first, scram.step(first.encode(), 0).token, "alice-secret")
+    assert change[0] in last
+    with pytest.raises(Refused):
+        scram.step(last.replace(*change), 0)
+
+
+def test_a_wrong_password_is_refused_at_the_second_message() -> None:
+    with pytest.raises(Refused):
+        whole(users("alice"), "n,,n=alice,r=abc", "wrong")
+
+
+def test_with_tokenauth_the_name_is_that_of_a_delegation_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    realm = users("token-id")
+    keys = realm.scram_keys(1, "token-id")
+    assert isinstance(keys, ScramKeys)
+    found = TokenLogin("User:owner", keys, 5_000)
+    monkeypatch.setattr(Realm, "token_login", lambda self, kind, name: found if name == "token-id" else None)
+    done = whole(realm, "n,,n=token-id,r=abc,tokenauth=true", "token-id-secret")
+    assert (done.principal, done.expires_ms, done.by_token) == ("User:owner", 5_000, True)
+
+
+def test_keys_are_not_shown() -> None:
+    keys = users("alice").scram_keys(1, "alice")
+    assert repr(keys) == "ScramKeys(iterations=4096)"
