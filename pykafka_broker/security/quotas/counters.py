@@ -1,0 +1,56 @@
+"""The counters of entities, by name.
+
+Rule: bounded. One that does not differ from a new one any more is forgotten; and where clients make up names faster
+than that, the older half of all counters is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, Protocol, TypeVar
+
+MOST = 1 << 16  # before the older ones are looked at
+
+
+class Counter(Protocol):
+    """What counts for one entity."""
+
+    def matters(self, now: int) -> bool:
+        """Whether it differs from a new one."""
+
+
+C = TypeVar("C", bound=Counter)
+
+
+class Counters(Generic[C]):
+    """Made at the first use. Those that were used since the last look stand in `_young`; a look leaves of the others
+    only those that matter.
+    """
+
+    __slots__ = ("_every_ms", "_look_at", "_new", "_old", "_young")
+
+    def __init__(self, new: Callable[[], C], every_ms: int) -> None:
+        self._new = new
+        self._every_ms = every_ms
+        self._young: dict[Hashable, C] = {}
+        self._old: dict[Hashable, C] = {}
+        self._look_at = 0
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def get(self, key: Hashable, now: int) -> C:
+        """The counter of that name."""
+        if now >= self._look_at:
+            self._look(now)
+        counter = self._young.get(key)
+        if counter is None:
+            counter = self._young[key] = self._old.pop(key, None) or self._new()
+            if len(self._young) > MOST:
+                self._old, self._young = self._young, {}
+        return counter
+
+    def _look(self, now: int) -> None:
+        self._look_at = now + self._every_ms
+        self._old = {key: each for key, each in (self._old | self._young).items() if each.matters(now)}
+        self._young = {}

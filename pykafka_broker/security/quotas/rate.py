@@ -1,0 +1,77 @@
+"""How much there was of something in the last seconds, measured as Kafka does.
+
+Rule: the numbers are Kafka's to the millisecond. What is recorded goes into samples, each as long as a window; a sample
+opens at the first record after the end of the one before, and counts until its last record is as old as all windows
+together. The rate is the sum over the time since the oldest of them began, and that time is never taken as less than
+all windows but one: whoever comes after a pause may use those at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+
+class Windows(NamedTuple):
+    """`quota.window.num` and `quota.window.size.seconds`, or those of the controller."""
+
+    count: int
+    size_ms: int
+
+    @property
+    def all_ms(self) -> int:
+        """How long something counts after it has been recorded."""
+        return self.count * self.size_ms
+
+    @property
+    def free_ms(self) -> int:
+        """So much of a quota can be used at once after a pause."""
+        return (self.count - 1) * self.size_ms
+
+
+class _Sample:
+    __slots__ = ("began", "last", "total")
+
+    def __init__(self, now: int) -> None:
+        self.began = self.last = now
+        self.total = 0.0
+
+
+class Rate:
+    """Of one entity."""
+
+    __slots__ = ("_samples", "_windows")
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self._samples: deque[_Sample] = deque(maxlen=windows.count + 1)
+
+    def record(self, amount: float, now: int) -> None:
+        """It is used; a negative one takes back what was not used after all."""
+        samples = self._samples
+        if not samples or now - samples[-1].began >= self._windows.size_ms:
+            samples.append(_Sample(now))
+        sample = samples[-1]
+        sample.total += amount
+        sample.last = now
+
+    def throttle_ms(self, quota: float, now: int) -> int:
+        """How long nothing more may be used for the rate to come down to `quota` a second; 0 if it is not above."""
+        windows, samples = self._windows, self._samples
+        while samples and now - samples[0].last >= windows.all_ms:
+            samples.popleft()
+        if not samples:
+            return 0
+        elapsed = now - samples[0].began
+        elapsed += max(0, windows.count - 1 - elapsed // windows.size_ms) * windows.size_ms
+        over = 1000 * sum(sample.total for sample in samples) - quota * (elapsed or windows.size_ms)
+        return rounded(over / quota) if over > 0 else 0
+
+    def matters(self, now: int) -> bool:
+        """Whether it differs from one where nothing was ever recorded."""
+        return bool(self._samples) and now - self._samples[-1].last < self._windows.all_ms
+
+
+def rounded(milliseconds: float) -> int:
+    """To the nearest one, as Java does."""
+    return int(milliseconds + 0.5)

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from functools import partial
+
+from pykafka_broker.security.quotas.counters import MOST, Counters
+from pykafka_broker.security.quotas.rate import Rate, Windows
+
+THREE = Windows(3, 1000)
+NOW = 1_700_000_000_000
+
+
+def counters() -> Counters[Rate]:
+    return Counters(partial(Rate, THREE), THREE.all_ms)
+
+
+def test_who_comes_again_has_the_same_counter() -> None:
+    rates = counters()
+    assert rates.get("a", NOW) is rates.get("a", NOW)
+    assert rates.get("a", NOW) is not rates.get("b", NOW)
+
+
+def test_a_counter_that_still_matters_is_kept() -> None:
+    rates = counters()
+    rates.get("other", NOW)
+    rate = rates.get("a", NOW + 2900)
+    rate.record(1, NOW + 2900)
+    assert rates.get("a", NOW + 3100) is rate
+    rate.record(1, NOW + 5800)
+    rates.get("other", NOW + 6200)
+    assert rates.get("a", NOW + 6300) is rate
+
+
+def test_a_counter_that_matters_no_more_is_forgotten() -> None:
+    rates = counters()
+    rates.get("a", NOW).record(1, NOW)
+    rates.get("b", NOW + 4000)
+    rates.get("b", NOW + 8000)
+    assert len(rates) == 1
+
+
+def test_a_million_names_take_no_more_than_their_share() -> None:
+    rates = counters()
+    for number in range(200_000):
+        rates.get(number, NOW).record(1, NOW)
+    assert len(rates) <= 2 * MOST + 2

@@ -1,0 +1,79 @@
+"""The numbers of a real Kafka, which was asked with windows of one second."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka_broker.security.quotas.rate import Rate, Windows
+
+THREE = Windows(3, 1000)
+NOW = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(("size", "throttle_ms"), [(20_000, 0), (50_108, 3011), (100_108, 8011), (200_108, 18_011)])
+def test_throttle_times_are_those_of_kafka(size: int, throttle_ms: int) -> None:
+    rate = Rate(THREE)
+    rate.record(size, NOW)
+    assert rate.throttle_ms(10_000, NOW) == throttle_ms
+
+
+def test_what_was_used_before_counts_with_the_time_since_then() -> None:
+    rate = Rate(THREE)
+    rate.record(1104, NOW)
+    rate.record(30_107, NOW + 20)
+    assert rate.throttle_ms(10_000, NOW + 20) == 1101  # 31211 bytes / 10000 - 2.020 s
+
+
+def test_whoever_comes_after_a_pause_may_use_all_windows_but_one() -> None:
+    rate = Rate(Windows(11, 1000))
+    rate.record(100_000, NOW)
+    assert rate.throttle_ms(10_000, NOW) == 0
+    rate.record(1, NOW)
+    assert rate.throttle_ms(10_000, NOW + 1) == 0
+    rate.record(100, NOW + 1)
+    assert rate.throttle_ms(10_000, NOW + 1) == 9
+
+
+def test_what_is_as_old_as_all_windows_does_not_count() -> None:
+    rate = Rate(THREE)
+    rate.record(50_000, NOW)
+    assert rate.throttle_ms(10_000, NOW + 2999) > 0
+    assert rate.throttle_ms(10_000, NOW + 3000) == 0
+
+
+def test_a_sample_counts_as_long_as_its_last_record_does() -> None:
+    rate = Rate(THREE)
+    rate.record(50_000, NOW)
+    rate.record(1, NOW + 900)
+    assert rate.throttle_ms(10_000, NOW + 3000) == 2000  # 50001 / 10000 - 3 s
+    assert rate.throttle_ms(10_000, NOW + 3900) == 0
+
+
+def test_what_is_taken_back_was_never_used() -> None:
+    rate = Rate(THREE)
+    rate.record(100_000, NOW)
+    rate.record(-100_000, NOW + 1)
+    assert rate.throttle_ms(10_000, NOW + 1) == 0
+
+
+@pytest.mark.parametrize("windows", [THREE, Windows(11, 1000)])
+def test_the_rate_is_held_over_ten_seconds(windows: Windows) -> None:
+    """By clients whose requests are small against the quota. Larger ones come in the bursts of Kafka's arithmetic."""
+    rate, now, used = Rate(windows), NOW, 0
+    while now < NOW + 20_000:  # the free burst is used up by then
+        rate.record(100, now)
+        now += 1 + rate.throttle_ms(100_000, now)
+    begin = now
+    while now < begin + 10_000:
+        rate.record(100, now)
+        used += 100
+        now += 1 + rate.throttle_ms(100_000, now)
+    assert used == pytest.approx(1_000_000, rel=0.05)
+
+
+def test_it_matters_until_nothing_of_it_counts() -> None:
+    rate = Rate(THREE)
+    assert not rate.matters(NOW)
+    rate.record(1, NOW)
+    assert rate.matters(NOW + 2999)
+    assert not rate.matters(NOW + 3000)
