@@ -45,7 +45,8 @@ class Turns:
         self.share = _REQUESTS_A_TURN  # of requests that one stream is served in this turn
         self.in_parts = 0  # streams that have only moved a part of a frame in this turn, in or out
         self._sources: dict[int, Source] = {}
-        self._soon: list[Callable[[], None]] = []
+        self._soon: list[Callable[[], None]] = []  # of the next turn
+        self._due: list[Callable[[], None]] = []  # of this one
         self._readiness: Readiness = readiness_of(loop)
         self._readiness.start(self._on_ready)
 
@@ -75,9 +76,9 @@ class Turns:
     # -- turns
 
     def soon(self, step: Callable[[], None]) -> None:
-        """Call it in the next turn."""
+        """Call it in the next turn, after a look at the sockets."""
         if not self._soon:
-            self.loop.call_soon(self._on_ready)
+            self.loop.call_soon(self._on_soon)
         self._soon.append(step)
 
     def run(self, step: Callable[[], None]) -> None:
@@ -88,17 +89,22 @@ class Turns:
         finally:
             self.settle()
 
+    def _on_soon(self) -> None:
+        """Once for all that there is to do soon: sockets that are ready meanwhile do not make it come sooner."""
+        self._due, self._soon = self._soon, []
+        self._on_ready()
+
     def _on_ready(self) -> None:
         """While several are ready the loop, which looks at much else, is passed over a few times."""
         ready = self._readiness.take()
         passing = _TURNS_IN_PASSING
-        while ready or self._soon:
+        while ready or self._due:
             self.clock.tick()
-            count, self.in_parts, gone_on = len(ready), 0, bool(self._soon)
+            count, self.in_parts, gone_on = len(ready), 0, bool(self._due)
             self.share = max(_SMALLEST_SHARE, _REQUESTS_A_TURN // count) if count > 1 else _REQUESTS_A_TURN
             try:
-                if self._soon:
-                    self._do_soon()
+                if gone_on:
+                    self._do_due()
                 for fd, events in ready:
                     source = self._sources.get(fd)
                     if source is not None:  # one before it in this turn may have closed it
@@ -111,9 +117,9 @@ class Turns:
             passing -= 1
             ready = self._readiness.look()
 
-    def _do_soon(self) -> None:
-        soon, self._soon = self._soon, []
-        for step in soon:
+    def _do_due(self) -> None:
+        due, self._due = self._due, []
+        for step in due:
             step()
 
     def close(self) -> None:

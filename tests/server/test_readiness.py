@@ -143,3 +143,31 @@ def test_who_rests_is_told_afterwards(
         turns.close()
 
     loop.run_until_complete(scenario())
+
+
+def test_what_is_done_soon_comes_once_a_turn_however_many_sockets_were_ready_meanwhile(
+    loop: asyncio.AbstractEventLoop, pairs: list[tuple[socket.socket, socket.socket]]
+) -> None:
+    async def scenario() -> None:
+        turns = Turns(loop, SystemClock())
+        source = Noted(pairs[0][0])
+        turns.watch(source, source.sock.fileno(), READ)
+        steps = 0
+
+        def step() -> None:
+            nonlocal steps
+            steps += 1
+            turns.soon(step)
+
+        turns.soon(step)
+        for _ in range(20):
+            pairs[0][1].send(b"x")
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert len(source.told) >= 19
+        before = steps
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert steps - before <= 11
+
+    loop.run_until_complete(scenario())
