@@ -109,6 +109,7 @@ DIVISIONS: dict[ApiKey, tuple[tuple[int, Division], ...]] = {
         (0, Division(("groups", "topics", "partitions"), ("groups", "topics", "partitions"))),
     ),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: ((0, Division(("topics",), ("responses",))),),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: ((0, Division(("topics",), ("responses",))),),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ((0, Division(("users",), ("results",), Again.ONCE, ("name",))),),
 }
 

@@ -11,6 +11,8 @@ from collections.abc import Hashable, Iterator, Set
 from typing import Any, NamedTuple, Protocol
 
 from pykafka_broker.broker.divisions import Again, Division
+from pykafka_broker.broker.letting_go import emptied, let_go
+from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.errors import ApiError, FrameError
@@ -70,9 +72,14 @@ class _Giant:
         if self._at < 0:
             self._at = yield from self._skipped_tags(-self._at)
         request, is_whole = yield from self._read()
-        if is_whole:
-            return (yield from self._written((yield from self._settled(request, None))))
-        return (yield from self._in_parts(request))
+        if not is_whole:
+            return (yield from self._in_parts(request))
+        answer = yield from self._written((yield from self._settled(request, None)))
+        if not isinstance(answer, Parked):  # which may need it
+            through = [request]
+            del request
+            yield from let_go(through)
+        return answer
 
     def _skipped_tags(self, at: int) -> Steps[int]:
         cutter = Cutter(self._frame, at, ((), {}))
@@ -141,6 +148,7 @@ class _Giant:
                     repeats.gather(request, goes_on)
                 answer.add((yield from self._settled(request, whole)), len(goes_on))
             yield None
+        yield from repeats.let_go()
         return answer
 
     def _requests(self, division: Division, end: Any) -> Iterator[tuple[Any, tuple[str, ...]] | None]:
@@ -190,6 +198,12 @@ class _Repeats:
 
     def names(self) -> list[Hashable]:
         return [name for _, name in self._last]
+
+    def let_go(self) -> Steps[None]:
+        """They are not asked for any more."""
+        for one in (self.traits, self._seen, self._last, self._gathered):
+            if one:
+                yield from emptied(one)
 
     def look(self, request: Any, goes_on: tuple[str, ...]) -> None:
         """At the next part."""

@@ -14,6 +14,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions import Filters, select
 from pykafka_broker.errors import ApiError
@@ -21,14 +22,22 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from pykafka_broker.protocol.messages.list_transactions_response import ListTransactionsResponse, TransactionState
+from pykafka_broker.steps import counted
 
 
 @handles(ApiKey.LIST_TRANSACTIONS)
 def list_transactions(
     services: Services, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse | Reply:
+    return services.slices.reply(_listed(services, context, request))
+
+
+def _listed(
+    services: Services, context: RequestContext, request: ListTransactionsRequest
+) -> Steps[ListTransactionsResponse | Reply]:
+    titles = yield from counted(request.state_filters)
     filters = Filters(
-        request.state_filters,
+        titles,
         frozenset(request.producer_id_filters),
         request.duration_filter,
         _matcher(request.transactional_id_pattern),

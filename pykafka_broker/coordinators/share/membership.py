@@ -191,13 +191,13 @@ class ShareMembership:
         if not isinstance(group, ShareGroup):
             return {}
         missing: Topics = {}
-        for name in subscribed_names(group.members.values()):
-            topic = self._table.topics.topics.get(name)
-            if topic is not None:
-                _, known = group.initialized.get(topic.id, (name, frozenset[int]()))
-                new = frozenset(topic.partitions) - known
-                if new:
-                    missing[topic.id] = (name, new)
+        topics = self._table.topics.topics
+        for name in filter(topics.__contains__, subscribed_names(group.members.values())):
+            topic = topics[name]
+            _, known = group.initialized.get(topic.id, (name, frozenset[int]()))
+            new = frozenset(topic.partitions) - known
+            if new:
+                missing[topic.id] = (name, new)
         return missing
 
     def initialized(self, group_id: str, topics: Topics) -> Effects[None]:

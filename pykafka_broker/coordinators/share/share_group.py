@@ -79,4 +79,4 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
 
 def subscribed_names(members: Iterable[ShareMember]) -> set[str]:
     """All topics that these members read."""
-    return {name for member in members for name in member.topic_names}
+    return set[str]().union(*(member.topic_names for member in members))

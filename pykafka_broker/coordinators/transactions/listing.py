@@ -13,7 +13,7 @@ from pykafka_broker.coordinators.transactions.transaction import Transaction
 
 
 class Filters(NamedTuple):
-    """duration_ms below 0: any age (KIP-994); matches None: any transactional id (KIP-1152)."""
+    """state_titles: each once. duration_ms below 0: any age (KIP-994); matches None: any id (KIP-1152)."""
 
     state_titles: Collection[str] = ()
     producer_ids: Collection[int] = ()
@@ -21,7 +21,7 @@ class Filters(NamedTuple):
     matches: Callable[[str], bool] | None = None
 
     def unknown_titles(self) -> list[str]:
-        return [title for title in dict.fromkeys(self.state_titles) if title not in STATE_BY_TITLE]
+        return [title for title in self.state_titles if title not in STATE_BY_TITLE]
 
 
 def select(

@@ -26,7 +26,7 @@ def test_states_and_producer_ids() -> None:
 
 
 def test_an_unknown_state_matches_nothing_and_is_named() -> None:
-    filters = Filters(state_titles=["Ongoing", "ongoing", "Gone", "Gone"])
+    filters = Filters(state_titles=["Ongoing", "ongoing", "Gone"])
     assert names(filters) == ["one"]
     assert filters.unknown_titles() == ["ongoing", "Gone"]
     assert names(Filters(state_titles=["Gone"])) == []
