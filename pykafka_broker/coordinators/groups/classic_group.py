@@ -14,6 +14,7 @@ from typing import Any
 from pykafka_broker.coordinators.effects import Token
 from pykafka_broker.coordinators.groups.consumer_protocol import subscribed_topics
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, WallAt, unchanged
+from pykafka_broker.coordinators.groups.hash_order import hash_order
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -330,13 +331,14 @@ class ClassicGroup:
                 del self._support[name]
 
     def select_protocol(self) -> str:
-        """Each member votes for the first of its protocols that all support; the most votes win."""
+        """Each member votes for the first of its protocols that all support; the most votes win, and among as many the
+        first in Kafka's order."""
         candidates = self.candidates()
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = member.vote(candidates)
             votes[choice] = votes.get(choice, 0) + 1
-        return max(votes, key=lambda name: votes[name])
+        return max(hash_order(list(votes)), key=lambda name: votes[name])
 
     def compute_subscribed(self) -> frozenset[str] | None:
         """The topics that the members of a consumer group subscribe to; None if that can't be told."""
