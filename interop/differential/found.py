@@ -98,10 +98,13 @@ def alter(kind: int, name: str, *changes: tuple[str, int, str]) -> Step:
     return Step("IncrementalAlterConfigs", 1, {"resources": resources, "validate_only": True})
 
 
+def protocols(*names: str) -> list[Fields]:
+    return [{"name": name, "metadata": {"subscription": ["§a"]}} for name in names]
+
+
 def join(name: str, member: Any, version: int = 9, **fields: Any) -> Step:
-    protocols = [{"name": "range", "metadata": {"subscription": ["§a"]}}]
     asked = {"group_id": "§g", "session_timeout_ms": 30_000, "rebalance_timeout_ms": 60_000, "member_id": member}
-    asked |= {"protocol_type": "consumer", "protocols": protocols, **fields}
+    asked |= {"protocol_type": "consumer", "protocols": protocols("range"), **fields}
     return Step("JoinGroup", version, asked, on=name, keep=name)
 
 
@@ -117,17 +120,30 @@ def share_join(*topics: str) -> Step:
     return Step("ShareGroupHeartbeat", 1, fields, keep="m")
 
 
-def share_fetch(number: int, *topics: str) -> Step:
-    partitions = [{"partition_index": 0}]
+Acks = tuple[tuple[int, int, int], ...]  # first and last offset, and what becomes of them
+ACCEPT, RELEASE = 1, 2
+
+
+def share_parts(parts: dict[int, Acks]) -> list[Fields]:
+    return [
+        {"partition_index": number}
+        | ({"acknowledgement_batches": [
+            {"first_offset": first, "last_offset": last, "acknowledge_types": [kind]} for first, last, kind in acks
+        ]} if acks else {})
+        for number, acks in parts.items()
+    ]  # fmt: skip
+
+
+def share_fetch(number: int, *topics: str, parts: dict[int, Acks] | None = None, **more: Any) -> Step:
+    partitions = share_parts(parts or {0: ()})
     wanted = [{"topic_id": of("topic_id " + topic[1:]), "partitions": partitions} for topic in topics]
     fields = {"group_id": "§g", "member_id": "m" * 22, "share_session_epoch": number, "max_wait_ms": 2000}
     fields |= {"min_bytes": 1, "max_bytes": 1_000_000, "max_records": 100, "batch_size": 100, "topics": wanted}
-    return Step("ShareFetch", 2, fields, on="share")
+    return Step("ShareFetch", 2, fields | more, on="share")
 
 
-def share_acknowledge(number: int, *topics: str, group: str = "§g") -> Step:
-    batch = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
-    partitions = [{"partition_index": 0, "acknowledgement_batches": [batch]}]
+def share_acknowledge(number: int, *topics: str, group: str = "§g", parts: dict[int, Acks] | None = None) -> Step:
+    partitions = share_parts({0: ((0, 0, ACCEPT),)} if parts is None else parts)
     told = [{"topic_id": of("topic_id " + topic[1:]), "partitions": partitions} for topic in topics]
     fields = {"group_id": group, "member_id": "m" * 22, "share_session_epoch": number, "topics": told}
     return Step("ShareAcknowledge", 2, fields, on="share")
@@ -199,6 +215,32 @@ FOUND: dict[str, list[Step]] = {
     "acknowledgements-of-what-nobody-has-read": [
         create("§a"), create("§b"), EARLIEST, produce(records()), share_join("§a"), share_fetch(0, "§a"),
         share_acknowledge(1, "§b", "§a"), share_acknowledge(2, "§a", group=""), share_acknowledge(2, "§none"),
+    ],
+    "acknowledgements-where-nothing-is-under-way": [
+        create("§a"), EARLIEST, share_join("§a"), share_fetch(0, "§a", max_wait_ms=100),
+        *(share_acknowledge(n, "§a", parts={0: ((first, last, ACCEPT),)})
+          for n, (first, last) in enumerate(((0, 0), (2, 2), (0, 5), (-1, -1)), 1)),
+        produce(records()), share_fetch(5, "§a"), share_acknowledge(6, "§a", parts={0: ((2, 3, ACCEPT),)}),
+        share_acknowledge(7, "§a", parts={0: ((-1, 1, ACCEPT),)}),
+        share_acknowledge(8, "§a", parts={0: ((2, 2, ACCEPT),)}),
+    ],
+    "partitions-without-acknowledgements": [
+        create("§a"), share_join("§a"), share_fetch(0, "§a", max_wait_ms=100),
+        share_acknowledge(1, "§a", parts={0: (), 9: ()}), share_acknowledge(2, "§none", parts={0: ()}),
+        share_acknowledge(3, "§a", parts={0: (), 1: ((0, 0, ACCEPT),)}),
+        share_acknowledge(4, "§a", parts={0: (), 9: ((0, 0, ACCEPT),)}),
+        share_acknowledge(5, "§a", parts={1: (), 0: ((1, 0, ACCEPT),)}),
+        share_fetch(6, "§a", parts={0: ((0, 0, ACCEPT),), 9: ()}, max_wait_ms=100),
+    ],
+    "what-is-given-back-goes-out-with-the-next-fetch": [
+        create("§a"), EARLIEST, produce(records()), share_join("§a"), share_fetch(0, "§a"),
+        share_fetch(1, "§a", parts={0: ((0, 0, RELEASE),)}, min_bytes=0), share_fetch(2),
+        produce(records()), share_fetch(3, "§a", parts={0: ((0, 1, RELEASE),)}), share_fetch(4),
+    ],
+    "as-many-votes-for-each-protocol": [
+        create("§a"), join("m", "", 0, protocols=protocols("range", "roundrobin")),
+        join("n", "", 0, protocols=protocols("roundrobin", "range")),
+        join("m", of("member_id m"), 0, protocols=protocols("range", "roundrobin")),
     ],
     "share-states-of-no-group-and-of-no-partition": [
         create("§a"), *(share_state(what, partition=partition) for what in STATES for partition in (-1, 9)),

@@ -185,15 +185,23 @@ class SharePartitions:
 
     # -- acknowledging
 
-    def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> None:
-        """Raises what is wrong; then nothing has changed. Nobody has records of a partition that nobody has read."""
+    def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> Callable[[], None]:
+        """Raises what is wrong; then nothing has changed. Nobody has records of a partition that nobody has read.
+        What this returns must be called, and makes it visible."""
         epoch = self.partition_of(key).leader_epoch
         partition = self._partitions.get(key)
         if partition is None or self._made_in[key] != epoch:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-        partition.acknowledge(member_id, batches, self.limits(key.group_id), now, self._store(key, partition, now))
+        settle = partition.acknowledge(
+            member_id, batches, self.limits(key.group_id), now, self._store(key, partition, now)
+        )
+
+        def show() -> None:
+            settle()
+            self._node.purgatory.touch(key)
+
         self._await(partition.due)
-        self._node.purgatory.touch(key)
+        return show
 
     def release(self, session: ShareSession, now: int) -> None:
         """Free all that the member of this session has, also in partitions that it has since left."""

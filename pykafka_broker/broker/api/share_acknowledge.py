@@ -7,7 +7,9 @@ Versions: 2 renews acquisition locks (KIP-1222).
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.share_requests import acknowledge, acknowledgements, member_of
+from collections.abc import Callable
+
+from pykafka_broker.broker.api.share_requests import acknowledge, acknowledgements, member_of, show_all
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
@@ -49,7 +51,11 @@ def _acknowledged(
 ) -> Steps[ShareAcknowledgeResponse | Reply]:
     host, now, epoch, pace = services.shares, context.now, request.share_session_epoch, Pace()
     acks = yield from acknowledgements(request.topics, pace)
-    results = yield from acknowledge(services, context, member, acks, request.is_renew_ack, pace)
+    taken: list[Callable[[], None]] = []
+    try:
+        results = yield from acknowledge(services, context, member, acks, request.is_renew_ack, pace, taken)
+    finally:
+        show_all(taken)
     if epoch == FINAL_EPOCH:
         host.close_session(member, now)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}

@@ -1,14 +1,17 @@
 """ShareFetch v1-v2 (KIP-932).
 
 Behaviour: a request belongs to the member's share session: epoch 0 opens it, -1 ends it and frees what the member has.
-Acknowledgements that come along are taken first. Records are handed out up to `max_records`, with the last log batch
-whole unless the member wants exactly so many; the answer waits until there is something to hand out or `max_wait_ms`
-is over. A waiting fetch yields to the next request of its connection.
+Acknowledgements that come along are taken first, and show when records have been looked for once: what a member gives
+back it gets with the same request only if there was nothing else and it waits. Records are handed out up to
+`max_records`, with the last log batch whole unless the member wants exactly so many; where any are wanted, the answer
+waits until there is something to hand out or `max_wait_ms` is over. A waiting fetch yields to the next request of its
+connection.
 Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how records are counted (KIP-1206).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 
 from pykafka_broker.broker.api.share_requests import (
@@ -18,6 +21,7 @@ from pykafka_broker.broker.api.share_requests import (
     acknowledgements,
     may_read,
     member_of,
+    show_all,
 )
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.purgatory import Parked
@@ -59,6 +63,8 @@ def _begun(
     acks = yield from acknowledgements(request.topics, pace)
     try:
         member = member_of(services, context, request)
+        if not any(acks.values()):
+            acks = {}
         _check(request, bool(acks))
         session = _session(services, context, member, request)
         if session is not None:
@@ -67,14 +73,23 @@ def _begun(
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown acquire mode {request.share_acquire_mode}")
     except ApiError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
-    results = yield from acknowledge(services, context, member, acks, request.is_renew_ack, pace)
-    if session is None:
+    taken: list[Callable[[], None]] = []
+    attempt = first = None
+    try:
+        results = yield from acknowledge(services, context, member, acks, request.is_renew_ack, pace, taken)
+        if session is not None:
+            attempt = ShareFetchAttempt(services, context, member, request, results)
+            yield from attempt.resolve(session, pace)
+            first = attempt.at_first_sight() if taken else None
+    finally:
+        show_all(taken)
+    if attempt is None:
         services.shares.close_session(member, context.now)
         response = yield from _response(services, member, {}, results, pace)
         return resting(response, services.shares.shards.after_all())
-    attempt = ShareFetchAttempt(services, context, member, request, results)
-    yield from attempt.resolve(session, pace)
     after = services.shares.after(ShareKey(member[0], *partition) for partition in results)
+    if first is not None:
+        return resting(first, after)
     return Reply(after, attempt.begin) if after else attempt.begin()
 
 
@@ -145,7 +160,8 @@ class ShareFetchAttempt:
         self._min_bytes = request.min_bytes
         self._partitions: list[TopicPartition] = []
         self._denied: dict[TopicPartition, PartitionData] = {}
-        self._max_wait_ms = request.max_wait_ms
+        wanted = request.min_bytes > 0 and request.max_bytes and request.max_records
+        self._max_wait_ms = request.max_wait_ms if wanted else 0
         self._reader = ShareReader(services.shares.partitions, services.config.fetch_max_bytes, member, request)
         self._deadline = 0
 
@@ -164,10 +180,16 @@ class ShareFetchAttempt:
         self._deadline = self._services.clock.now + self._max_wait_ms
         if len(self._partitions) > _READ_AT_ONCE:
             return self._again(self._services.clock.now)
-        response = self._poll(self._services.clock.now) if self._max_wait_ms > 0 else self._answer(0)
+        response = self.at_first_sight()
         if response is not None:
             return response
         return Parked(self._deadline, keys=self._watched(), poll=self._poll, expire=self._answer, yields=True)
+
+    def at_first_sight(self) -> ShareFetchResponse | None:
+        """The answer, unless it waits, or takes too long to look for."""
+        if len(self._partitions) > _READ_AT_ONCE:
+            return None
+        return self._poll(0) if self._max_wait_ms > 0 else self._answer(0)
 
     def _poll(self, now: int) -> ShareFetchResponse | None:
         """The answer, or None while it is worth waiting."""

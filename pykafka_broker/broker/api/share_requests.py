@@ -5,7 +5,7 @@ Rule: the acknowledgements of a partition are taken as a whole or not at all, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
@@ -34,6 +34,9 @@ class AckResult(NamedTuple):
     error_message: str | None
 
 
+_WELL = AckResult(ErrorCode.NONE, None)
+
+
 def member_of(
     services: Services, context: RequestContext, request: ShareFetchRequest | ShareAcknowledgeRequest
 ) -> Member:
@@ -55,14 +58,14 @@ def may_read(services: Services, context: RequestContext, topic_id: bytes) -> bo
 def acknowledgements(
     topics: Iterable[FetchTopic] | Iterable[AcknowledgeTopic], pace: Pace
 ) -> Steps[dict[TopicPartition, list[AckBatch]]]:
-    """Those of a request, by partition; partitions without any are left out."""
+    """Those of a request, by partition; that of a partition without any is empty."""
     found: dict[TopicPartition, list[AckBatch]] = {}
     for topic in topics:
         topic_id = bytes(topic.topic_id)
         for partition in topic.partitions:
-            batches = partition.acknowledgement_batches
-            if batches:
-                found[topic_id, partition.partition_index] = [
+            batches, place = partition.acknowledgement_batches, (topic_id, partition.partition_index)
+            if batches or place not in found:
+                found[place] = [
                     AckBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches
                 ]
             if pace.due(1 + len(batches)):
@@ -77,9 +80,13 @@ def acknowledge(
     acks: dict[TopicPartition, list[AckBatch]],
     may_renew: bool,
     pace: Pace,
+    taken: list[Callable[[], None]],
 ) -> Steps[dict[TopicPartition, AckResult]]:
-    """Take the acknowledgements of a request."""
-    results = {}
+    """Take the acknowledgements of a request; `taken` gets what makes them visible. A partition without any is answered
+    if there is no such one, or where another one has some."""
+    results: dict[TopicPartition, AckResult] = {}
+    without: list[TopicPartition] = []
+    has_some = False
     group_id, member_id = member
     for (topic_id, partition), batches in acks.items():
         if pace.due(_LIKE_ITEMS + len(batches)):
@@ -91,11 +98,22 @@ def acknowledge(
             if not may_read(services, context, topic_id):
                 raise denial(Resource.TOPIC)
             key = ShareKey(group_id, topic_id, partition)
-            services.shares.partitions.acknowledge(key, member_id, batches, context.now)
-            results[topic_id, partition] = AckResult(ErrorCode.NONE, None)
+            services.shares.partitions.partition_of(key)
+            if not batches:
+                without.append((topic_id, partition))
+                continue
+            has_some = True
+            taken.append(services.shares.partitions.acknowledge(key, member_id, batches, context.now))
+            results[topic_id, partition] = _WELL
         except ApiError as error:
             results[topic_id, partition] = AckResult(error.code, error.message)
-    return results
+    return results | dict.fromkeys(without if has_some else (), _WELL)
+
+
+def show_all(taken: Iterable[Callable[[], None]]) -> None:
+    """Let what was taken take effect."""
+    for show in taken:
+        show()
 
 
 def _check(batches: list[AckBatch], may_renew: bool) -> None:

@@ -8,6 +8,7 @@ next leader, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from pykafka_broker.coordinators.share.acquisition import Acquisition, LogBatch
@@ -17,6 +18,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)  # acknowledge types
+_BEFORE_ALL = -2  # offset -1 is taken too, and means nothing
 _NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 
 
@@ -150,11 +152,13 @@ class SharePartition:
 
     # Acknowledging
 
-    def acknowledge(self, member: str, batches: Sequence[AckBatch], limits: Limits, now: int, store: Store) -> None:
-        """Take all of it or, raising what is wrong, nothing."""
-        decided: list[tuple[Run, RecordState]] = []
+    def acknowledge(
+        self, member: str, batches: Sequence[AckBatch], limits: Limits, now: int, store: Store
+    ) -> Callable[[], None]:
+        """Take all of it or, raising what is wrong, nothing. It is stored, and shows when the result is called."""
+        decided: list[StateRun] = []
         renewed: list[Run] = []
-        reached = -1
+        reached = _BEFORE_ALL
         for batch in batches:
             self._check_known(batch)
             if batch.first <= reached:
@@ -166,15 +170,19 @@ class SharePartition:
                     if kind == RENEW:
                         renewed.append(run)
                     else:
-                        decided.append((run, _outcome(kind, run.deliveries, limits)))
+                        decided.append(_decision(run, kind, limits))
         if renewed and not limits.may_renew:
             raise ApiError(ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group.")
         self._store(decided, store)
         for run in renewed:
             run.deadline = now + limits.lock_ms
-        self._settle(decided)
+        return partial(self._settle, decided)
 
     def _check_known(self, batch: AckBatch) -> None:
+        if batch.last < self.start_offset:
+            return
+        if not self.in_flight:
+            raise ApiError(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
         for name, offset in (("first", batch.first), ("last", batch.last)):
             if offset > self.end_offset:
                 raise ApiError(
@@ -202,26 +210,31 @@ class SharePartition:
         return [run for run in self.in_flight.runs() if run.state is RecordState.ACQUIRED]
 
     def _free(self, runs: list[Run], limits: Limits, store: Store) -> bool:
-        decided = [(run, _outcome(RELEASE, run.deliveries, limits)) for run in runs]
+        decided = [_decision(run, RELEASE, limits) for run in runs]
         self._store(decided, store)
         self._settle(decided)
         return bool(runs)
 
     # One change
 
-    def _store(self, decided: list[tuple[Run, RecordState]], store: Store) -> None:
+    def _store(self, decided: list[StateRun], store: Store) -> None:
         if not decided:
             return
-        runs = joined(StateRun(run.first, run.last, state, run.deliveries) for run, state in decided)
-        done = sum(len(run) for run, state in decided if state is not RecordState.AVAILABLE)
-        store(Change(self.start_offset, self.in_flight.done_count(self.start_offset) + done, runs))
+        done = sum(one.last - one.first + 1 for one in decided if one.state != RecordState.AVAILABLE)
+        store(Change(self.start_offset, self.in_flight.done_count(self.start_offset) + done, joined(decided)))
 
-    def _settle(self, decided: list[tuple[Run, RecordState]]) -> None:
-        for run, state in decided:
-            run.set(state, run.deliveries)
-            self._may_redeliver |= state is RecordState.AVAILABLE
+    def _settle(self, decided: list[StateRun]) -> None:
+        """Let it be so. Runs may have been cut or joined since; one that was delivered again is another's business."""
         if decided:
-            self.in_flight.tidy(decided[0][0].first, decided[-1][0].last)
+            first, last = decided[0].first, decided[-1].last
+            runs = {(run.first, run.last): run for run in self.in_flight.between(first, last)}
+            for one in decided:
+                same = runs.get((one.first, one.last))
+                for run in [same] if same is not None else self.in_flight.between(one.first, one.last):
+                    if run.state is RecordState.ACQUIRED and run.deliveries == one.deliveries:
+                        run.set(RecordState(one.state), run.deliveries)
+                        self._may_redeliver |= one.state == RecordState.AVAILABLE
+            self.in_flight.tidy(first, last)
         self._advance()
 
     def _advance(self) -> None:
@@ -244,9 +257,11 @@ def _by_type(batch: AckBatch) -> list[tuple[int, int, int]]:
     return runs
 
 
-def _outcome(kind: int, count: int, limits: Limits) -> RecordState:
+def _decision(run: Run, kind: int, limits: Limits) -> StateRun:
+    """What becomes of it."""
+    state = RecordState.ARCHIVED
     if kind == ACCEPT:
-        return RecordState.ACKNOWLEDGED
-    if kind == RELEASE and count < limits.deliveries:
-        return RecordState.AVAILABLE
-    return RecordState.ARCHIVED
+        state = RecordState.ACKNOWLEDGED
+    elif kind == RELEASE and run.deliveries < limits.deliveries:
+        state = RecordState.AVAILABLE
+    return StateRun(run.first, run.last, state, run.deliveries)

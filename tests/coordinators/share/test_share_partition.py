@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -46,7 +47,14 @@ class Reader:
         return [(run.first, run.last, run.deliveries) for run in got]
 
     def ack(self, first: int, last: int, *types: int, member: str = "one", limits: Limits = LIMITS) -> None:
-        self.share.acknowledge(member, [AckBatch(first, last, types)], limits, self.now, self.changes.append)
+        self.acked_at_last(first, last, *types, member=member, limits=limits)()
+
+    def acked_at_last(
+        self, first: int, last: int, *types: int, member: str = "one", limits: Limits = LIMITS
+    ) -> Callable[[], None]:
+        """Not yet to be seen."""
+        batches = [AckBatch(first, last, types)]
+        return self.share.acknowledge(member, batches, limits, self.now, self.changes.append)
 
 
 def test_the_last_batch_is_whole_unless_told_otherwise() -> None:
@@ -55,6 +63,52 @@ def test_the_last_batch_is_whole_unless_told_otherwise() -> None:
     assert reader.fetch(records=2, exactly=True) == [(3, 4, 1)]
     assert reader.fetch() == [(5, 5, 1)]
     assert reader.fetch() == []
+
+
+def test_what_is_acknowledged_is_locked_until_it_is_shown() -> None:
+    reader = Reader(LogBatch(0, 3), LogBatch(4, 5))
+    reader.fetch(records=1)
+    released = reader.acked_at_last(0, 1, RELEASE)
+    assert reader.changes == [Change(0, 0, [StateRun(0, 1, RecordState.AVAILABLE, 1)])]
+    assert reader.fetch() == [(4, 5, 1)]
+    released()
+    assert reader.fetch() == [(0, 1, 2)]
+
+
+def test_locks_that_are_joined_meanwhile_are_told_apart_again() -> None:
+    reader = Reader(LogBatch(0, 3))
+    reader.fetch()
+    reader.ack(0, 0, RELEASE)
+    accepted = reader.acked_at_last(2, 3, ACCEPT)
+    assert reader.fetch() == [(0, 0, 2)]  # which makes one run of 1 to 3
+    accepted()
+    reader.ack(0, 1, ACCEPT, RELEASE)
+    assert reader.fetch() == [(1, 1, 2)]
+
+
+def test_what_is_delivered_again_meanwhile_stays_with_its_reader() -> None:
+    reader = Reader(LogBatch(0, 1))
+    reader.fetch()
+    released = reader.acked_at_last(0, 1, RELEASE)
+    reader.share.on_deadline(LIMITS, 30_000, reader.changes.append)
+    assert reader.fetch("two") == [(0, 1, 2)]
+    released()
+    assert reader.fetch() == []
+    reader.ack(0, 1, ACCEPT, member="two")
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 0), (2, 2), (0, 5)])
+def test_where_nothing_is_under_way_nothing_is_acquired(first: int, last: int) -> None:
+    reader = Reader(LogBatch(0, 1))
+    with pytest.raises(ApiError) as caught:
+        reader.ack(first, last, ACCEPT)
+    assert caught.value.code is ErrorCode.INVALID_RECORD_STATE
+    reader.fetch()
+    with pytest.raises(ApiError) as caught:
+        reader.ack(2, 2, ACCEPT)
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+    reader.ack(-1, 0, ACCEPT)
+    reader.ack(-1, -1, ACCEPT)
 
 
 def test_what_is_done_at_the_front_is_left_behind() -> None:
