@@ -65,10 +65,11 @@ def session(version: int, number: int, *topics: Fields, forget: int | None = Non
     return Step("Fetch", version, fields, keep="" if number else "s")
 
 
-def commit_for(retention_ms: int, version: int = 2) -> Step:
+def commit_for(retention_ms: int, version: int = 2, **fields: Any) -> Step:
     partition = {"partition_index": 0, "committed_offset": 5, "committed_metadata": "m"}
     topics = [{"name": "§a", "partitions": [partition]}]
-    return Step("OffsetCommit", version, {"group_id": "§g", "topics": topics, "retention_time_ms": retention_ms})
+    asked = {"group_id": "§g", "topics": topics, "retention_time_ms": retention_ms}
+    return Step("OffsetCommit", version, asked | fields)
 
 
 def elect(kind: int, *partitions: int) -> Step:
@@ -236,6 +237,10 @@ FOUND: dict[str, list[Step]] = {
         create("§a"), EARLIEST, produce(records()), share_join("§a"), share_fetch(0, "§a"),
         share_fetch(1, "§a", parts={0: ((0, 0, RELEASE),)}, min_bytes=0), share_fetch(2),
         produce(records()), share_fetch(3, "§a", parts={0: ((0, 1, RELEASE),)}), share_fetch(4),
+    ],
+    "commits-into-a-group-that-is-not-there-any-more": [
+        create("§a"), *(commit_for(-1, version, generation_id_or_member_epoch=3, member_id="m") for version in (8, 9)),
+        commit_for(-1, 9),
     ],
     "as-many-votes-for-each-protocol": [
         create("§a"), join("m", "", 0, protocols=protocols("range", "roundrobin")),
