@@ -22,6 +22,11 @@ from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordi
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.testing import ControlError, KafkaBroker
 
@@ -297,6 +302,22 @@ def test_a_lost_group_is_never_said_to_be_missing(broker: KafkaBroker, heartbeat
         client.call(FindCoordinatorRequest(coordinator_keys=["g"]))
         beat = heartbeat("g", "m", member_epoch=3)
         assert eventually(lambda: client.call(beat).error_code == ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+@pytest.mark.parametrize("version", [8, 9, 10])
+def test_who_commits_into_a_lost_group_is_to_join_again(broker: KafkaBroker, version: int) -> None:
+    broker.create_topic("t")
+    with RawClient(broker.bootstrap_servers) as client:
+        topic = client.call(MetadataRequest([MetadataRequestTopic(name="t")]), 12).topics[0]
+        wanted = OffsetCommitRequestTopic("t", topic.topic_id, [OffsetCommitRequestPartition(0, 1)])
+        commit = OffsetCommitRequest("g", 3, "m", topics=[wanted])
+
+        def answer() -> int:
+            return int(client.call(commit, version).topics[0].partitions[0].error_code)
+
+        client.call(FindCoordinatorRequest(coordinator_keys=["g"]))
+        told = ErrorCode.ILLEGAL_GENERATION if version < 9 else ErrorCode.UNKNOWN_MEMBER_ID
+        assert eventually(lambda: answer() == told)
 
 
 # -- snapshots

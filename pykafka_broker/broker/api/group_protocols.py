@@ -1,4 +1,6 @@
-"""Which group protocols a cluster offers, and who may be sent away before a heartbeat is looked at."""
+"""Which group protocols a cluster offers, who may be sent away before a heartbeat is looked at, and what members of a
+group are told that there is not.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,14 @@ def heartbeat_refusal(services: Services, is_offered: bool, group_id: str) -> Er
     return services.groups.refusal(group_id) if group_id else ErrorCode.NONE
 
 
-def verdict(services: Services, error: int, member_epoch: int) -> int:
-    """What a member is told whose heartbeat was refused. A broker that has taken the place of another one while clients
-    stay connected does not have all of its groups: their members are to join again. Without a group they would give up
-    for good.
+def may_lack_groups(services: Services) -> bool:
+    """Whether this broker has taken the place of another one, of which clients stay connected and groups may be lost.
+    Their members are to join again; told that there is no group they would give up for good.
     """
-    lost = error == ErrorCode.GROUP_ID_NOT_FOUND and member_epoch > 0 and services.node.setup.leader_epoch >= 0
+    return services.node.setup.leader_epoch >= 0
+
+
+def verdict(services: Services, error: int, member_epoch: int) -> int:
+    """What a member is told whose heartbeat was refused."""
+    lost = error == ErrorCode.GROUP_ID_NOT_FOUND and member_epoch > 0 and may_lack_groups(services)
     return ErrorCode.UNKNOWN_MEMBER_ID if lost else error

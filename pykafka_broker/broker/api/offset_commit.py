@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pykafka_broker.broker.api.group_protocols import may_lack_groups
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import then
 from pykafka_broker.broker.router import handles
@@ -39,6 +40,8 @@ def offset_commit(services: Services, context: RequestContext, request: OffsetCo
         reply = services.groups.commit_offsets(request, context)
     except ApiError as error:
         return OffsetCommitResponse(topics=[_failed(topic, error.code) for topic in asked])
+    if may_lack_groups(services):
+        reply = then(reply, _to_join_again)
     return reply if len(allowed) == len(asked) else _beside(asked, allowed, reply)
 
 
@@ -55,6 +58,15 @@ def _readable(
         if not name or allows(principal, host, *_READ_TOPIC, name):
             found.append(topic)
     return found
+
+
+def _to_join_again(response: OffsetCommitResponse) -> OffsetCommitResponse:
+    """As heartbeats tell the members of a lost group."""
+    for topic in response.topics:
+        for one in topic.partitions:
+            if one.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                one.error_code = ErrorCode.UNKNOWN_MEMBER_ID
+    return response
 
 
 def _beside(asked: list[OffsetCommitRequestTopic], allowed: list[OffsetCommitRequestTopic], reply: Any) -> Any:
