@@ -89,6 +89,10 @@ class Broker:
         self._directories.start()
         if node.setup.leader_epoch >= 0:
             node.metadata.outrun(node.setup.leader_epoch, node.setup.producer_id)
+        if node.config.delegation_token_secret_key is not None:
+            from pykafka_broker.broker.token_sweep import TokenSweep
+
+            self._timed.append(TokenSweep(node))
         services.start_coordinators()
 
     def stop_jobs(self) -> None:

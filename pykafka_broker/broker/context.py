@@ -11,10 +11,13 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 class ConnectionContext:
-    """One client connection. `local_host` and `local_port` are the address that the client dialled."""
+    """One client connection. `local_host` and `local_port` are the address that the client dialled; `by_token`: it has
+    said who it is with a delegation token.
+    """
 
     __slots__ = (
         "authenticated",
+        "by_token",
         "client_host",
         "client_port",
         "id",
@@ -35,6 +38,7 @@ class ConnectionContext:
         self.client_host, self.client_port = remote
         self.principal = principal
         self.authenticated = True  # nothing else is asked for on a listener without SASL
+        self.by_token = False
         self.software_name = ""  # from ApiVersions v3 and newer (KIP-511)
         self.software_version = ""
 

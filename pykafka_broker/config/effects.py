@@ -84,6 +84,10 @@ HONOURED_BROKER = frozenset(
         "controller.listener.names",
         "cordoned.log.dirs",
         "default.replication.factor",
+        "delegation.token.expiry.check.interval.ms",
+        "delegation.token.expiry.time.ms",
+        "delegation.token.max.lifetime.ms",
+        "delegation.token.secret.key",
         "delete.topic.enable",
         "fetch.max.bytes",
         "group.consumer.assignors",
@@ -182,7 +186,6 @@ _REASONS = [
     for reason, pattern in (
         ("there is no ZooKeeper", r"zookeeper\."),
         ("no listener has TLS or SASL", r"ssl\.|sasl\.|principal\.|connection\.failed\.auth|.*max\.reauth"),
-        ("there are no delegation tokens", r"delegation\.token\."),
         ("there is no tiered storage", r".*(remote\.|local\.retention)|follower\.fetch\.last\.tiered"),
         ("one process is the whole cluster", r"controll(er|ed)\.|broker\.(heartbeat|session)|initial\.broker"),
         ("nobody has to be asked over the network", r"add\.partitions\.to|request\.timeout|socket\.connection\.setup"),

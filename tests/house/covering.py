@@ -116,7 +116,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "asks for each of them through the router",
         """
         broker/api/create_partitions broker/api/create_topics
-        broker/api/delegation_tokens broker/api/delete_topics broker/api/describe_log_dirs
+        broker/api/delete_topics broker/api/describe_log_dirs
         broker/api/metadata broker/api/quorum_members broker/api/update_features broker/api/user_scram_credentials
         broker/context cluster/bootstrap
         """,

@@ -1,64 +1,206 @@
 """CreateDelegationToken, DescribeDelegationToken v0-v3, RenewDelegationToken, ExpireDelegationToken v0-v2 (KIP-48).
 
-Behaviour: a token is for a client that has said who it is, and on a listener without authentication none has:
-DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, whatever was asked for. Versions: 3 names the requester too (KIP-373).
+Behaviour: a token is for a client that has said who it is, and not with another token; anybody else is answered
+DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, whatever was asked for. Renewing and expiring is a matter of owner and renewers
+and needs no right. Who asks for the tokens of nobody (an empty list) is given none, who asks for those of all (null)
+the ones that it may see. Where this node refuses the times are -1, where the controller does they are 0, as with Kafka.
+Versions: 3 names the requester too, and may ask for a token of another owner (KIP-373).
 """
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.context import ANONYMOUS, RequestContext
+from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
+from pykafka_broker.cluster import delegation_tokens as tokens
+from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster.controller import Controller, Deciding, Decision
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from pykafka_broker.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
 from pykafka_broker.protocol.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
-from pykafka_broker.protocol.messages.describe_delegation_token_response import DescribeDelegationTokenResponse
+from pykafka_broker.protocol.messages.describe_delegation_token_response import (
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
+    DescribeDelegationTokenResponse,
+)
 from pykafka_broker.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from pykafka_broker.protocol.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
 from pykafka_broker.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from pykafka_broker.protocol.messages.renew_delegation_token_response import RenewDelegationTokenResponse
+from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
+from pykafka_broker.steps import Pace
 
 _REQUESTER_FROM = 3
+_USER = "User"
 _NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+_LIKE_ITEMS = 8  # that a token in an answer takes as long as
 
 
 @handles(ApiKey.CREATE_DELEGATION_TOKEN)
 def create_delegation_token(
     services: Services, context: RequestContext, request: CreateDelegationTokenRequest
-) -> CreateDelegationTokenResponse:
-    kind, _, name = context.connection.principal.partition(":")
-    response = CreateDelegationTokenResponse(
-        _NOT_ALLOWED,
-        principal_type=kind,
-        principal_name=name,
-        issue_timestamp_ms=-1,
-        expiry_timestamp_ms=-1,
-        max_timestamp_ms=-1,
+) -> CreateDelegationTokenResponse | Reply:
+    requester = context.connection.principal
+    owner = (
+        f"{request.owner_principal_type}:{request.owner_principal_name}" if request.owner_principal_name else requester
     )
+    code = _refusal_of_creation(services, context, request, owner)
+    if code:
+        refused = CreateDelegationTokenResponse(
+            code, issue_timestamp_ms=-1, expiry_timestamp_ms=-1, max_timestamp_ms=-1
+        )
+        return _named(refused, context, owner)
+    renewers = [f"{_USER}:{each.principal_name}" for each in request.renewers]
+    wall = services.clock.wall
+
+    def decide(controller: Controller, context: RequestContext, _: object) -> Decision[CreateDelegationTokenResponse]:
+        try:
+            made = tokens.create_token(controller, owner, requester, renewers, request.max_lifetime_ms, wall)
+        except ApiError as error:
+            return Decision([], _named(CreateDelegationTokenResponse(error.code), context, owner))
+        token, proof = made.reply
+        response = CreateDelegationTokenResponse(
+            issue_timestamp_ms=token.issue_timestamp,
+            expiry_timestamp_ms=token.expiration_timestamp,
+            max_timestamp_ms=token.max_timestamp,
+            token_id=token.token_id,
+            hmac=proof,
+        )
+        return Decision(made.records, _named(response, context, owner))
+
+    return services.metadata.submit(context, request, decide)
+
+
+def _refusal_of_creation(
+    services: Services, context: RequestContext, request: CreateDelegationTokenRequest, owner: str
+) -> ErrorCode:
+    if not _may_ask(services, context):
+        return _NOT_ALLOWED
+    if request.owner_principal_type is None and request.owner_principal_name:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka stumbles over it
+    if owner != context.connection.principal and not services.allows(
+        context, Operation.CREATE_TOKENS, Resource.USER, owner
+    ):
+        return ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    if any(renewer.principal_type != _USER for renewer in request.renewers):
+        return ErrorCode.INVALID_PRINCIPAL_TYPE
+    return ErrorCode.NONE
+
+
+def _named(
+    response: CreateDelegationTokenResponse, context: RequestContext, owner: str
+) -> CreateDelegationTokenResponse:
+    """With who was to own the token, and who asked."""
+    response.principal_type, _, response.principal_name = owner.partition(":")
     if context.api_version >= _REQUESTER_FROM:
-        response.token_requester_principal_type = kind
-        response.token_requester_principal_name = name
+        kind, _, name = context.connection.principal.partition(":")
+        response.token_requester_principal_type, response.token_requester_principal_name = kind, name
     return response
 
 
 @handles(ApiKey.DESCRIBE_DELEGATION_TOKEN)
 def describe_delegation_token(
     services: Services, context: RequestContext, request: DescribeDelegationTokenRequest
-) -> DescribeDelegationTokenResponse:
-    return DescribeDelegationTokenResponse(_NOT_ALLOWED)
+) -> DescribeDelegationTokenResponse | Reply:
+    if not _may_ask(services, context):
+        return DescribeDelegationTokenResponse(_NOT_ALLOWED)
+    secret_key = services.config.delegation_token_secret_key
+    if secret_key is None:
+        return DescribeDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    return services.slices.reply(_described(services, context, request, secret_key))
+
+
+def _described(
+    services: Services, context: RequestContext, request: DescribeDelegationTokenRequest, secret_key: str
+) -> Steps[DescribeDelegationTokenResponse]:
+    owners = request.owners
+    people = None if owners is None else frozenset(f"{each.principal_type}:{each.principal_name}" for each in owners)
+    pace = Pace()
+    described = []
+    for token in tokens.tokens_of(services.image, people):
+        if pace.due(_LIKE_ITEMS + len(token.renewers)):
+            yield None
+        if _may_see(services, context, token):
+            described.append(_description(token, secret_key, context.api_version >= _REQUESTER_FROM))
+    return DescribeDelegationTokenResponse(tokens=described)
+
+
+def _may_see(services: Services, context: RequestContext, token: DelegationTokenRecord) -> bool:
+    return (
+        tokens.has_part(token, context.connection.principal)
+        or services.allows(context, Operation.DESCRIBE, Resource.DELEGATION_TOKEN, token.token_id)
+        or services.allows(context, Operation.DESCRIBE_TOKENS, Resource.USER, token.owner)
+    )
+
+
+def _description(token: DelegationTokenRecord, secret_key: str, with_requester: bool) -> DescribedDelegationToken:
+    kind, _, name = token.owner.partition(":")
+    renewers = [DescribedDelegationTokenRenewer(*renewer.split(":", 1)) for renewer in token.renewers]
+    described = DescribedDelegationToken(
+        kind,
+        name,
+        issue_timestamp=token.issue_timestamp,
+        expiry_timestamp=token.expiration_timestamp,
+        max_timestamp=token.max_timestamp,
+        token_id=token.token_id,
+        hmac=tokens.token_hmac(secret_key, token.token_id),
+        renewers=renewers,
+    )
+    if with_requester:
+        kind, _, name = token.requester.partition(":")
+        described.token_requester_principal_type, described.token_requester_principal_name = kind, name
+    return described
 
 
 @handles(ApiKey.RENEW_DELEGATION_TOKEN)
 def renew_delegation_token(
     services: Services, context: RequestContext, request: RenewDelegationTokenRequest
-) -> RenewDelegationTokenResponse:
-    return RenewDelegationTokenResponse(_NOT_ALLOWED, expiry_timestamp_ms=-1)
+) -> RenewDelegationTokenResponse | Reply:
+    if not _may_ask(services, context):
+        return RenewDelegationTokenResponse(_NOT_ALLOWED, expiry_timestamp_ms=-1)
+    wall = services.clock.wall
+
+    def decide(controller: Controller, context: RequestContext, _: object) -> Deciding[RenewDelegationTokenResponse]:
+        try:
+            decision = yield from tokens.renew_token(
+                controller, context.connection.principal, request.hmac, request.renew_period_ms, wall
+            )
+        except ApiError as error:
+            return Decision([], RenewDelegationTokenResponse(error.code))
+        return Decision(decision.records, RenewDelegationTokenResponse(expiry_timestamp_ms=decision.reply))
+
+    return services.metadata.submit(context, request, decide)
 
 
 @handles(ApiKey.EXPIRE_DELEGATION_TOKEN)
 def expire_delegation_token(
     services: Services, context: RequestContext, request: ExpireDelegationTokenRequest
-) -> ExpireDelegationTokenResponse:
-    return ExpireDelegationTokenResponse(_NOT_ALLOWED, expiry_timestamp_ms=-1)
+) -> ExpireDelegationTokenResponse | Reply:
+    if not _may_ask(services, context):
+        return ExpireDelegationTokenResponse(_NOT_ALLOWED, expiry_timestamp_ms=-1)
+    wall = services.clock.wall
+
+    def decide(controller: Controller, context: RequestContext, _: object) -> Deciding[ExpireDelegationTokenResponse]:
+        try:
+            decision = yield from tokens.expire_token(
+                controller, context.connection.principal, request.hmac, request.expiry_time_period_ms, wall
+            )
+        except ApiError as error:
+            return Decision([], ExpireDelegationTokenResponse(error.code))
+        return Decision(decision.records, ExpireDelegationTokenResponse(expiry_timestamp_ms=decision.reply))
+
+    return services.metadata.submit(context, request, decide)
+
+
+def _may_ask(services: Services, context: RequestContext) -> bool:
+    """Whether the client has said who it is, otherwise than by a token."""
+    connection = context.connection
+    listener = services.listeners.get(connection.listener)
+    if listener is None or listener.protocol == "PLAINTEXT" or connection.by_token:
+        return False
+    return listener.protocol != "SSL" or connection.principal != ANONYMOUS

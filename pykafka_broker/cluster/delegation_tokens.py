@@ -1,0 +1,142 @@
+"""Delegation tokens as metadata (KIP-48, KIP-373).
+
+Rule: a token is known by its id and proved by its Hmac, which is made of the id and the broker's secret key and stored
+nowhere. Whoever has the Hmac can be the owner, so it is in no text and no error. What has expired is no token any more,
+whether it was swept already or not; times are those of the wall clock.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Generator, Iterator
+
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Deciding, Decision
+from pykafka_broker.cluster.features import METADATA_VERSION
+from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import uuid_text
+from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
+from pykafka_broker.protocol.stored.remove_delegation_token_record import RemoveDelegationTokenRecord
+from pykafka_broker.steps import Pace
+
+MAX_RENEWERS = 1000  # a record has to hold them all
+_TOKENS_FROM = 14  # the first metadata.version with records of tokens, 3.6-IV2
+_LIKE_ITEMS = 4  # that making an Hmac takes as long as
+
+
+def token_hmac(secret_key: str, token_id: str) -> bytes:
+    """What proves that somebody has this token."""
+    return hmac.digest(secret_key.encode(), token_id.encode(), "sha512")
+
+
+def is_expired(token: DelegationTokenRecord, wall: int) -> bool:
+    """Whether its time is over."""
+    return min(token.max_timestamp, token.expiration_timestamp) < wall
+
+
+def has_part(token: DelegationTokenRecord, principal: str) -> bool:
+    """Whether that is who owns it, who asked for it, or who may renew it."""
+    return principal in (token.owner, token.requester) or principal in token.renewers
+
+
+def create_token(
+    controller: Controller, owner: str, requester: str, renewers: list[str], lifetime_ms: int, wall: int
+) -> Decision[tuple[DelegationTokenRecord, bytes]]:
+    """A new token and its Hmac."""
+    secret_key = _enabled(controller)
+    if len(renewers) > MAX_RENEWERS:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    config = controller.config
+    most = config.delegation_token_max_lifetime_ms
+    end = wall + (min(most, lifetime_ms) if lifetime_ms > 0 else most)
+    expiry = min(end, wall + config.delegation_token_expiry_time_ms)
+    token_id = uuid_text(controller.new_uuid())
+    token = DelegationTokenRecord(owner, requester, renewers, wall, end, expiry, token_id)
+    return Decision([ApiMessageAndVersion(token, 0)], (token, token_hmac(secret_key, token_id)))
+
+
+def renew_token(controller: Controller, principal: str, wanted: bytes, period_ms: int, wall: int) -> Deciding[int]:
+    """When it expires from now on. It never lives longer than it may."""
+    token = yield from _found(controller, wanted)
+    if is_expired(token, wall):
+        raise ApiError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+    _check_may_renew(token, principal)
+    most = controller.config.delegation_token_expiry_time_ms
+    return _expires(token, wall + (min(most, period_ms) if period_ms > 0 else most))
+
+
+def expire_token(controller: Controller, principal: str, wanted: bytes, period_ms: int, wall: int) -> Deciding[int]:
+    """When it expires from now on; a negative period removes it at once."""
+    token = yield from _found(controller, wanted)
+    _check_may_renew(token, principal)
+    if period_ms < 0:
+        return Decision([_removal(token)], wall)
+    if is_expired(token, wall):
+        raise ApiError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+    return _expires(token, wall + period_ms)
+
+
+def expired_tokens(image: MetadataImage, wall: int) -> list[ApiMessageAndVersion]:
+    """Records that remove what has expired; the rest of very much another time."""
+    records = []
+    for token in image.delegation_tokens.values():
+        if is_expired(token, wall):
+            records.append(_removal(token))
+            if len(records) == MAX_RECORDS_PER_OPERATION:
+                break
+    return records
+
+
+def tokens_of(image: MetadataImage, people: frozenset[str] | None) -> Iterator[DelegationTokenRecord]:
+    """Those that one of `people` has a part in; all of them for None."""
+    for token in list(image.delegation_tokens.values()):
+        if people is None or not people.isdisjoint((token.owner, token.requester, *token.renewers)):
+            yield token
+
+
+def _enabled(controller: Controller) -> str:
+    """The secret key, if there are tokens on this broker."""
+    secret_key: str | None = controller.config.delegation_token_secret_key
+    if secret_key is None:
+        raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    if controller.image.features.get(METADATA_VERSION, 0) < _TOKENS_FROM:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    return secret_key
+
+
+def _found(controller: Controller, wanted: bytes) -> Generator[None, None, DelegationTokenRecord]:
+    secret_key = _enabled(controller)
+    pace = Pace()
+    for token in list(controller.image.delegation_tokens.values()):
+        if hmac.compare_digest(token_hmac(secret_key, token.token_id), wanted):
+            found: DelegationTokenRecord = token
+            return found
+        if pace.due(_LIKE_ITEMS):
+            yield
+    raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+
+
+def _check_may_renew(token: DelegationTokenRecord, principal: str) -> None:
+    """Who asked for another's token has no say in it afterwards."""
+    if principal != token.owner and principal not in token.renewers:
+        raise ApiError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
+
+
+def _expires(token: DelegationTokenRecord, wanted: int) -> Decision[int]:
+    expiry = min(token.max_timestamp, wanted)
+    renewed = DelegationTokenRecord(
+        token.owner,
+        token.requester,
+        token.renewers,
+        token.issue_timestamp,
+        token.max_timestamp,
+        expiry,
+        token.token_id,
+    )
+    return Decision([ApiMessageAndVersion(renewed, 0)], expiry)
+
+
+def _removal(token: DelegationTokenRecord) -> ApiMessageAndVersion:
+    return ApiMessageAndVersion(RemoveDelegationTokenRecord(token.token_id), 0)
