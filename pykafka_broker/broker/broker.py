@@ -58,6 +58,10 @@ class Broker:
             setup=setup,
             later=later,
         )
+        if config.authorizer_class_name:
+            from pykafka_broker.security.acls.choosing import authorizer_of  # no other start waits for it
+
+            node.metadata.controller.authorizer = authorizer_of(config, node.image)
         self._timed: list[Timed] = [node.purgatory, node.logs]
         self.services = Services(node, new_session_id, self._timed.append)
         self._directories = DirectoryKeeper(node.id, node.metadata, node.logs, node.replicas, clock)
@@ -102,6 +106,7 @@ class Broker:
 
     def stop(self) -> None:
         """Write checkpoints and, last of all, the clean-shutdown marker."""
+        self._close_authorizer()
         self.node.logs.shutdown(self.clock.now)
 
     # -- another one in its place
@@ -127,11 +132,18 @@ class Broker:
         lost its partitions and coordinators to another node.
         """
         node = self.node
+        self._close_authorizer()
         self.services.stop_coordinators()
         node.replicas.give_up()
         node.logs.give_up()
         node.slices.lose(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         node.purgatory.answer_all(self.clock.now)
+
+    def _close_authorizer(self) -> None:
+        """One that somebody else has written may hold something."""
+        close = getattr(self.services.authorizer, "close", None)
+        if close is not None:
+            close()
 
     def _directory_lost(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
         self.node.replicas.offline(lost)

@@ -79,8 +79,6 @@ DIVISIONS: dict[ApiKey, tuple[tuple[int, Division], ...]] = {
     ApiKey.DESCRIBE_CONFIGS: ((0, Division(("resources",), ("results",), items=3, from_bytes=128)),),
     ApiKey.ALTER_CONFIGS: ((0, Division(("resources",), ("responses",), Again.TOLD, _RESOURCE)),),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ((0, Division(("resources",), ("responses",), Again.TOLD, _RESOURCE)),),
-    ApiKey.CREATE_ACLS: ((0, Division(("creations",), ("results",))),),
-    ApiKey.DELETE_ACLS: ((0, Division(("filters",), ("filter_results",))),),
     ApiKey.ELECT_LEADERS: (
         (0, Division(("topic_partitions", "partitions"), ("replica_election_results", "partition_result"))),
     ),

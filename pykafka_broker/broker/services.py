@@ -17,7 +17,7 @@ from pykafka_broker.broker.fetch_session import FetchSessionCache
 from pykafka_broker.broker.metadata_source import MetadataSource
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import NO_EPOCH, Partition
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Operation, Resource, Rights, denial
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Operation, Resource, Rights, denial, tell_denial
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.topic_names import (
     CONSUMER_OFFSETS,
@@ -166,14 +166,24 @@ class Services:
 
     def rights(self, context: RequestContext) -> Rights:
         """What whoever asks may do, for those who ask more than once."""
-        return Rights(self.authorizer, context.connection)
+        return Rights(self.authorizer, context)
 
     def allows(
-        self, context: RequestContext, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
+        self,
+        context: RequestContext,
+        operation: Operation,
+        resource: Resource,
+        name: str = CLUSTER_NAME,
+        *,
+        log: bool = True,
     ) -> bool:
-        """Whether whoever asks may do this."""
+        """Whether whoever asks may do this. `log`: see `Rights`."""
         connection = context.connection
-        return self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name)
+        if self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
+            return True
+        if log:
+            tell_denial(self.authorizer, context, operation, resource, name)
+        return False
 
     def authorise(
         self, context: RequestContext, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
@@ -181,6 +191,7 @@ class Services:
         """Raises TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED and so on if that is not allowed."""
         connection = context.connection
         if not self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
+            tell_denial(self.authorizer, context, operation, resource, name)
             raise denial(resource)
 
     def authorise_all(

@@ -7,12 +7,16 @@ have the numbers that the protocol gives them.
 
 from __future__ import annotations
 
+import logging
 from enum import IntEnum
 from typing import Protocol
 
 from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+
+logger = logging.getLogger("kafka.authorizer.logger")  # as Kafka calls it: operators look there
 
 CLUSTER_NAME = "kafka-cluster"  # the one resource of the kind CLUSTER
 
@@ -34,6 +38,11 @@ class Operation(IntEnum):
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
 
+    __hash__ = int.__hash__  # that of enums is slower, and this is looked up for each topic of each request
+
+
+ALL_OPERATIONS = 2  # of an ACL: what counts for each of them
+
 
 class Resource(IntEnum):
     """ResourceType of ACLs; a config resource has other numbers."""
@@ -44,6 +53,8 @@ class Resource(IntEnum):
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
     USER = 7
+
+    __hash__ = int.__hash__
 
 
 # What there is to be allowed of each kind; the bits of "authorized operations" (KIP-430).
@@ -114,6 +125,10 @@ class Authorizer(Protocol):
     def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
         """Whether there is a name at all for which that is allowed, of a resource that exists or not."""
 
+    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+        """What that is decided by, for the line of a denial in the log."""
+        return type(self).__name__
+
 
 class AllowAll:
     """Where no authorizer is configured."""
@@ -123,6 +138,9 @@ class AllowAll:
 
     def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
         return True
+
+    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+        return "SuperUser"
 
 
 class Client(Protocol):
@@ -135,27 +153,65 @@ class Client(Protocol):
     def client_host(self) -> str: ...
 
 
+class Asking(Protocol):
+    """A request as the authorizer sees it."""
+
+    @property
+    def api_key(self) -> int: ...
+
+    @property
+    def connection(self) -> Client: ...
+
+
+def tell_denial(authorizer: Authorizer, asking: Asking, operation: Operation, resource: Resource, name: str) -> None:
+    """One line in the log, as Kafka writes it."""
+    if logger.isEnabledFor(logging.INFO):
+        client = asking.connection
+        logger.info(
+            "Principal = %s is Denied operation = %s from host = %s on resource = %s:LITERAL:%s for request = %s "
+            "with resourceRefCount = 1 based on rule %s",
+            client.principal,
+            operation.name,
+            client.client_host,
+            _camel(resource.name),
+            name,
+            _camel(ApiKey(asking.api_key).name),
+            authorizer.rule(client.principal, client.client_host, operation, resource, name),
+        )
+
+
+def _camel(name: str) -> str:
+    return name.title().replace("_", "")
+
+
 class Rights:
-    """What one client may do."""
+    """What whoever asks may do. A denial is told in the log, but where `log` is false: there, Kafka only looks whether
+    something may be shown, or done in another way.
+    """
 
-    __slots__ = ("_authorizer", "_host", "_principal")
+    __slots__ = ("_asking", "_authorizer", "_host", "_principal")
 
-    def __init__(self, authorizer: Authorizer, client: Client) -> None:
+    def __init__(self, authorizer: Authorizer, asking: Asking) -> None:
         self._authorizer = authorizer
-        self._principal = client.principal
-        self._host = client.client_host
+        self._asking = asking
+        self._principal = asking.connection.principal
+        self._host = asking.connection.client_host
 
-    def allow(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
+    def allow(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME, *, log: bool = True) -> bool:
         """Whether that is allowed."""
-        return self._authorizer.allows(self._principal, self._host, operation, resource, name)
+        if self._authorizer.allows(self._principal, self._host, operation, resource, name):
+            return True
+        if log:
+            tell_denial(self._authorizer, self._asking, operation, resource, name)
+        return False
 
     def allow_some(self, operation: Operation, resource: Resource) -> bool:
         """Whether that is allowed for any name."""
         return self._authorizer.allows_some(self._principal, self._host, operation, resource)
 
-    def require(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> None:
+    def require(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME, *, log: bool = True) -> None:
         """Raises the kind's denial if that is not allowed."""
-        if not self.allow(operation, resource, name):
+        if not self.allow(operation, resource, name, log=log):
             raise denial(resource)
 
     def require_config(self, operation: Operation, kind: int, name: str) -> None:
@@ -170,7 +226,9 @@ class Rights:
         """The bit set of what is allowed of all that can be done to it: bit 3 is READ, and so on."""
         if type(self._authorizer) is AllowAll:
             return _ALL[resource]
-        return sum(1 << operation for operation in OPERATIONS[resource] if self.allow(operation, resource, name))
+        return sum(
+            1 << operation for operation in OPERATIONS[resource] if self.allow(operation, resource, name, log=False)
+        )
 
 
 _ALL = {resource: sum(1 << operation for operation in operations) for resource, operations in OPERATIONS.items()}
@@ -180,6 +238,11 @@ class _Node:
     """The node asks for itself."""
 
     principal = client_host = ""
+    api_key = ApiKey.ENVELOPE
+
+    @property
+    def connection(self) -> _Node:
+        return self
 
 
 ANYTHING = Rights(AllowAll(), _Node())

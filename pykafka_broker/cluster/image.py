@@ -8,10 +8,13 @@ hold tens of thousands of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.cluster.records import MetadataError, RecordType, ResourceType
 from pykafka_broker.log.directory_ids import MIGRATING, UNASSIGNED
+
+if TYPE_CHECKING:
+    from pykafka_broker.cluster.acl_index import AclIndex
 
 NO_LEADER = -1
 # PartitionChangeRecord's word for "the leader stays"
@@ -178,6 +181,7 @@ class MetadataImage:
         self.next_producer_id = 0
         self.scram: dict[tuple[int, str], Any] = {}
         self.acls: dict[bytes, Any] = {}
+        self.acl_index: AclIndex | None = None  # follows them once somebody has put it here
         self.delegation_tokens: dict[str, Any] = {}
         self.controllers: dict[int, Any] = {}
         self.generation = 0
@@ -412,9 +416,13 @@ class MetadataImage:
 
     def _access_control_entry(self, record: Any, delta: MetadataDelta) -> None:
         self.acls[bytes(record.id)] = record
+        if self.acl_index is not None:
+            self.acl_index.add(record)
 
     def _remove_access_control_entry(self, record: Any, delta: MetadataDelta) -> None:
-        self.acls.pop(bytes(record.id), None)
+        removed = self.acls.pop(bytes(record.id), None)
+        if self.acl_index is not None and removed is not None:
+            self.acl_index.remove(removed)
 
     def _delegation_token(self, record: Any, delta: MetadataDelta) -> None:
         self.delegation_tokens[record.token_id] = record

@@ -57,7 +57,7 @@ def create_topics(
     """CreateTopics (KIP-4): every version; `version` decides only whether the configs are worth making."""
     pace = Pace()
     names = yield from counted(topic.name for topic in request.topics)
-    may_create_all = rights.allow(Operation.CREATE, Resource.CLUSTER)
+    may_create_all = rights.allow(Operation.CREATE, Resource.CLUSTER, log=False)
     wanted: list[CreatableTopic] = []
     forbidden: set[str] = set()
     for topic in request.topics:

@@ -24,7 +24,14 @@ log = logging.getLogger(__name__)
 ALL_DIRS = "*"  # in `cordoned.log.dirs`
 
 # Keys that begin so belong to a listener or to a plug-in and are known although no list has them.
-FREE_PREFIXES = ("listener.name.", "rsm.config.", "rlmm.config.", "config.providers.")
+FREE_PREFIXES = (
+    "listener.name.",
+    "rsm.config.",
+    "rlmm.config.",
+    "config.providers.",
+    "super.users",
+    "allow.everyone.if.no.acl.found",
+)
 
 
 class ConfigErrors(ValueError):

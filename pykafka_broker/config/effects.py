@@ -76,6 +76,7 @@ HONOURED_BROKER = frozenset(
         "advertised.host.name",
         "advertised.listeners",
         "advertised.port",
+        "authorizer.class.name",
         "auto.create.topics.enable",
         "background.threads",
         "broker.id",
@@ -168,10 +169,15 @@ HONOURED_BROKER = frozenset(
     ]
 )
 
+# Names of Kafka's authorizer by ACLs: that of today, and that of releases with ZooKeeper.
+STANDARD_AUTHORIZERS = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
+
 # Refused when set to something else than the default.
 REFUSED = {
     "alter.config.policy.class.name": "it names a Java class that would have to veto changes",
-    "authorizer.class.name": "there is no authorizer: every client may do everything",
     "client.quota.callback.class": "it names a Java class that would have to set quotas",
     "config.providers": "values are taken as they stand, so a reference to a provider would be used as the value",
     "create.topic.policy.class.name": "it names a Java class that would have to veto topics",
@@ -228,6 +234,10 @@ def refusals(config: BrokerConfig) -> list[str]:
         for name, reason in REFUSED.items()
         if name in config.static and config[name] != broker_keys()[name].default
     ]
+    authorizer = config.authorizer_class_name
+    if authorizer and authorizer not in STANDARD_AUTHORIZERS and ":" not in authorizer:
+        reason = "it names a Java class that would have to say who may do what"
+        lines.append(f"Invalid value {authorizer} for configuration authorizer.class.name: {reason}")
     if config.process_roles is not None and "broker" not in config.process_roles:
         roles = ",".join(config.process_roles)
         lines.append(f"Invalid value {roles} for configuration process.roles: it must contain broker")

@@ -45,6 +45,9 @@ class Denies:
     def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
         return (operation, resource) not in [right[:2] for right in self.denied]
 
+    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+        return "Denies"
+
 
 def authorized_by(node: RealBroker, authorizer: Authorizer) -> None:
     node.broker.services.authorizer = authorizer

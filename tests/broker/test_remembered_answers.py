@@ -87,6 +87,9 @@ class Denies:
     def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
         return True
 
+    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+        return "Denies"
+
 
 def test_what_one_user_was_told_is_not_told_another(node: RealBroker) -> None:
     node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 5)

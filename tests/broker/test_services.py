@@ -47,6 +47,9 @@ class Denying:
         self.asked.append(asked)
         return False
 
+    def rule(self, *asked: Any) -> str:
+        return "Denying"
+
     allows_some = allows
 
 

@@ -172,7 +172,7 @@ def test_bad_values_are_one_line_each(served: list[BrokerConfig], capsys: pytest
 
 def test_refused_key_says_why(served: list[BrokerConfig], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--override", "authorizer.class.name=a.B"]) == 2
-    assert "authorizer.class.name: there is no authorizer" in capsys.readouterr().err
+    assert "authorizer.class.name: it names a Java class" in capsys.readouterr().err
     assert not served
 
 

@@ -133,10 +133,16 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/partition_reader
         """,
     ),
+    "broker/api/test_acls.py": (
+        "asks a broker with the standard authorizer",
+        """
+        cluster/acls
+        """,
+    ),
     "broker/api/test_like_kafka.py": (
         "compares every answer with Kafka's",
         """
-        broker/api/acls broker/api/alter_configs broker/api/api_versions broker/api/broker_loggers
+        broker/api/alter_configs broker/api/api_versions broker/api/broker_loggers
         broker/api/client_quotas broker/api/describe_cluster broker/api/describe_configs broker/api/describe_quorum
         broker/api/describe_topic_partitions broker/api/elect_leaders broker/api/list_config_resources
         broker/api/partition_reassignments cluster/quotas cluster/topic_names

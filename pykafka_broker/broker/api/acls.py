@@ -1,61 +1,98 @@
 """DescribeAcls, CreateAcls and DeleteAcls v0-v3.
 
-Behaviour: no authorizer is configured, so each of them answers SECURITY_DISABLED, as a broker of Kafka does. A type, a
-pattern, an operation or a permission that calls itself unknown closes the connection, as there.
+Behaviour: without an authorizer each of them answers SECURITY_DISABLED, as a broker of Kafka does. A type, a pattern,
+an operation or a permission that calls itself unknown closes the connection, as there.
 Versions: 1 patterns by prefix (KIP-290), 3 users as resources (KIP-373); they make no difference to the answer.
 """
 
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
-from pykafka_broker.errors import FrameError
+from pykafka_broker.broker.slices import Steps
+from pykafka_broker.cluster import acls
+from pykafka_broker.cluster.authorizer import AllowAll, Operation, Resource, Rights
+from pykafka_broker.cluster.controller import Controller, Deciding, Decision
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_acls_request import CreateAclsRequest
-from pykafka_broker.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
-from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
-from pykafka_broker.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
+from pykafka_broker.protocol.messages.create_acls_response import CreateAclsResponse
+from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsRequest
+from pykafka_broker.protocol.messages.delete_acls_response import DeleteAclsResponse
 from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
-from pykafka_broker.protocol.messages.describe_acls_response import DescribeAclsResponse
+from pykafka_broker.protocol.messages.describe_acls_response import (
+    AclDescription,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from pykafka_broker.protocol.splitting import written
+from pykafka_broker.steps import Pace
 
-_UNKNOWN = 0  # in each of the four; Kafka lets numbers pass that stand for nothing
 _DISABLED = "No Authorizer is configured."
 
 
 @handles(ApiKey.DESCRIBE_ACLS)
-def describe_acls(services: Services, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
-    _check_filter(request)
-    return DescribeAclsResponse(
-        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+def describe_acls(
+    services: Services, context: RequestContext, request: DescribeAclsRequest
+) -> DescribeAclsResponse | Reply:
+    acls.check_known(
+        request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
     )
+    services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
+    if type(services.authorizer) is AllowAll:
+        return DescribeAclsResponse(
+            error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+        )
+    return services.slices.reply(_described(services, context, request))
+
+
+def _described(
+    services: Services, context: RequestContext, request: DescribeAclsRequest
+) -> Steps[DescribeAclsResponse]:
+    found = yield from acls.matching(list(services.image.acls.values()), acls.filter_of(request))
+    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+    pace = Pace()
+    for acl in found:
+        pattern = acl.resource_type, acl.resource_name, acl.pattern_type
+        resource = resources.get(pattern)
+        if resource is None:
+            resource = resources[pattern] = DescribeAclsResource(*pattern)
+        resource.acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission_type))
+        if pace.due():
+            yield None
+    response = DescribeAclsResponse(error_message="", resources=list(resources.values()))
+    encoded: DescribeAclsResponse = yield from written(response, context.api_version)
+    return encoded
 
 
 @handles(ApiKey.CREATE_ACLS)
-def create_acls(services: Services, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-    services.authorise(context, Operation.ALTER, Resource.CLUSTER)
-    for one in request.creations:
-        _check_known(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
-    results = [AclCreationResult(ErrorCode.SECURITY_DISABLED, _DISABLED) for _ in request.creations]
-    return CreateAclsResponse(results=results)
+def create_acls(
+    controller: Controller, context: RequestContext, request: CreateAclsRequest
+) -> Deciding[CreateAclsResponse]:
+    yield from acls.check_creations(request)
+    try:
+        _check_rights(controller, context)
+    except ApiError as error:
+        return Decision([], acls.refused_creations(request, error))
+    return (yield from acls.create_acls(controller, request))
 
 
 @handles(ApiKey.DELETE_ACLS)
-def delete_acls(services: Services, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    services.authorise(context, Operation.ALTER, Resource.CLUSTER)
-    for one in request.filters:
-        _check_filter(one)
-    results = [DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, _DISABLED) for _ in request.filters]
-    return DeleteAclsResponse(filter_results=results)
+def delete_acls(
+    controller: Controller, context: RequestContext, request: DeleteAclsRequest
+) -> Deciding[DeleteAclsResponse]:
+    yield from acls.check_filters(request)
+    try:
+        _check_rights(controller, context)
+    except ApiError as error:
+        return Decision([], acls.refused_filters(request, error))
+    return (yield from acls.delete_acls(controller, request))
 
 
-def _check_filter(wanted: DescribeAclsRequest | DeleteAclsFilter) -> None:
-    _check_known(wanted.resource_type_filter, wanted.pattern_type_filter, wanted.operation, wanted.permission_type)
-
-
-def _check_known(resource_type: int, pattern: int, operation: int, permission: int) -> None:
-    if _UNKNOWN in (resource_type, pattern, operation, permission):
-        raise FrameError("an ACL with a type, pattern, operation or permission that is unknown")
+def _check_rights(controller: Controller, context: RequestContext) -> None:
+    Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
+    if type(controller.authorizer) is AllowAll:
+        raise ApiError(ErrorCode.SECURITY_DISABLED, _DISABLED)

@@ -61,7 +61,7 @@ def alter_all_configs(
         configs = [(config.name, config.value) for config in resource.configs]
         return alter_configs(controller, resource.resource_type, resource.resource_name, configs)
 
-    rights = Rights(controller.authorizer, context.connection)
+    rights = Rights(controller.authorizer, context)
     records, outcomes = _each(context, request.resources, rights, alter)
     responses = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return Decision([] if request.validate_only else records, replaced.AlterConfigsResponse(responses=responses))
@@ -100,7 +100,7 @@ def _decide(
     def alter(resource: IncrementalResource) -> list[ApiMessageAndVersion]:
         return incremental_alter_configs(controller, resource.resource_type, resource.resource_name, _ops(resource))
 
-    rights = Rights(controller.authorizer, context.connection)
+    rights = Rights(controller.authorizer, context)
     records, outcomes = _each(context, request.resources, rights, alter)
     return Decision([] if request.validate_only else records, outcomes)
 

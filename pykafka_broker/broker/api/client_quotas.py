@@ -49,7 +49,7 @@ def alter_client_quotas(
     controller: Controller, context: RequestContext, request: AlterClientQuotasRequest
 ) -> Deciding[AlterClientQuotasResponse]:
     try:
-        Rights(controller.authorizer, context.connection).require(Operation.ALTER_CONFIGS, Resource.CLUSTER)
+        Rights(controller.authorizer, context).require(Operation.ALTER_CONFIGS, Resource.CLUSTER)
     except ApiError as error:
         return Decision([], (yield from quotas.refusal(request, error)))
     return (yield from quotas.alter_client_quotas(controller, request))

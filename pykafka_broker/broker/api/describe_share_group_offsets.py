@@ -73,7 +73,7 @@ def _topics(
         asked = [(name, sorted(numbers)) for name, numbers in known.values()]
     topics = []
     for name, numbers in asked:
-        if not services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
+        if not services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name, log=wanted.topics is not None):
             if wanted.topics is not None:
                 topics.append(_denied(name, numbers))
             continue

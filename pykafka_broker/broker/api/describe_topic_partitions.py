@@ -59,7 +59,7 @@ def _described(
         names = set(services.image.topics)
     refused: list[DescribeTopicPartitionsResponseTopic] = []
     for name in (yield from in_order(names)):
-        if services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
+        if services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name, log=bool(request.topics)):
             page.add(name, start if cursor is not None and name == cursor.topic_name else 0)
         elif request.topics:
             refused.append(DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))

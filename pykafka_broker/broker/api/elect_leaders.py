@@ -28,7 +28,7 @@ _PREFERRED, _UNCLEAN = 0, 1
 def elect_leaders(
     controller: Controller, context: RequestContext, request: ElectLeadersRequest
 ) -> Decision[ElectLeadersResponse]:
-    Rights(controller.authorizer, context.connection).require(Operation.ALTER, Resource.CLUSTER)
+    Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
     return Decision([], _results(controller.image, request))
 
 

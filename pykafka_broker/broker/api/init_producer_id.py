@@ -71,4 +71,4 @@ def _check_rights(services: Services, context: RequestContext, request: InitProd
         if request.enable2_pc:
             rights.require(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, transactional_id)
     elif not rights.allow_some(Operation.WRITE, Resource.TOPIC):
-        rights.require(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER)
+        rights.require(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, log=False)

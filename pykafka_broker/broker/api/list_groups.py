@@ -21,13 +21,13 @@ from pykafka_broker.protocol.messages.list_groups_response import ListedGroup, L
 def list_groups(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Reply:
     states = {state.lower() for state in request.states_filter}
     types = {type_.lower() for type_ in request.types_filter}
-    sees_all = services.allows(context, Operation.DESCRIBE, Resource.CLUSTER)
+    sees_all = services.allows(context, Operation.DESCRIBE, Resource.CLUSTER, log=False)
     response = ListGroupsResponse(
         groups=[
             ListedGroup(group.group_id, group.protocol_type, group.state_name, group.type_name)
             for group in services.groups.listed().groups.values()
             if (not states or group.state_name.lower() in states) and (not types or group.type_name in types)
-            if sees_all or services.allows(context, Operation.DESCRIBE, Resource.GROUP, group.group_id)
+            if sees_all or services.allows(context, Operation.DESCRIBE, Resource.GROUP, group.group_id, log=False)
         ]
     )
     return resting(response, services.groups.shards.after_all())

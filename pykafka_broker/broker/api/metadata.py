@@ -85,8 +85,8 @@ class _Answer:
         if self._is_by_id:
             return False
         missing = [name for name, _ in names if name is not None and name not in topics and name != CLUSTER_METADATA]
-        missing = [name for name in missing if self._may_see(name)]
-        if missing and not self._rights.allow(Operation.CREATE, Resource.CLUSTER):
+        missing = [name for name in missing if self._may_see(name, log=False)]
+        if missing and not self._rights.allow(Operation.CREATE, Resource.CLUSTER, log=False):
             self._uncreatable = {
                 name for name in missing if not self._rights.allow(Operation.CREATE, Resource.TOPIC, name)
             }
@@ -100,7 +100,9 @@ class _Answer:
     def response(self, names: Names | None, cluster_operations: bool) -> MetadataResponse:
         services = self._services
         if names is None:
-            topics = [self._topic(topic) for topic in services.image.topics.values() if self._may_see(topic.name)]
+            topics = [
+                self._topic(topic) for topic in services.image.topics.values() if self._may_see(topic.name, log=False)
+            ]
         elif self._is_by_id:
             topics = [self._by_id(topic_id) for _, topic_id in names if topic_id != ZERO_UUID]
         else:
@@ -113,8 +115,8 @@ class _Answer:
             cluster_authorized_operations=self._of_cluster() if cluster_operations else NOT_ASKED,
         )
 
-    def _may_see(self, name: str) -> bool:
-        return self._rights.allow(Operation.DESCRIBE, Resource.TOPIC, name)
+    def _may_see(self, name: str, *, log: bool = True) -> bool:
+        return self._rights.allow(Operation.DESCRIBE, Resource.TOPIC, name, log=log)
 
     def _of_cluster(self) -> int:
         if not self._rights.allow(Operation.DESCRIBE, Resource.CLUSTER):

@@ -29,7 +29,8 @@ from pykafka_broker.protocol.messages.offset_for_leader_epoch_response import (
 def offset_for_leader_epoch(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    is_follower = services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)  # and may ask about any topic
+    # Followers may ask about any topic.
+    is_follower = services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, log=False)
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(

@@ -42,7 +42,7 @@ def list_partition_reassignments(
 def alter_partition_reassignments(
     controller: Controller, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    Rights(controller.authorizer, context.connection).require(Operation.ALTER, Resource.CLUSTER)
+    Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
     responses = []
     for topic in request.topics:
         partitions = []

@@ -66,7 +66,7 @@ def _name_problem(names: list[str]) -> str | None:
 
 def _create(services: Services, context: RequestContext, topics: list[CreatableTopic]) -> str:
     """Create internal topics, all of which the client must be allowed to create; returns what went wrong."""
-    if not services.allows(context, Operation.CREATE, Resource.CLUSTER):
+    if not services.allows(context, Operation.CREATE, Resource.CLUSTER, log=False):
         denied = [
             one.name for one in topics if not services.allows(context, Operation.CREATE, Resource.TOPIC, one.name)
         ]

@@ -20,5 +20,5 @@ from pykafka_broker.protocol.messages.update_features_response import UpdateFeat
 def update_features(
     controller: Controller, context: RequestContext, request: UpdateFeaturesRequest
 ) -> Decision[UpdateFeaturesResponse]:
-    Rights(controller.authorizer, context.connection).require(Operation.ALTER, Resource.CLUSTER)
+    Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
     return decide(controller, request, context.api_version)

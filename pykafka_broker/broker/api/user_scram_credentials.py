@@ -37,7 +37,7 @@ def alter_user_scram_credentials(
     controller: Controller, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> Deciding[AlterUserScramCredentialsResponse]:
     try:
-        Rights(controller.authorizer, context.connection).require(Operation.ALTER, Resource.CLUSTER)
+        Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
     except ApiError as error:
         return Decision([], (yield from scram.refusal(request, error)))
     return (yield from scram.alter_user_scram_credentials(controller, request))

@@ -44,7 +44,7 @@ class _Outcome(NamedTuple):
 def write_txn_markers(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | Reply:
-    if not services.allows(context, Operation.ALTER, Resource.CLUSTER):
+    if not services.allows(context, Operation.ALTER, Resource.CLUSTER, log=False):
         services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
     return services.slices.reply(_written(services, request), outlives_client=True)
 

@@ -1,0 +1,158 @@
+"""The ACLs of the cluster, as questions are asked of them.
+
+Rule: what a client may do is found by look-ups, however many ACLs there are: by kind of resource, principal and host,
+and among theirs by name. All that ACLs of one client say of one pattern is one number, a bit for each operation that is
+allowed and one for each that is denied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from pykafka_broker.cluster.image import MetadataImage
+
+LITERAL, PREFIXED = 3, 4
+DENY, ALLOW = 2, 3
+WILDCARD = "*"  # as a literal name: every resource of the kind; as a host: every host
+DENIED_SHIFT = 16  # bits from here on are operations that are denied; AclOperation has numbers below
+_OPERATIONS = range(DENIED_SHIFT)
+K = TypeVar("K", str, int)
+
+
+class Acl(Protocol):
+    """An AccessControlEntryRecord, or what is to become one."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+class Patterns:
+    """A number for each pattern of names."""
+
+    __slots__ = ("_lengths", "literal", "prefixed")
+
+    def __init__(self) -> None:
+        self.literal: dict[str, int] = {}
+        self.prefixed: dict[str, int] | None = None  # by prefix; most clients have none
+        self._lengths: dict[int, int] = {}  # of prefixes: how many are so long
+
+    def get(self, pattern_type: int, name: str) -> int:
+        """The number of that very pattern, or 0."""
+        return (self.literal if pattern_type == LITERAL else self.prefixed or {}).get(name, 0)
+
+    def put(self, pattern_type: int, name: str, number: int) -> None:
+        if pattern_type == LITERAL:
+            _put(self.literal, name, number)
+            return
+        if self.prefixed is None:
+            self.prefixed = {}
+        before = len(self.prefixed)
+        _put(self.prefixed, name, number)
+        _put(self._lengths, len(name), self._lengths.get(len(name), 0) + len(self.prefixed) - before)
+
+    def applying(self, name: str) -> int:
+        """The numbers of all patterns that the name fits, or-ed."""
+        found = self.literal.get(name, 0) | self.literal.get(WILDCARD, 0)
+        return found | self.prefixes(name)
+
+    def prefixes(self, name: str) -> int:
+        """The same of prefixes alone."""
+        found = 0
+        if self.prefixed:
+            for length in self._lengths:
+                if length <= len(name):
+                    found |= self.prefixed.get(name[:length], 0)
+        return found
+
+    def of(self, name: str) -> Iterator[tuple[int, str, int]]:
+        """Every pattern that the name fits: its type, its name, its number."""
+        for literal in (name, WILDCARD):
+            if literal in self.literal:
+                yield LITERAL, literal, self.literal[literal]
+        for length in self._lengths:
+            prefix = name[:length]
+            if length <= len(name) and self.prefixed and prefix in self.prefixed:
+                yield PREFIXED, prefix, self.prefixed[prefix]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.literal or self.prefixed)
+
+
+class AclIndex:
+    """Follows the ACLs of an image. `changes` grows with each ACL that comes or goes."""
+
+    __slots__ = ("_clients", "_resources", "changes")
+
+    def __init__(self, acls: Iterable[Acl]) -> None:
+        self.changes = 0
+        self._clients: dict[tuple[int, str, str], Patterns] = {}  # by kind, principal, host
+        self._resources: dict[int, Patterns] = {}  # by kind: how many ACLs each pattern has
+        for acl in acls:
+            self.add(acl)
+
+    def add(self, acl: Acl) -> None:
+        self.changes += 1
+        bit = _bit(acl)
+        of_client = self._clients.setdefault((acl.resource_type, acl.principal, acl.host), Patterns())
+        number = of_client.get(acl.pattern_type, acl.resource_name)
+        of_client.put(acl.pattern_type, acl.resource_name, number | bit)
+        self._count(acl, 1)
+
+    def remove(self, acl: Acl) -> None:
+        self.changes += 1
+        client = (acl.resource_type, acl.principal, acl.host)
+        of_client = self._clients.get(client)
+        if of_client is not None:
+            number = of_client.get(acl.pattern_type, acl.resource_name)
+            of_client.put(acl.pattern_type, acl.resource_name, number & ~_bit(acl))
+            if of_client.is_empty:
+                del self._clients[client]
+        self._count(acl, -1)
+
+    def _count(self, acl: Acl, more: int) -> None:
+        counts = self._resources.setdefault(acl.resource_type, Patterns())
+        count = counts.get(acl.pattern_type, acl.resource_name)
+        counts.put(acl.pattern_type, acl.resource_name, count + more)
+
+    def holds(self, acl: Acl) -> bool:
+        """Whether there is this very ACL."""
+        of_client = self._clients.get((acl.resource_type, acl.principal, acl.host))
+        return of_client is not None and bool(of_client.get(acl.pattern_type, acl.resource_name) & _bit(acl))
+
+    def of_client(self, kind: int, principal: str, host: str) -> Patterns | None:
+        """What ACLs with this very principal and host say of resources of a kind."""
+        return self._clients.get((kind, principal, host))
+
+    def has_any(self, kind: int, name: str) -> bool:
+        """Whether there is an ACL at all, whosoever, for that resource."""
+        counts = self._resources.get(kind)
+        return counts is not None and counts.applying(name) != 0
+
+
+def _put(numbers: dict[K, int], key: K, number: int) -> None:
+    if number:
+        numbers[key] = number
+    else:
+        numbers.pop(key, None)
+
+
+def _bit(acl: Acl) -> int:
+    """0 for operations that nobody knows: a newer release has written them, and they match nothing."""
+    if acl.operation not in _OPERATIONS:
+        return 0
+    return 1 << (acl.operation + (DENIED_SHIFT if acl.permission_type == DENY else 0))
+
+
+def index_of(image: MetadataImage) -> AclIndex:
+    """That of an image, which it follows from now on."""
+    if image.acl_index is None:
+        image.acl_index = AclIndex(image.acls.values())
+    return image.acl_index

@@ -1,0 +1,303 @@
+"""ACLs as metadata (KIP-801): what is created, deleted and told. Rule: what Kafka refuses is refused, in its words.
+
+An ACL that is there already is made no second time. More than 10,000 in one request, made or deleted, are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import NamedTuple
+
+from pykafka_broker.cluster.acl_index import DENY, LITERAL, PREFIXED, WILDCARD, Acl, index_of
+from pykafka_broker.cluster.authorizer import ALL_OPERATIONS, CLUSTER_NAME, Operation, Resource
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Deciding, Decision
+from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.errors import ApiError, FrameError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
+from pykafka_broker.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
+from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from pykafka_broker.protocol.messages.delete_acls_response import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsResponse,
+)
+from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
+from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
+from pykafka_broker.protocol.stored.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+from pykafka_broker.steps import Pace
+
+UNKNOWN, ANY, MATCH = 0, 1, 2
+_ALLOW = 3
+_KINDS = frozenset(Resource)
+_PATTERN_TYPES = frozenset((LITERAL, PREFIXED))
+_OPERATIONS = frozenset((ALL_OPERATIONS, *Operation))
+_PERMISSIONS = frozenset((DENY, _ALLOW))
+_LIKE_ITEMS = 6  # that a creation takes as long as
+_LOOKED_AT = 2000  # ACLs that are looked at between two looks at the pace,
+_LOOKED_AT_LIKE_ITEMS = 300  # and what that is like
+_FEW_FILTERS = 4  # that are not worth an index
+_MOST_MATCHES = 10 * MAX_RECORDS_PER_OPERATION  # that one answer tells of: filters may match the same
+_TOO_MANY = ApiError(
+    ErrorCode.INVALID_REQUEST,
+    f"Cannot remove more than {MAX_RECORDS_PER_OPERATION} acls in a single delete operation.",
+)
+
+
+class Filter(NamedTuple):
+    """Which ACLs are meant. None, and ANY of what are numbers, mean all of them."""
+
+    kind: int
+    name: str | None
+    pattern_type: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+    def matches(self, acl: Acl) -> bool:
+        return (
+            self.kind in (ANY, acl.resource_type)
+            and self.operation in (ANY, acl.operation)
+            and self.permission in (ANY, acl.permission_type)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self._matches_pattern(acl)
+        )
+
+    def _matches_pattern(self, acl: Acl) -> bool:
+        if self.pattern_type not in (ANY, MATCH, acl.pattern_type):
+            return False
+        if self.name is None or self.name == acl.resource_name:
+            return True
+        if self.pattern_type != MATCH:
+            return False
+        if acl.pattern_type == LITERAL:
+            return acl.resource_name == WILDCARD
+        return self.name.startswith(acl.resource_name)
+
+
+def filter_of(wanted: DescribeAclsRequest | DeleteAclsFilter) -> Filter:
+    return Filter(
+        wanted.resource_type_filter,
+        wanted.resource_name_filter,
+        wanted.pattern_type_filter,
+        wanted.principal_filter,
+        wanted.host_filter,
+        wanted.operation,
+        wanted.permission_type,
+    )
+
+
+def check_known(kind: int, pattern_type: int, operation: int, permission: int) -> None:
+    """One that calls itself unknown closes the connection; Kafka lets numbers pass that stand for nothing."""
+    if UNKNOWN in (kind, pattern_type, operation, permission):
+        raise FrameError("an ACL or a filter of ACLs with an element of the type UNKNOWN")
+
+
+def check_creations(request: CreateAclsRequest) -> Generator[None, None, None]:
+    """Raises FrameError."""
+    pace = Pace()
+    for one in request.creations:
+        check_known(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
+        if pace.due():
+            yield
+
+
+def check_filters(request: DeleteAclsRequest) -> Generator[None, None, None]:
+    """Raises FrameError."""
+    pace = Pace()
+    for one in request.filters:
+        check_known(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
+        if pace.due():
+            yield
+
+
+def create_acls(controller: Controller, request: CreateAclsRequest) -> Deciding[CreateAclsResponse]:
+    pace = Pace()
+    index = index_of(controller.image)
+    for one in request.creations:
+        if ANY in (one.resource_type, one.resource_pattern_type, one.operation, one.permission_type) or (
+            one.resource_pattern_type == MATCH
+        ):  # Kafka stumbles over it
+            return Decision([], refused_creations(request, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)))
+        if pace.due():
+            yield
+    records: dict[tuple[object, ...], ApiMessageAndVersion] = {}
+    results = []
+    for one in request.creations:
+        try:
+            _check(one)
+            results.append(AclCreationResult(0, ""))
+            record = _record(one)
+            key = tuple(getattr(record, name) for name in record.__match_args__[1:])
+            if key not in records and not index.holds(record):
+                record.id = controller.new_uuid()
+                records[key] = ApiMessageAndVersion(record, 0)
+        except ApiError as error:
+            results.append(AclCreationResult(error.code, error.message))
+        if pace.due(_LIKE_ITEMS):
+            yield
+    if len(records) > MAX_RECORDS_PER_OPERATION:
+        for result in results:
+            if not result.error_code:
+                result.error_code = ErrorCode.POLICY_VIOLATION
+                result.error_message = "Unable to perform excessively large batch operation."
+        return Decision([], CreateAclsResponse(results=results))
+    return Decision(list(records.values()), CreateAclsResponse(results=results))
+
+
+def refused_creations(request: CreateAclsRequest, error: ApiError) -> CreateAclsResponse:
+    return CreateAclsResponse(results=[AclCreationResult(error.code, error.message) for _ in request.creations])
+
+
+def refused_filters(request: DeleteAclsRequest, error: ApiError) -> DeleteAclsResponse:
+    results = [DeleteAclsFilterResult(error.code, error.message) for _ in request.filters]
+    return DeleteAclsResponse(filter_results=results)
+
+
+def _check(one: AclCreation) -> None:
+    """Raises what is wrong with it."""
+    if one.resource_type == Resource.CLUSTER and one.resource_name != CLUSTER_NAME:
+        raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    if not one.resource_name:
+        raise _invalid("Invalid empty resource name")
+    for number, known, what in (
+        (one.resource_type, _KINDS, "resourceType"),
+        (one.resource_pattern_type, _PATTERN_TYPES, "patternType"),
+        (one.operation, _OPERATIONS, "operation"),
+        (one.permission_type, _PERMISSIONS, "permissionType"),
+    ):
+        if number not in known:
+            raise _invalid(f"Invalid {what} UNKNOWN")
+    if ":" not in one.principal:
+        raise _invalid(
+            f"Could not parse principal from `{one.principal}` "
+            "(no colon is present separating the principal type from the principal name)"
+        )
+
+
+def _record(one: AclCreation) -> AccessControlEntryRecord:
+    return AccessControlEntryRecord(
+        resource_type=one.resource_type,
+        resource_name=one.resource_name,
+        pattern_type=one.resource_pattern_type,
+        principal=one.principal,
+        host=one.host,
+        operation=one.operation,
+        permission_type=one.permission_type,
+    )
+
+
+def delete_acls(controller: Controller, request: DeleteAclsRequest) -> Deciding[DeleteAclsResponse]:
+    candidates = yield from _candidates(controller.image, len(request.filters))
+    removed: dict[bytes, ApiMessageAndVersion] = {}
+    results = []
+    matches = 0
+    for wanted in request.filters:
+        one = filter_of(wanted)
+        problem = _problem(one)
+        if problem is not None:
+            results.append(DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, problem))
+            continue
+        found = yield from matching(candidates(one), one)
+        for acl in found:
+            removed[acl.id] = ApiMessageAndVersion(RemoveAccessControlEntryRecord(acl.id), 0)
+        matches += len(found)
+        if len(removed) > MAX_RECORDS_PER_OPERATION or matches > _MOST_MATCHES:
+            return Decision([], refused_filters(request, _TOO_MANY))
+        results.append(DeleteAclsFilterResult(0, None, [_told(acl) for acl in found]))
+    return Decision(list(removed.values()), DeleteAclsResponse(filter_results=results))
+
+
+def _problem(wanted: Filter) -> str | None:
+    if wanted.kind not in _KINDS | {ANY} or wanted.pattern_type not in _PATTERN_TYPES | {ANY, MATCH}:
+        return "Unknown patternFilter."
+    if wanted.operation not in _OPERATIONS | {ANY} or wanted.permission not in _PERMISSIONS | {ANY}:
+        return "Unknown entryFilter."
+    return None
+
+
+def _told(acl: AccessControlEntryRecord) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        0,
+        None,
+        acl.resource_type,
+        acl.resource_name,
+        acl.pattern_type,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission_type,
+    )
+
+
+Records = Sequence[AccessControlEntryRecord]
+
+
+def matching(acls: Records, wanted: Filter) -> Generator[None, None, list[AccessControlEntryRecord]]:
+    """Those that the filter means, in the order in which they are there."""
+    found: list[AccessControlEntryRecord] = []
+    pace = Pace()
+    for start in range(0, len(acls), _LOOKED_AT):
+        found += filter(wanted.matches, acls[start : start + _LOOKED_AT])
+        if pace.due(_LOOKED_AT_LIKE_ITEMS):
+            yield
+    return found
+
+
+def _candidates(image: MetadataImage, filters: int) -> Generator[None, None, Callable[[Filter], Records]]:
+    """Who is worth a look for a filter: with many filters and many ACLs not all of them."""
+    acls: list[AccessControlEntryRecord] = list(image.acls.values())
+    if filters <= _FEW_FILTERS:
+        return lambda wanted: acls
+    by_name: dict[str, list[AccessControlEntryRecord]] = {}
+    by_principal: dict[str, list[AccessControlEntryRecord]] = {}
+    by_host: dict[str, list[AccessControlEntryRecord]] = {}
+    pace = Pace()
+    for acl in acls:
+        by_name.setdefault(acl.resource_name, []).append(acl)
+        by_principal.setdefault(acl.principal, []).append(acl)
+        by_host.setdefault(acl.host, []).append(acl)
+        if pace.due(2):
+            yield
+
+    def candidates(wanted: Filter) -> Records:
+        if wanted.name is not None:
+            return [acl for name in _names_met(wanted) for acl in by_name.get(name, ())]
+        if wanted.principal is not None:
+            return by_principal.get(wanted.principal, [])
+        return acls if wanted.host is None else by_host.get(wanted.host, [])
+
+    return candidates
+
+
+def _names_met(wanted: Filter) -> Iterator[str]:
+    """The names of the patterns that a filter with a name may match."""
+    name = wanted.name or ""
+    yield name
+    if wanted.pattern_type == MATCH:
+        if name != WILDCARD:
+            yield WILDCARD
+        for length in range(1, len(name)):
+            if name[:length] != WILDCARD:
+                yield name[:length]
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+__all__ = [
+    "Filter",
+    "check_creations",
+    "check_filters",
+    "check_known",
+    "create_acls",
+    "delete_acls",
+    "filter_of",
+    "matching",
+    "refused_creations",
+    "refused_filters",
+]
