@@ -17,6 +17,7 @@ from pykafka_broker.config.values import invalid
 from pykafka_broker.server.connection import Connection, Serving
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.transport import PlainTransport, Transport
+from pykafka_broker.server.turns import Turns
 
 NewTransport = Callable[[socket.socket], Transport]
 NewConnection = Callable[[Serving, Transport, ConnectionContext], Connection]
@@ -33,11 +34,20 @@ class Door(NamedTuple):
         return self.new_connection(server, self.new_transport(sock), context)
 
 
-def door_of(listener: Listener, config: BrokerConfig) -> Door:
+def door_of(listener: Listener, config: BrokerConfig, turns: Turns) -> Door:
     """Raises ConfigError if its certificates or mechanisms can't be used."""
-    if listener.has_tls or listener.has_sasl:
-        raise invalid("listeners", listener.name, f"security protocol {listener.protocol} is not served")
-    return _PLAIN
+    return Door(_transport_of(listener, config, turns), _connection_of(listener))
 
 
-_PLAIN = Door(PlainTransport, Connection)
+def _transport_of(listener: Listener, config: BrokerConfig, turns: Turns) -> NewTransport:
+    if not listener.has_tls:
+        return PlainTransport
+    from pykafka_broker.server.tls_listener import TlsListener
+
+    return TlsListener(listener, config, turns).new_transport
+
+
+def _connection_of(listener: Listener) -> NewConnection:
+    if not listener.has_sasl:
+        return Connection
+    raise invalid("listeners", listener.name, f"security protocol {listener.protocol} is not served")

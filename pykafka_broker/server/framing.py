@@ -154,6 +154,11 @@ def _larger(buffer: bytearray, size: int) -> bytearray:
 
 
 def _wrong_length(size: int, max_bytes: int, start: bytes) -> FrameError:
-    spoken = next((name for first, name in _OTHER_PROTOCOLS.items() if start.startswith(first)), None)
+    spoken = spoken_in(start)
     hint = f"; the client speaks {spoken}" if spoken else ""
     return FrameError(f"frame length {size} is not within 0 to {max_bytes}{hint}")
+
+
+def spoken_in(start: bytes) -> str | None:
+    """The protocol that is known by how it begins."""
+    return next((name for first, name in _OTHER_PROTOCOLS.items() if start.startswith(first)), None)

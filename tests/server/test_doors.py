@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.connection import Connection
 from pykafka_broker.server.doors import door_of
@@ -10,6 +12,7 @@ from pykafka_broker.server.transport import PlainTransport
 
 
 def test_behind_a_plain_listener_is_the_socket_itself() -> None:
-    door = door_of(Listener("PLAINTEXT", "127.0.0.1", 0), BrokerConfig())
+    no_turns: Any = None
+    door = door_of(Listener("PLAINTEXT", "127.0.0.1", 0), BrokerConfig(), no_turns)
     assert door.new_transport is PlainTransport
     assert door.new_connection is Connection

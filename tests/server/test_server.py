@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -140,7 +141,10 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(tmp_path: Any, **config: str) -> AsyncIterator[tuple[Server, Connect, FakeRouter]]:
+async def serving(
+    tmp_path: Any, tls: ssl.SSLContext | None = None, **config: str
+) -> AsyncIterator[tuple[Server, Connect, FakeRouter]]:
+    """Clients connect by TLS if there is a context for them."""
     path = tmp_path / "segment"
     path.write_bytes(bytes(range(256)) * 40_000)
     fd = os.open(path, os.O_RDONLY)
@@ -149,12 +153,12 @@ async def serving(tmp_path: Any, **config: str) -> AsyncIterator[tuple[Server, C
     broker.clock = turns.clock
     server = Server(broker, turns)  # type: ignore[arg-type]
     router = server.router = FakeRouter(broker, fd)
-    listener = Listener("PLAINTEXT", "127.0.0.1", 0)
+    listener = Listener("FRONT", "127.0.0.1", 0, protocol="PLAINTEXT" if tls is None else "SSL")
     server.listen([listener])
     server.start()
 
     async def connect() -> Client:
-        return Client(*await asyncio.open_connection("127.0.0.1", listener.port))
+        return Client(*await asyncio.open_connection("127.0.0.1", listener.port, ssl=tls))
 
     try:
         yield server, connect, router

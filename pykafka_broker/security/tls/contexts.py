@@ -1,0 +1,100 @@
+"""What OpenSSL is told for one listener.
+
+Rule: everything is loaded and checked when a context is made; the connections that it has begun keep it, so that a new
+one concerns only those that come later. Keys reach OpenSSL through a file that only this process can open.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pykafka_broker.config.values import invalid
+from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.tls.stores import KeyStore, bad_store, key_store_of, name_of, trust_store_of
+
+_VERSIONS = {
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
+_CLIENT_AUTH = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,  # one that is shown must be good, as with Kafka
+    "required": ssl.CERT_REQUIRED,
+}
+
+
+def server_context(settings: ListenerSettings) -> ssl.SSLContext:
+    """Raises ConfigError, which names the listener's setting that can't be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    _set_versions(context, settings)
+    _load_key(context, settings, key_store_of(settings))
+    _trust(context, settings)
+    return context
+
+
+def _set_versions(context: ssl.SSLContext, settings: ListenerSettings) -> None:
+    key = "ssl.enabled.protocols"
+    names = settings.get(key)
+    unknown = [name for name in names if name not in _VERSIONS]
+    if unknown or not names:
+        known = ", ".join(_VERSIONS)
+        raise invalid(name_of(settings, key), ",".join(names), f"listener {settings.name}: the protocols are {known}")
+    versions = [_VERSIONS[name] for name in names]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+
+
+def _load_key(context: ssl.SSLContext, settings: ListenerSettings, store: KeyStore) -> None:
+    password = store.password
+    try:
+        with _private_file(store.pem.encode()) as path:
+            # Without a password to return OpenSSL would ask at the terminal.
+            context.load_cert_chain(path, password=lambda: password or "")
+    except (ssl.SSLError, ValueError) as error:
+        key = "ssl.keystore.location" if settings.get("ssl.keystore.key") is None else "ssl.keystore.key"
+        raise bad_store(settings, key, _why_not(error, encrypted=password is not None)) from None
+
+
+def _why_not(error: Exception, encrypted: bool) -> str:
+    reason = getattr(error, "reason", None)
+    if reason == "KEY_VALUES_MISMATCH":
+        return "its private key does not belong to its first certificate"
+    if encrypted:
+        return "its private key can't be decrypted with the password that is set"
+    return f"its private key or its certificates can't be read ({reason or type(error).__name__})"
+
+
+def _trust(context: ssl.SSLContext, settings: ListenerSettings) -> None:
+    context.verify_mode = _CLIENT_AUTH[settings.get("ssl.client.auth")]
+    trusted = trust_store_of(settings)
+    if trusted is None:
+        if context.verify_mode is not ssl.CERT_NONE:
+            context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        return
+    # Whatever is in the store is trusted, also if it was issued by somebody else: so does Java.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=b"".join(trusted))
+    except (ssl.SSLError, ValueError) as error:
+        inline = settings.get("ssl.truststore.certificates") is not None
+        key = "ssl.truststore.certificates" if inline else "ssl.truststore.location"
+        raise bad_store(settings, key, f"a certificate can't be read ({type(error).__name__})") from None
+
+
+@contextmanager
+def _private_file(content: bytes) -> Iterator[str]:
+    """A path for those who read only files; in memory, where the system has such files."""
+    if hasattr(os, "memfd_create"):
+        with open(os.memfd_create("key"), "wb") as file:
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+        return
+    with tempfile.NamedTemporaryFile() as file:  # which nobody else may read
+        file.write(content)
+        file.flush()
+        yield file.name

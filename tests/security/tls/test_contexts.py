@@ -1,0 +1,115 @@
+"""What OpenSSL is told for one listener, seen in handshakes in memory."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.config import BrokerConfig, ConfigError
+from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.tls.contexts import server_context
+from tests.security.tls.certificates import Issued, authority, pem_of, server_certificate
+
+
+def settings(**texts: str) -> ListenerSettings:
+    issued = server_certificate()
+    named = {
+        "ssl.keystore.type": "PEM",
+        "ssl.truststore.type": "PEM",
+        "ssl.keystore.key": issued.key_pem(),
+        "ssl.keystore.certificate.chain": issued.chain_pem,
+    }
+    named |= {f"ssl.{name.replace('_', '.')}": text for name, text in texts.items()}
+    return ListenerSettings(BrokerConfig(named), "OUTSIDE")
+
+
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    """Both ends after it, server first."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = server.wrap_bio(to_server, to_client, server_side=True)
+    theirs = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    steps: list[Callable[[], None]] = [theirs.do_handshake, ours.do_handshake]
+    for _ in range(6):
+        for step in list(steps):
+            try:
+                step()
+                steps.remove(step)
+            except ssl.SSLWantReadError:
+                pass
+    assert not steps
+    return ours, theirs
+
+
+def client(tmp_path: Path | None = None, shows: Issued | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=authority().pem)
+    if shows is not None:
+        assert tmp_path is not None
+        context.load_cert_chain(shows.write(tmp_path / "client.pem"))
+    return context
+
+
+def test_the_best_protocol_that_both_have_is_spoken() -> None:
+    _, theirs = handshake(server_context(settings()), client())
+    assert theirs.version() == "TLSv1.3"
+    _, theirs = handshake(server_context(settings(enabled_protocols="TLSv1.2")), client())
+    assert theirs.version() == "TLSv1.2"
+
+
+def test_an_unknown_protocol_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"ssl\.enabled\.protocols: listener OUTSIDE: the protocols are TLSv1\.2, "):
+        server_context(settings(enabled_protocols="TLSv1.3,TLSv7"))
+
+
+def test_an_encrypted_key_opens_with_its_password_only() -> None:
+    key = server_certificate().key_pem("secret")
+    handshake(server_context(settings(keystore_key=key, key_password="secret")), client())
+    with pytest.raises(ConfigError, match="can't be decrypted with the password that is set") as refused:
+        server_context(settings(keystore_key=key, key_password="guessed"))
+    assert "guessed" not in str(refused.value)
+
+
+def test_a_key_that_is_not_of_its_certificate_is_refused() -> None:
+    with pytest.raises(ConfigError, match="its private key does not belong to its first certificate"):
+        server_context(settings(keystore_key=authority().issue("another").key_pem()))
+
+
+def test_a_client_shows_its_certificate_where_it_is_wanted(tmp_path: Path) -> None:
+    alice = authority().issue("alice")
+    trusting = {"truststore_certificates": authority().pem}
+    for auth, shown in (("required", True), ("requested", True), ("none", False)):
+        ours, _ = handshake(server_context(settings(client_auth=auth, **trusting)), client(tmp_path, alice))
+        assert ours.getpeercert(True) == (alice.der() if shown else None)
+
+
+@pytest.mark.parametrize("auth", ["required", "requested"])
+@pytest.mark.parametrize("fault", ["foreign", "expired", "not yet", "for servers"])
+def test_a_bad_certificate_is_refused_also_where_none_would_do(tmp_path: Path, auth: str, fault: str) -> None:
+    bad = {
+        "foreign": lambda: authority("Another").issue("mallory"),
+        "expired": lambda: authority().issue("alice", begins=-3, ends=-1),
+        "not yet": lambda: authority().issue("alice", begins=1),
+        "for servers": lambda: authority().issue("alice", server_only=True),
+    }[fault]()
+    server = server_context(settings(client_auth=auth, truststore_certificates=authority().pem))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(server, client(tmp_path, bad))
+
+
+def test_no_certificate_will_do_only_where_it_is_not_required() -> None:
+    trusting = {"truststore_certificates": authority().pem}
+    handshake(server_context(settings(client_auth="requested", **trusting)), client())
+    with pytest.raises(ssl.SSLError, match="peer did not return a certificate"):
+        handshake(server_context(settings(client_auth="required", **trusting)), client())
+
+
+def test_whatever_is_in_the_trust_store_is_trusted(tmp_path: Path) -> None:
+    """A single certificate, without the one that issued it."""
+    alice = authority("Another").issue("alice")
+    server = server_context(settings(client_auth="required", truststore_certificates=pem_of(alice.certificate)))
+    with pytest.raises(ConfigError):
+        server_context(settings(client_auth="required", truststore_certificates="nothing"))
+    ours, _ = handshake(server, client(tmp_path, alice))
+    assert ours.getpeercert(True) == alice.der()
