@@ -148,7 +148,7 @@ class TlsTransport:
         self.has_buffered = True
         try:
             while total < size:
-                count = tls.read(size - total, buffer[total:])  # type: ignore[arg-type] # any writable buffer will do
+                count: int = tls.read(size - total, buffer[total:])  # type: ignore[assignment] # bytes without a buffer
                 if not count:
                     return total  # the client has said that this is all; if something came before, the next call tells
                 total += count

@@ -142,7 +142,7 @@ class Client:
 
 @asynccontextmanager
 async def serving(
-    tmp_path: Any, tls: ssl.SSLContext | None = None, **config: str
+    tmp_path: Any, tls: ssl.SSLContext | None = None, /, **config: str
 ) -> AsyncIterator[tuple[Server, Connect, FakeRouter]]:
     """Clients connect by TLS if there is a context for them."""
     path = tmp_path / "segment"
