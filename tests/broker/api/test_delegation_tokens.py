@@ -40,6 +40,9 @@ class Allows:
     def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
         return False
 
+    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+        return "DefaultDeny"
+
 
 class Asking(RealBroker):
     """Whose connections have names."""
