@@ -18,6 +18,7 @@ from pykafka_broker.broker.services import Endpoint, Services, Timed
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.slices import Later
 from pykafka_broker.clock import Clock
+from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
@@ -66,6 +67,7 @@ class Broker:
         self.services = Services(node, new_session_id, self._timed.append)
         self._directories = DirectoryKeeper(node.id, node.metadata, node.logs, node.replicas, clock)
         self._publisher = MetadataPublisher(node, self._directories)
+        node.subscribe(self._follow_quotas)
 
     @property
     def config(self) -> BrokerConfig:
@@ -83,6 +85,7 @@ class Broker:
         loaded = node.metadata.load(self._publisher.follow)
         self._timed.append(node.metadata)
         self._publisher.follow_broker_configs()
+        self.services.follow_quotas()
         node.metadata.register(
             [
                 (each.name, *(each.advertised or (each.host, each.port)), each.protocol)
@@ -144,6 +147,10 @@ class Broker:
         close = getattr(self.services.authorizer, "close", None)
         if close is not None:
             close()
+
+    def _follow_quotas(self, delta: MetadataDelta) -> None:
+        if delta.quotas:
+            self.services.follow_quotas()
 
     def _directory_lost(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
         self.node.replicas.offline(lost)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Set
 
+from pykafka_broker.cluster.controller import Spend, unlimited
+
 ANONYMOUS = "User:ANONYMOUS"
+NO_CONNECTION = -1  # the id of one that has no socket: requests from inside the process
 
 
 class ConnectionContext:
@@ -68,6 +71,10 @@ class RequestContext:
         self.connection = connection
         self.now = now
 
+    def spending(self) -> Spend:
+        """What a decision about topics calls for the partitions that it changes; for one that is made anew, again."""
+        return unlimited
+
     def __repr__(self) -> str:
         return (
             f"api_key={self.api_key} version={self.api_version} correlation_id={self.correlation_id} "
@@ -78,11 +85,15 @@ class RequestContext:
 class GiantContext(RequestContext):
     """A request with very many elements. It was read from memory of its own, which nobody else uses."""
 
-    __slots__ = ()
+    __slots__ = ("_of",)
     is_giant = True
 
     def __init__(self, of: RequestContext) -> None:
+        self._of = of
         super().__init__(of.api_key, of.api_version, of.correlation_id, of.client_id, of.connection, of.now)
+
+    def spending(self) -> Spend:
+        return self._of.spending()
 
 
 class PartContext(RequestContext):

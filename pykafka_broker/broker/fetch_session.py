@@ -15,6 +15,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
+FIRST_EPOCH = 1  # of the request that follows the first
 NO_SESSION = 0
 _MAX_EPOCH = 0x7FFFFFFF
 
@@ -71,7 +72,7 @@ class FetchSession:
 
     def __init__(self, id: int, now: int, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool) -> None:
         self.id = id
-        self.epoch = 1
+        self.epoch = FIRST_EPOCH
         self.created = self.last_used = now
         self.partitions = partitions
         self.uses_topic_ids = uses_topic_ids
@@ -138,6 +139,18 @@ class FetchSessionCache:
         """What a session fetches; nothing if there is none of that id."""
         session = self._sessions.get(session_id)
         return [] if session is None else list(session.partitions)
+
+    def withdraw(self, session_id: int) -> int:
+        """The client has not been given the answer in which it was told of this session, or something in it. Returns
+        what it is to be told of: one that it does not know is closed.
+        """
+        session = self._sessions.get(session_id)
+        if session is None or session.epoch == FIRST_EPOCH:
+            self.close(session_id)
+            return NO_SESSION
+        for partition in session.partitions.values():
+            partition.changed(-1, -1)
+        return session_id
 
     def close(self, session_id: int) -> None:
         self._sessions.pop(session_id, None)

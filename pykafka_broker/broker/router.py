@@ -134,6 +134,9 @@ class Endpoint:
         pieces[0] = _SIZE_AND_CORRELATION.pack(4 + sum(map(len, pieces)), context.correlation_id)
         return pieces
 
+    def needs_no_answer(self, context: RequestContext) -> None:
+        """In the place of `encode` where a client wants none."""
+
     def decode_anew(self, frame: memoryview, body: int, version: int) -> Any:
         """The request that begins there. Raises FrameError."""
         try:
@@ -196,6 +199,10 @@ class PendingReply:
         self.context = context
 
     def pieces(self, reply: Any) -> Pieces:
+        """What is sent when the reply is there; nothing where that is None: the client wants no answer."""
+        if reply is None:
+            self.endpoint.needs_no_answer(self.context)
+            return []
         return self.endpoint.encode(self.context, reply)
 
 
@@ -232,6 +239,8 @@ class Router:
         client_id, body = read_header_tail(frame, endpoint, version)
         services = self._services
         context = RequestContext(api_key, version, correlation_id, client_id, connection, services.clock.now)
+        if services.quotas is not None:
+            endpoint, context = services.quotas.metered(endpoint, context, len(frame))
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s %r", endpoint.api_key.name, context)
         key: Hashable = None  # of an answer that may be known, or is worth to be
@@ -254,6 +263,7 @@ class Router:
             except Exception as error:
                 reply = _failure(endpoint, context, request, error)
         if reply is None:
+            endpoint.needs_no_answer(context)
             return None
         if isinstance(reply, _WAITS):
             return self._wait(endpoint, context, request, reply)
@@ -280,7 +290,7 @@ class Router:
         else:
             parked = reply
         if parked.done:
-            return None if parked.reply is None else endpoint.encode(context, parked.reply)
+            return PendingReply(parked, endpoint, context).pieces(parked.reply) or None
         _guard(parked, endpoint, context, request)
         self._services.purgatory.park(parked)
         return PendingReply(parked, endpoint, context)

@@ -33,6 +33,7 @@ from pykafka_broker.protocol.runtime import ZERO_UUID
 if TYPE_CHECKING:
     from pykafka_broker.broker.emulation import Emulation
     from pykafka_broker.broker.group_host import GroupHost
+    from pykafka_broker.broker.metering import Metering
     from pykafka_broker.broker.share_host import ShareHost
     from pykafka_broker.broker.transaction_host import TransactionHost
     from pykafka_broker.config.own import OwnSettings
@@ -84,11 +85,26 @@ class Services:
         self.listeners: Mapping[str, Endpoint] = {}  # by name
         self.own = node.static_config.own
         self.emulation = _emulation(self.own)
+        self.quotas: Metering | None = None  # where nobody has one
+        self._metering: Metering | None = None
+        self.mute: Callable[[int, int], None] = _nobody_to_mute
+        self.nanoseconds: Callable[[], int] = _no_time_passes
         self._on_made = on_made
 
     def _made(self, host: _Host) -> _Host:
         self._on_made(host)
         return host
+
+    # -- quotas
+
+    def follow_quotas(self) -> None:
+        """Heed the quotas of clients as the metadata has them now."""
+        if self._metering is None and self.image.client_quotas:
+            from pykafka_broker.broker.metering import metering_of  # few brokers have any
+
+            self._metering = metering_of(self)
+        if self._metering is not None:
+            self.quotas = self._metering if self._metering.follow(self.image.client_quotas) else None
 
     # -- coordinators
 
@@ -284,6 +300,13 @@ class Services:
                     if name == context.connection.listener:
                         nodes.append((broker.id, host, port, broker.rack))
         return nodes
+
+
+def _nobody_to_mute(connection_id: int, until_ms: int) -> None: ...
+
+
+def _no_time_passes() -> int:
+    return 0
 
 
 def _emulation(own: OwnSettings) -> Emulation | None:

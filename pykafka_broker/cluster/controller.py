@@ -35,6 +35,15 @@ class Decision(NamedTuple, Generic[ReplyT]):
     reply: ReplyT
 
 
+# Called with how many partitions are to be created or deleted; raises THROTTLING_QUOTA_EXCEEDED where these are too
+# many for the quota of whoever asks (KIP-599).
+Spend = Callable[[int], None]
+
+
+def unlimited(partitions: int) -> None:
+    """Who asks has no quota."""
+
+
 # A decision about very much: each step takes about a millisecond (`steps.py`).
 Deciding = Generator[None, None, Decision[ReplyT]]
 

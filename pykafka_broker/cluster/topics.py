@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 from pykafka_broker.cluster.authorizer import ANYTHING, Operation, Resource, Rights, denial
 from pykafka_broker.cluster.config_rules import check_topic
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import (
+    MAX_RECORDS_PER_OPERATION,
+    Controller,
+    Deciding,
+    Decision,
+    Spend,
+    unlimited,
+)
 from pykafka_broker.cluster.placement import check_assignment, directories_of, place
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
@@ -52,7 +59,11 @@ Records = list[ApiMessageAndVersion]
 
 
 def create_topics(
-    controller: Controller, request: CreateTopicsRequest, version: int, rights: Rights = ANYTHING
+    controller: Controller,
+    request: CreateTopicsRequest,
+    version: int,
+    rights: Rights = ANYTHING,
+    spend: Spend = unlimited,
 ) -> Deciding[CreateTopicsResponse]:
     """CreateTopics (KIP-4): every version; `version` decides only whether the configs are worth making."""
     pace = Pace()
@@ -68,7 +79,7 @@ def create_topics(
                 forbidden.add(topic.name)
         if pace.due():
             yield
-    creation = _Creation(controller, request.validate_only, version >= CONFIGS_FROM_VERSION, pace)
+    creation = _Creation(controller, request.validate_only, version >= CONFIGS_FROM_VERSION, pace, spend)
     results = yield from creation.run(wanted)
     for name, count in names.items():
         if count > 1:
@@ -95,11 +106,14 @@ def _hide_configs(result: CreatableTopicResult) -> None:
 class _Creation:
     """One CreateTopics request on its way: the records so far, and the names that they will take."""
 
-    def __init__(self, controller: Controller, validate_only: bool, with_configs: bool, pace: Pace) -> None:
+    def __init__(
+        self, controller: Controller, validate_only: bool, with_configs: bool, pace: Pace, spend: Spend
+    ) -> None:
         self.controller = controller
         self.validate_only = validate_only
         self.with_configs = with_configs
         self.pace = pace
+        self.spend = spend
         self.records: Records = []
 
     def run(self, topics: list[CreatableTopic]) -> Generator[None, None, list[CreatableTopicResult]]:
@@ -163,6 +177,7 @@ class _Creation:
             )
         overrides = configs.checked(self.controller.config)
         assignments = self._assignments(topic)
+        self.spend(len(assignments))  # also where it is only looked at, as in Kafka
         topic_id = self.controller.new_uuid()
         records = [ApiMessageAndVersion(TopicRecord(name, topic_id), 0)]
         records += [
@@ -287,7 +302,11 @@ def _failed(name: str, code: ErrorCode, message: str | None) -> CreatableTopicRe
 
 
 def delete_topics(
-    controller: Controller, request: DeleteTopicsRequest, version: int, rights: Rights = ANYTHING
+    controller: Controller,
+    request: DeleteTopicsRequest,
+    version: int,
+    rights: Rights = ANYTHING,
+    spend: Spend = unlimited,
 ) -> Deciding[DeleteTopicsResponse]:
     """DeleteTopics: by name, and by id since version 6 (KIP-516). A topic that the client may not describe is refused
     as one that is not there would be.
@@ -327,6 +346,11 @@ def delete_topics(
         if count > 1:
             message = "The provided topic name maps to an ID that was already supplied."
             results.append(_deletion(name, topic_id, ErrorCode.INVALID_REQUEST, message))
+            continue
+        try:
+            spend(len(controller.image.topics_by_id[topic_id].partitions))
+        except ApiError as error:
+            results.append(_deletion(name, topic_id, error.code, error.message))
         else:
             results.append(_deletion(name, topic_id))
             records.append(ApiMessageAndVersion(RemoveTopicRecord(topic_id), 0))
@@ -359,7 +383,7 @@ def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic
 
 
 def create_partitions(
-    controller: Controller, request: CreatePartitionsRequest, rights: Rights = ANYTHING
+    controller: Controller, request: CreatePartitionsRequest, rights: Rights = ANYTHING, spend: Spend = unlimited
 ) -> Deciding[CreatePartitionsResponse]:
     """CreatePartitions (KIP-195): a topic only ever grows."""
     pace = Pace()
@@ -376,6 +400,7 @@ def create_partitions(
             added = _added_partitions(controller, topic)
             if len(records) + len(added) > MAX_RECORDS_PER_OPERATION:
                 raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+            spend(len(added))
             records += added
             results.append(CreatePartitionsTopicResult(topic.name, error_message=None))
         except ApiError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.context import NO_CONNECTION, ConnectionContext
 from pykafka_broker.broker.router import PendingReply, Pieces, served_versions
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.errors import ApiError
@@ -23,7 +23,6 @@ from pykafka_broker.server.turns import Turns
 
 CLIENT_ID = "control"
 _PRINCIPAL = "User:control"
-_NO_CONNECTION = -1
 _ATTEMPTS = 50
 _PAUSE_S = 0.02
 
@@ -34,7 +33,7 @@ class Inside:
     def __init__(self, router: Dispatching, turns: Turns, listener: str, address: tuple[str, int]) -> None:
         self._router = router
         self._turns = turns
-        self._context = ConnectionContext(_NO_CONNECTION, listener, address, ("control", 0), _PRINCIPAL)
+        self._context = ConnectionContext(NO_CONNECTION, listener, address, ("control", 0), _PRINCIPAL)
 
     async def ask_coordinator(self, request: Message, version: int, group: str) -> Any:
         """The response to a request on a group. The coordinator is looked for first, as clients do: where there is no

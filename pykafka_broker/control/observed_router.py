@@ -205,6 +205,9 @@ class ObservedRouter:
         except FrameError:
             self._noted(exchange, None)
             raise
+        if not pieces:  # none is wanted
+            self._noted(exchange, None)
+            return pieces
         if self._faults.watching or waiting.made is not None or waiting.rule is not None:
             return self.leave(exchange, pieces, waiting.rule, waiting.made) or []
         self._noted(exchange, pieces)

@@ -33,7 +33,8 @@ _FLUSHES_A_TURN = 64
 class Channel:
     """A transport, what is coming in, and what waits to go out.
 
-    holds: whoever serves it wants no frame now; `go_on` is called when that has changed.
+    holds: whoever serves it wants no frame now; `go_on` is called when that has changed. Of one that is closed nobody
+    wants any.
     """
 
     __slots__ = (
@@ -267,7 +268,7 @@ class Channel:
     def close(self, why: str) -> None:
         if self.closed:
             return
-        self.closed = True
+        self.closed = self.holds = True
         self._turns.forget(self._fd)
         self._transport.close()
         self._out.clear()

@@ -2,7 +2,8 @@
 
 Rule: requests are served one after the other and answered in their order. While an answer is parked nothing more is
 served for this connection, and only for this one. A parked request that yields (a fetch) is answered as soon as another
-arrives, unless `pykafka.strict.parked.fetch` says that nobody yields.
+arrives, unless `pykafka.strict.parked.fetch` says that nobody yields. One that is muted, for a client that is above its
+quota, gets what it is owed, and until its time has come nothing is read from it or served, not even what has arrived.
 """
 
 from __future__ import annotations
@@ -47,11 +48,13 @@ class Serving(Protocol):
 class Connection(Channel):
     """A channel whose frames are requests of a client."""
 
-    __slots__ = ("_parked", "_server", "context")
+    __slots__ = ("_late", "_parked", "_server", "_stalled", "context", "muted")
 
     def __init__(self, server: Serving, transport: Transport, context: ConnectionContext) -> None:
         self._server = server
         self._parked: PendingReply | None = None
+        self.muted = self._stalled = False
+        self._late: bytearray | None = None  # a frame that came when the answer was made for which this was muted
         self.context = context
         super().__init__(server.turns, transport, server.frame_reader(self._stall))
 
@@ -61,8 +64,8 @@ class Connection(Channel):
 
     @property
     def waiting(self) -> bool:
-        """A request of it waits for something to happen."""
-        return self._parked is not None
+        """A request of it waits for something to happen, or it has to wait itself."""
+        return self._parked is not None or self.muted
 
     def hurry(self) -> None:
         """Answer a fetch that waits with what there is."""
@@ -72,6 +75,9 @@ class Connection(Channel):
     def _deliver(self, frame: memoryview) -> bool:
         if self._parked is not None:
             self._server.purgatory.hurry(self._parked.parked, self.last_active)
+            if self.muted:
+                self._late = bytearray(frame)
+                return False
         if self.closed:
             return False
         result = self._server.router.dispatch(self.context, frame)
@@ -79,46 +85,72 @@ class Connection(Channel):
             return self._park(result)
         if result is not None:
             self.send(result)
-        return not (self._out or self.closed)
+        return not (self._out or self.holds)
 
     def _park(self, pending: PendingReply) -> bool:
         parked = pending.parked
         self._parked = pending
         parked.on_reply = self._on_reply
-        self._hold_if_parked()
+        self._hold_if_needed()
         return not self.holds
 
-    def _hold_if_parked(self) -> None:
+    def _hold_if_needed(self) -> None:
         parked = self._parked
-        self.holds = parked is not None and (self._server.nobody_yields or not parked.parked.yields)
+        self.holds = (
+            self.muted
+            or self._stalled
+            or (parked is not None and (self._server.nobody_yields or not parked.parked.yields))
+        )
 
     def _on_reply(self, reply: Any) -> None:
         pending, self._parked = self._parked, None
         if pending is None or self.closed:
             return
-        self.holds = False
-        if reply is not None:  # else a produce that wanted no answer
-            try:
-                self.send(pending.pieces(reply))
-            except FrameError as error:
-                self.refuse(error)
-                return
+        self._hold_if_needed()
+        try:
+            pieces = pending.pieces(reply)
+        except FrameError as error:
+            self.refuse(error)
+            return
+        if pieces:  # else a produce that wanted no answer
+            self.send(pieces)
         self._go_on_if_needed()
+
+    def mute(self) -> None:
+        """Read nothing and serve nothing until `unmute`."""
+        self.muted = self.holds = True
+
+    def unmute(self) -> None:
+        """Go on with what has arrived meanwhile, in the next turn."""
+        self.muted = False
+        self.last_active = self._turns.clock.now
+        self._hold_if_needed()
+        self._go_on_soon()
 
     def _stall(self) -> None:
         """There is no memory for the request that is coming in."""
-        self.holds = True
+        self._stalled = self.holds = True
         self._server.request_memory.wait(self._memory_there)
 
     def _memory_there(self) -> None:
-        self._hold_if_parked()
+        self._stalled = False
+        self._hold_if_needed()
         self.go_on()
 
     def go_on(self) -> None:
         if self._server.stopping and not self._out:
             self.close("the broker ends")
-        else:
-            super().go_on()
+            return
+        if self._late is not None and not (self.closed or self._out or self.holds):
+            late, self._late = self._late, None
+            self._serve_late(late)
+        super().go_on()
+
+    def _serve_late(self, frame: bytearray) -> None:
+        try:
+            self._deliver(memoryview(frame))
+        except Exception as error:
+            self._failed(error)
 
     def _lost(self, why: str) -> None:
         if self._parked is not None:

@@ -21,8 +21,10 @@ from pykafka_broker.server.connection_quota import ConnectionQuota
 from pykafka_broker.server.doors import Door, door_of
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.listeners import Listener
+from pykafka_broker.server.muting import Muting
 from pykafka_broker.server.request_memory import LimitedFrameReader, RequestMemory
 from pykafka_broker.server.sockets import listening, prepare
+from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.server.transport import READ
 from pykafka_broker.server.turns import Turns
 
@@ -68,9 +70,15 @@ class Server:
         self._armed_for: int | None = None
         self._held = False  # the clock stands
         self._next_sweep = self._due = self._clock.now + self._sweep_every()
+        self._muting = Muting()
         self._accept_at: int | None = None  # a new connection has to wait until then
         self._drained = asyncio.Event()
         self.stopping = False
+        self._hold_up(broker)
+
+    def _hold_up(self, broker: Broker) -> None:
+        """Those of its clients that are above their quota, by its clock."""
+        broker.services.mute, broker.services.nanoseconds = self.mute, nanoseconds
 
     def replace(self, broker: Broker) -> None:
         """Serve another broker from now on, which was started; clients stay connected. Whoever waits for the one before
@@ -79,6 +87,8 @@ class Server:
         self.broker = broker
         self.purgatory = broker.services.purgatory
         self._router.serve(broker.services)
+        self._hold_up(broker)
+        self._muting.release_all()
 
     def frame_reader(self, stall: Callable[[], None]) -> FrameReader:
         """One for a connection, that calls `stall` where there is no memory for a request."""
@@ -100,6 +110,13 @@ class Server:
     def connection(self, id: int) -> Connection | None:
         """The client of that number, if it is connected."""
         return self._connections.get(id)
+
+    def mute(self, id: int, until_ms: int) -> None:
+        """Read nothing from that client before then; what it is owed goes out."""
+        connection = self._connections.get(id)
+        if connection is not None:
+            self._muting.mute(id, connection, until_ms)
+            self._see_what_is_due()
 
     # -- listening
 
@@ -191,6 +208,7 @@ class Server:
         if self._connections.pop(connection.context.id, None) is None:
             return
         log.debug("%s is disconnected: %s", connection.peer, why)
+        self._muting.forget(connection.context.id)
         self._quota.leave(connection.context.client_host)
         self.broker.connection_closed(connection.context)
         if not self._connections:
@@ -264,11 +282,13 @@ class Server:
 
     def _see_what_is_due(self) -> None:
         """Of what is not the broker's."""
-        self._due = self._next_sweep if self._accept_at is None else min(self._next_sweep, self._accept_at)
+        due = (self._next_sweep, self._accept_at, self._muting.next_deadline)
+        self._due = min(each for each in due if each is not None)
 
     def _do_own(self, now: int) -> None:
         if self._accept_at is not None and now >= self._accept_at:
             self._accept_at = None
+        self._muting.on_deadline(now)
         if now >= self._next_sweep:
             self._sweep_idle(now)
         self._see_what_is_due()

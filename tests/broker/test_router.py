@@ -35,6 +35,7 @@ class StubServices:
     def __init__(self) -> None:
         self.purgatory = Purgatory()
         self.clock = Clock(1234)
+        self.quotas = None
 
 
 def frame(api_key: int, version: int, body: bytes, *, client_id: bytes | None = b"c", tags: bytes = b"") -> memoryview:

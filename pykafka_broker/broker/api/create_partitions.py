@@ -20,4 +20,4 @@ from pykafka_broker.protocol.messages.create_partitions_response import CreatePa
 def create_partitions(
     controller: Controller, context: RequestContext, request: CreatePartitionsRequest
 ) -> Deciding[CreatePartitionsResponse]:
-    return decide(controller, request, Rights(controller.authorizer, context))
+    return decide(controller, request, Rights(controller.authorizer, context), context.spending())

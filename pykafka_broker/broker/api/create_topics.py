@@ -22,4 +22,4 @@ from pykafka_broker.protocol.messages.create_topics_response import CreateTopics
 def create_topics(
     controller: Controller, context: RequestContext, request: CreateTopicsRequest
 ) -> Deciding[CreateTopicsResponse]:
-    return decide(controller, request, context.api_version, Rights(controller.authorizer, context))
+    return decide(controller, request, context.api_version, Rights(controller.authorizer, context), context.spending())

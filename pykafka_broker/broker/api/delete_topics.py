@@ -21,4 +21,4 @@ from pykafka_broker.protocol.messages.delete_topics_response import DeleteTopics
 def delete_topics(
     controller: Controller, context: RequestContext, request: DeleteTopicsRequest
 ) -> Deciding[DeleteTopicsResponse]:
-    return decide(controller, request, context.api_version, Rights(controller.authorizer, context))
+    return decide(controller, request, context.api_version, Rights(controller.authorizer, context), context.spending())

@@ -31,7 +31,6 @@ from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 
 TOPIC_IDS_FROM = 13
-_NO_LIMIT = 0x7FFFFFFF
 _READ_AT_ONCE = 128  # partitions; more are read in slices
 _READ_A_SLICE = 32
 _INLINE_BYTES = 32 << 10  # up to here a copy is cheaper than a system call of its own to send a slice of a file
@@ -92,7 +91,7 @@ class FetchAttempt:
     def __init__(self, services: Services, context: RequestContext, request: FetchRequest) -> None:
         version = context.api_version
         self._uses_ids = version >= TOPIC_IDS_FROM
-        self._max_bytes = min(request.max_bytes if version >= 3 else _NO_LIMIT, services.config.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
         self._min_bytes = request.min_bytes
         self._patient = request.max_wait_ms > 0
         self._reader = PartitionReader(services, context, committed=request.isolation_level == _COMMITTED)

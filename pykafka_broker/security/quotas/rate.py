@@ -15,18 +15,18 @@ from typing import NamedTuple
 class Windows(NamedTuple):
     """`quota.window.num` and `quota.window.size.seconds`, or those of the controller."""
 
-    count: int
+    num: int
     size_ms: int
 
     @property
     def all_ms(self) -> int:
         """How long something counts after it has been recorded."""
-        return self.count * self.size_ms
+        return self.num * self.size_ms
 
     @property
     def free_ms(self) -> int:
         """So much of a quota can be used at once after a pause."""
-        return (self.count - 1) * self.size_ms
+        return (self.num - 1) * self.size_ms
 
 
 class _Sample:
@@ -44,7 +44,7 @@ class Rate:
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
-        self._samples: deque[_Sample] = deque(maxlen=windows.count + 1)
+        self._samples: deque[_Sample] = deque(maxlen=windows.num + 1)
 
     def record(self, amount: float, now: int) -> None:
         """It is used; a negative one takes back what was not used after all."""
@@ -63,7 +63,7 @@ class Rate:
         if not samples:
             return 0
         elapsed = now - samples[0].began
-        elapsed += max(0, windows.count - 1 - elapsed // windows.size_ms) * windows.size_ms
+        elapsed += max(0, windows.num - 1 - elapsed // windows.size_ms) * windows.size_ms
         over = 1000 * sum(sample.total for sample in samples) - quota * (elapsed or windows.size_ms)
         return rounded(over / quota) if over > 0 else 0
 

@@ -1,0 +1,162 @@
+"""What requests use of their clients' quotas.
+
+Rule: a request is counted when it is answered, and the answer goes out first: it tells how long the client has to wait,
+and for so long nothing more is read from its connection (KIP-219), whether the client heeds it or not. A fetch that is
+above its quota gets an empty answer, and its bytes do not count. Where nobody has a quota nothing of this is there:
+`Services.quotas` is None, and that is all that the router looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pykafka_broker.broker.context import NO_CONNECTION, RequestContext
+from pykafka_broker.broker.router import Endpoint, Pieces
+from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.throttled_answer import throttled
+from pykafka_broker.cluster.controller import Spend, unlimited
+from pykafka_broker.cluster.image import QuotaEntity
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.fetch_request import FetchRequest
+from pykafka_broker.protocol.messages.fetch_response import FetchResponse
+from pykafka_broker.security.quotas.client_quotas import (
+    FETCHED_BYTES,
+    PRODUCED_BYTES,
+    ClientQuotas,
+    MetadataSource,
+    Mutations,
+)
+from pykafka_broker.security.quotas.rate import Windows
+
+# Brokers ask these of each other.
+_EXEMPT = frozenset(
+    (
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE,
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    )
+)
+# The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
+_STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+
+
+class MeteredContext(RequestContext):
+    """A request that is counted. mutations: what it may change of topics, where that is limited."""
+
+    __slots__ = ("began_ns", "bytes", "mutations", "user")
+
+    def __init__(self, of: RequestContext, size: int, began_ns: int) -> None:
+        super().__init__(of.api_key, of.api_version, of.correlation_id, of.client_id, of.connection, of.now)
+        self.bytes = size
+        self.began_ns = began_ns
+        self.mutations: Mutations | None = None
+        self.user = of.connection.principal, of.client_id or ""
+
+    def spending(self) -> Spend:
+        if self.mutations is None:
+            return unlimited
+        self.mutations.begin()
+        return self.mutations.spend
+
+
+class Metering:
+    """Counts the requests of one broker. `quotas` says what they may use."""
+
+    def __init__(self, services: Services, quotas: ClientQuotas) -> None:
+        self.quotas = quotas
+        self._services = services
+        self._clock = services.clock
+        self._endpoints: dict[int, MeteredEndpoint] = {}
+
+    def follow(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> bool:
+        """Other quotas hold from now on; whether there are any."""
+        source = MetadataSource(client_quotas)
+        self.quotas.source = source
+        return bool(source)
+
+    def metered(self, endpoint: Endpoint, context: RequestContext, size: int) -> tuple[Endpoint, RequestContext]:
+        """What takes the place of these for a request of `size` bytes. One from inside the process is not counted."""
+        connection = context.connection
+        if connection.id == NO_CONNECTION or not connection.authenticated or endpoint.api_key in _EXEMPT:
+            return endpoint, context
+        found = self._endpoints.get(endpoint.api_key)
+        if found is None or found.inner is not endpoint:
+            found = self._endpoints[endpoint.api_key] = MeteredEndpoint(endpoint, self)
+        metered = MeteredContext(context, size, self._services.nanoseconds())
+        strict_from = _STRICT_FROM.get(endpoint.api_key)
+        if strict_from is not None:
+            strict = context.api_version >= strict_from
+            metered.mutations = self.quotas.mutations(*metered.user, context.now, strict=strict)
+        return found, metered
+
+    def most_bytes(self, context: RequestContext) -> int | None:
+        """Of one fetch."""
+        return self.quotas.most_bytes(FETCHED_BYTES, context.connection.principal, context.client_id or "")
+
+    def answered(self, context: MeteredContext, answer_bytes: int) -> int:
+        """It has an answer, or needs none: returns for how long its client is held up."""
+        api_key, now, quotas, user = context.api_key, self._clock.now, self.quotas, context.user
+        throttle_ms = quotas.record_time(*user, self._services.nanoseconds() - context.began_ns, now)
+        if api_key == ApiKey.PRODUCE:
+            throttle_ms = max(throttle_ms, quotas.record(PRODUCED_BYTES, *user, context.bytes, now))
+        elif api_key == ApiKey.FETCH:
+            throttle_ms = max(throttle_ms, quotas.record(FETCHED_BYTES, *user, answer_bytes, now))
+            if throttle_ms:
+                quotas.take_back(FETCHED_BYTES, *user, answer_bytes, now)
+        elif context.mutations is not None:
+            throttle_ms = max(throttle_ms, context.mutations.throttle_ms)
+        if throttle_ms:
+            self._services.mute(context.connection.id, now + throttle_ms)
+        return throttle_ms
+
+    def withheld(self, response: FetchResponse) -> FetchResponse:
+        """The empty answer in the place of that one."""
+        return FetchResponse(session_id=self._services.fetch_sessions.withdraw(response.session_id))
+
+
+def metering_of(services: Services) -> Metering:
+    """For a broker that has its first quotas."""
+    config = services.config
+    windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
+    controller_windows = Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
+    return Metering(services, ClientQuotas(MetadataSource({}), windows, controller_windows))
+
+
+class MeteredEndpoint(Endpoint):
+    """An API whose requests are counted."""
+
+    __slots__ = ("_metering", "inner")
+
+    def __init__(self, inner: Endpoint, metering: Metering) -> None:
+        for name in Endpoint.__slots__:
+            setattr(self, name, getattr(inner, name))
+        self.inner = inner
+        self._metering = metering
+        if inner.api_key is ApiKey.FETCH:
+            self.handler = self._fetch
+
+    def _fetch(self, services: Services, context: RequestContext, request: FetchRequest) -> Any:
+        most = self._metering.most_bytes(context)
+        if most is not None:
+            request.max_bytes = min(request.max_bytes, most)
+            request.min_bytes = min(request.min_bytes, most)
+        return self.inner.handler(services, context, request)
+
+    def encode(self, context: RequestContext, reply: Any) -> Pieces:
+        pieces = self.inner.encode(context, reply)
+        if not isinstance(context, MeteredContext):
+            return pieces
+        throttle_ms = self._metering.answered(context, sum(map(len, pieces)) - 4)
+        if not throttle_ms:
+            return pieces
+        if isinstance(reply, FetchResponse) and not reply.error_code:
+            reply = self._metering.withheld(reply)
+        return throttled(self.inner, context, reply, pieces, throttle_ms)
+
+    def needs_no_answer(self, context: RequestContext) -> None:
+        if isinstance(context, MeteredContext):
+            self._metering.answered(context, 0)
