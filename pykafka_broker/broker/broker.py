@@ -28,6 +28,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from pykafka_broker.broker.metering import Metering
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
 
 
@@ -67,6 +68,7 @@ class Broker:
         self.services = Services(node, new_session_id, self._timed.append)
         self._directories = DirectoryKeeper(node.id, node.metadata, node.logs, node.replicas, clock)
         self._publisher = MetadataPublisher(node, self._directories)
+        self._metering: Metering | None = None  # from the first quota on
         node.subscribe(self._follow_quotas)
 
     @property
@@ -85,7 +87,7 @@ class Broker:
         loaded = node.metadata.load(self._publisher.follow)
         self._timed.append(node.metadata)
         self._publisher.follow_broker_configs()
-        self.services.follow_quotas()
+        self._heed_quotas()
         node.metadata.register(
             [
                 (each.name, *(each.advertised or (each.host, each.port)), each.protocol)
@@ -150,7 +152,16 @@ class Broker:
 
     def _follow_quotas(self, delta: MetadataDelta) -> None:
         if delta.quotas:
-            self.services.follow_quotas()
+            self._heed_quotas()
+
+    def _heed_quotas(self) -> None:
+        quotas = self.node.image.client_quotas
+        if self._metering is None and quotas:
+            from pykafka_broker.broker.metering import metering_of  # few brokers have any
+
+            self._metering = metering_of(self.services)
+        if self._metering is not None:
+            self.services.quotas = self._metering if self._metering.follow(quotas) else None
 
     def _directory_lost(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
         self.node.replicas.offline(lost)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.coordinator_log import partition_for
@@ -33,7 +33,6 @@ from pykafka_broker.protocol.runtime import ZERO_UUID
 if TYPE_CHECKING:
     from pykafka_broker.broker.emulation import Emulation
     from pykafka_broker.broker.group_host import GroupHost
-    from pykafka_broker.broker.metering import Metering
     from pykafka_broker.broker.share_host import ShareHost
     from pykafka_broker.broker.transaction_host import TransactionHost
     from pykafka_broker.config.own import OwnSettings
@@ -58,6 +57,13 @@ class Timed(Protocol):
     def next_deadline(self) -> int | None: ...
 
     def on_deadline(self, now: int) -> None: ...
+
+
+class Counting(Protocol):
+    """Who counts what requests use of quotas: `metering.Metering`."""
+
+    def metered(self, endpoint: Any, context: RequestContext, size: int) -> tuple[Any, RequestContext]:
+        """What takes the place of these for a request of `size` bytes."""
 
 
 _Host = TypeVar("_Host", bound=Timed)
@@ -85,8 +91,7 @@ class Services:
         self.listeners: Mapping[str, Endpoint] = {}  # by name
         self.own = node.static_config.own
         self.emulation = _emulation(self.own)
-        self.quotas: Metering | None = None  # where nobody has one
-        self._metering: Metering | None = None
+        self.quotas: Counting | None = None  # where nobody has one
         self.mute: Callable[[int, int], None] = _nobody_to_mute
         self.nanoseconds: Callable[[], int] = _no_time_passes
         self._on_made = on_made
@@ -94,17 +99,6 @@ class Services:
     def _made(self, host: _Host) -> _Host:
         self._on_made(host)
         return host
-
-    # -- quotas
-
-    def follow_quotas(self) -> None:
-        """Heed the quotas of clients as the metadata has them now."""
-        if self._metering is None and self.image.client_quotas:
-            from pykafka_broker.broker.metering import metering_of  # few brokers have any
-
-            self._metering = metering_of(self)
-        if self._metering is not None:
-            self.quotas = self._metering if self._metering.follow(self.image.client_quotas) else None
 
     # -- coordinators
 

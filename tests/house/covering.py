@@ -7,6 +7,12 @@ table when it gets a test file of its own; one that is in no row and has none is
 from __future__ import annotations
 
 COVERED_BY: dict[str, tuple[str, str]] = {
+    "broker/test_metering.py": (
+        "reads the throttle times of answers of every kind",
+        """
+        broker/throttled_answer
+        """,
+    ),
     "broker/test_emulated_router.py": (
         "asks for the features of releases",
         """
