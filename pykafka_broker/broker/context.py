@@ -6,6 +6,10 @@ Rule: values only; nothing here can reach the socket.
 from __future__ import annotations
 
 from collections.abc import Hashable, Set
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pykafka_broker.security.sasl.exchange import Exchange
 
 from pykafka_broker.cluster.controller import Spend, unlimited
 
@@ -14,8 +18,8 @@ NO_CONNECTION = -1  # the id of one that has no socket: requests from inside the
 
 
 class ConnectionContext:
-    """One client connection. `local_host` and `local_port` are the address that the client dialled; `by_token`: it has
-    said who it is with a delegation token.
+    """One client connection. `local_host` and `local_port` are the address that the client dialled. login: how far it
+    has come in saying who it is, on a listener with SASL; by_token: it has said so with a delegation token.
     """
 
     __slots__ = (
@@ -27,6 +31,7 @@ class ConnectionContext:
         "listener",
         "local_host",
         "local_port",
+        "login",
         "principal",
         "software_name",
         "software_version",
@@ -42,6 +47,7 @@ class ConnectionContext:
         self.principal = principal
         self.authenticated = True  # nothing else is asked for on a listener without SASL
         self.by_token = False
+        self.login: Exchange | None = None
         self.software_name = ""  # from ApiVersions v3 and newer (KIP-511)
         self.software_version = ""
 

@@ -78,7 +78,6 @@ class Endpoint:
         "_requests",
         "any_version",
         "api_key",
-        "before_authentication",
         "decode",
         "flexible_from",
         "giant_bytes",
@@ -114,7 +113,6 @@ class Endpoint:
         self.response_flexible_from = never if api_key is ApiKey.API_VERSIONS else self.flexible_from
         self.header_v0 = api_key is ApiKey.CONTROLLED_SHUTDOWN
         self.when_lost = _REFUSED.when_lost if route is None else route.when_lost
-        self.before_authentication = route is not None and route.before_authentication
         self.remembered = route is not None and route.remembered
         self.decode = self._decode_once if route is not None and route.repeated else self.decode_anew
         self._requests: dict[tuple[int, bytes], Any] = {}  # by version and bytes, of what is repeated
@@ -159,6 +157,24 @@ class Endpoint:
                 self._requests.clear()
             self._requests[key] = request
         return request
+
+
+def _admitted(connection: ConnectionContext, api_key: int) -> bool:
+    """Whether a client that has not authenticated may ask this now. Raises FrameError."""
+    if connection.login is None:
+        raise FrameError("the client has gone before it has authenticated")
+    return connection.login.admits(api_key)
+
+
+def _out_of_turn(endpoint: Endpoint, context: RequestContext, frame: memoryview, body: int) -> Any:
+    """The answer to what was asked in the middle of an exchange of tokens."""
+    version = context.api_version
+    readable = endpoint.min_version <= version <= endpoint.max_version and len(frame) - body <= _REMEMBERED_BYTES
+    request = endpoint.decode_anew(frame, body, version) if readable and body >= 0 else None
+    try:
+        return whole_request_failure(endpoint.response_type, ErrorCode.ILLEGAL_SASL_STATE, None, request, version)
+    except FrameError:
+        return endpoint.response_type()
 
 
 def _submitting(decide: Handler) -> Handler:
@@ -234,8 +250,6 @@ class Router:
                 f"{endpoint.api_key.name} version {version} is not served: "
                 f"{endpoint.min_version} to {endpoint.max_version}"
             )
-        if not connection.authenticated and not endpoint.before_authentication:
-            raise FrameError(f"{endpoint.api_key.name} before the client has authenticated")
         client_id, body = read_header_tail(frame, endpoint, version)
         services = self._services
         context = RequestContext(api_key, version, correlation_id, client_id, connection, services.clock.now)
@@ -243,6 +257,8 @@ class Router:
             endpoint, context = services.quotas.metered(endpoint, context, len(frame))
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s %r", endpoint.api_key.name, context)
+        if not connection.authenticated and not _admitted(connection, api_key):
+            return endpoint.encode(context, _out_of_turn(endpoint, context, frame, body))
         key: Hashable = None  # of an answer that may be known, or is worth to be
         if endpoint.remembered and len(frame) - body <= _REMEMBERED_BYTES:
             key = (api_key, version, services.audience(connection), bytes(frame[body:]))

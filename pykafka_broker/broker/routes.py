@@ -20,7 +20,6 @@ class Route(NamedTuple):
     forwarded: only a controller decides it. The handler is the decision, `(controller, context, request) -> Decision`,
         and is carried out where the controller is (`MetadataSource.submit`).
     when_lost: what is answered where the records that the answer rests on will not be committed.
-    before_authentication: served on connections that have not authenticated yet.
     remembered: who asks with the same bytes is given the same answer until the metadata changes, without asking the
         handler, where that has returned an `EncodedReply`.
     repeated: clients ask with the same bytes again and again, so a request is decoded once. Only for handlers that
@@ -32,7 +31,6 @@ class Route(NamedTuple):
     max_version: int | None = None
     forwarded: bool = False
     when_lost: ErrorCode = ErrorCode.NOT_COORDINATOR
-    before_authentication: bool = False
     remembered: bool = False
     repeated: bool = False
 
@@ -46,15 +44,15 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Route("offset_for_leader_epoch"),
     ApiKey.DELETE_RECORDS: Route("delete_records"),
     ApiKey.METADATA: Route("metadata", when_lost=_STORAGE, remembered=True),
-    ApiKey.SASL_HANDSHAKE: Route("sasl", before_authentication=True),
-    ApiKey.API_VERSIONS: Route("api_versions", before_authentication=True),
+    ApiKey.SASL_HANDSHAKE: Route("sasl"),
+    ApiKey.API_VERSIONS: Route("api_versions"),
     ApiKey.CREATE_TOPICS: Route("create_topics", when_lost=_STORAGE, forwarded=True),
     ApiKey.DELETE_TOPICS: Route("delete_topics", when_lost=_STORAGE, forwarded=True),
     ApiKey.DESCRIBE_ACLS: Route("acls"),
     ApiKey.CREATE_ACLS: Route("acls", when_lost=_STORAGE, forwarded=True),
     ApiKey.DELETE_ACLS: Route("acls", when_lost=_STORAGE, forwarded=True),
     ApiKey.DESCRIBE_CONFIGS: Route("describe_configs"),
-    ApiKey.SASL_AUTHENTICATE: Route("sasl", before_authentication=True),
+    ApiKey.SASL_AUTHENTICATE: Route("sasl"),
     ApiKey.CREATE_PARTITIONS: Route("create_partitions", when_lost=_STORAGE, forwarded=True),
     ApiKey.ELECT_LEADERS: Route("elect_leaders", when_lost=_STORAGE, forwarded=True),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Route("partition_reassignments", when_lost=_STORAGE, forwarded=True),

@@ -81,7 +81,9 @@ HONOURED_BROKER = frozenset(
         "background.threads",
         "broker.id",
         "broker.rack",
+        "connection.failed.authentication.delay.ms",
         "connections.max.idle.ms",
+        "connections.max.reauth.ms",
         "controller.listener.names",
         "controller.quota.window.num",
         "controller.quota.window.size.seconds",
@@ -147,6 +149,9 @@ HONOURED_BROKER = frozenset(
         "quota.window.num",
         "quota.window.size.seconds",
         "replica.high.watermark.checkpoint.interval.ms",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.server.max.receive.size",
         "share.coordinator.cold.partition.snapshot.interval.ms",
         "share.coordinator.snapshot.update.records.per.snapshot",
         "share.coordinator.state.topic.min.isr",
@@ -193,7 +198,12 @@ _REASONS = [
     (re.compile(pattern), reason)
     for reason, pattern in (
         ("there is no ZooKeeper", r"zookeeper\."),
-        ("no listener has TLS or SASL", r"ssl\.|sasl\.|principal\.|connection\.failed\.auth|.*max\.reauth"),
+        ("no listener has TLS", r"ssl\.|principal\."),
+        (
+            "this broker logs in nowhere",
+            r"sasl\.(client|login|mechanism|oauthbearer\.(assertion|client|token|scope$|jwt\.r))",
+        ),
+        ("no listener has such a mechanism", r"sasl\."),
         ("there is no tiered storage", r".*(remote\.|local\.retention)|follower\.fetch\.last\.tiered"),
         ("one process is the whole cluster", r"controll(er|ed)\.|broker\.(heartbeat|session)|initial\.broker"),
         ("nobody has to be asked over the network", r"add\.partitions\.to|request\.timeout|socket\.connection\.setup"),

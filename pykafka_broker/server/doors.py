@@ -13,11 +13,9 @@ from typing import NamedTuple
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.config.values import invalid
 from pykafka_broker.server.connection import Connection, Serving
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.transport import PlainTransport, Transport
-from pykafka_broker.server.turns import Turns
 
 NewTransport = Callable[[socket.socket], Transport]
 NewConnection = Callable[[Serving, Transport, ConnectionContext], Connection]
@@ -34,20 +32,22 @@ class Door(NamedTuple):
         return self.new_connection(server, self.new_transport(sock), context)
 
 
-def door_of(listener: Listener, config: BrokerConfig, turns: Turns) -> Door:
+def door_of(listener: Listener, config: BrokerConfig, server: Serving) -> Door:
     """Raises ConfigError if its certificates or mechanisms can't be used."""
-    return Door(_transport_of(listener, config, turns), _connection_of(listener))
+    return Door(_transport_of(listener, config, server), _connection_of(listener, server))
 
 
-def _transport_of(listener: Listener, config: BrokerConfig, turns: Turns) -> NewTransport:
+def _transport_of(listener: Listener, config: BrokerConfig, server: Serving) -> NewTransport:
     if not listener.has_tls:
         return PlainTransport
     from pykafka_broker.server.tls_listener import TlsListener
 
-    return TlsListener(listener, config, turns).new_transport
+    return TlsListener(listener, config, server.turns).new_transport
 
 
-def _connection_of(listener: Listener) -> NewConnection:
+def _connection_of(listener: Listener, server: Serving) -> NewConnection:
     if not listener.has_sasl:
         return Connection
-    raise invalid("listeners", listener.name, f"security protocol {listener.protocol} is not served")
+    from pykafka_broker.server.sasl_connection import sasl_connections
+
+    return sasl_connections(listener.name, server)

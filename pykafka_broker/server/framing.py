@@ -50,12 +50,12 @@ class FrameReader:
     behind is kept until `resume`.
     """
 
-    __slots__ = ("_filled", "_max_bytes", "_partial", "_paused", "_pool", "_scratch", "_size", "_waiting")
+    __slots__ = ("_filled", "_partial", "_paused", "_pool", "_scratch", "_size", "_waiting", "max_bytes")
 
     def __init__(self, scratch: memoryview, pool: BufferPool, max_bytes: int) -> None:
         self._scratch = scratch  # shared: nothing of it survives the call in which it was filled
         self._pool = pool
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._partial: bytearray | None = None  # the frame that is coming in, without its length prefix
         self._size = 0  # of that frame
         self._filled = 0
@@ -122,8 +122,8 @@ class FrameReader:
         position, end = 0, len(data)
         while end - position >= 4:
             (size,) = _LENGTH.unpack_from(data, position)
-            if size < 0 or size > self._max_bytes:
-                raise _wrong_length(size, self._max_bytes, bytes(data[position : position + 4]))
+            if size < 0 or size > self.max_bytes:
+                raise _wrong_length(size, self.max_bytes, bytes(data[position : position + 4]))
             stop = position + 4 + size
             if stop > end:
                 self._begin_partial(size, data[position + 4 :])

@@ -126,7 +126,7 @@ class Server:
         """
         config = self.broker.config
         for listener in listeners:
-            self._doors[listener.name] = door_of(listener, config, self.turns)
+            self._doors[listener.name] = door_of(listener, config, self)
             sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
             listener.port = sock.getsockname()[1]
             acceptor = _Acceptor(sock, listener, self._on_connect)

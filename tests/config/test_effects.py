@@ -61,7 +61,7 @@ def reads() -> dict[str, set[str]]:
         for owner, attribute in re.findall(r"(\w+|\))(?=\.([a-z_0-9]+)\b)", text):
             found.setdefault(attribute, set()).add(owner)
         # config["a.key"], and keys whose values a method of the config computes: replication_factor("a.key", brokers)
-        for name in re.findall(r'(?:config\[|\.replication_factor\()"([a-z.0-9]+)"', text):
+        for name in re.findall(r'(?:config\[|\.replication_factor\(|settings\.(?:get|text)\()"([a-z.0-9]+)"', text):
             found.setdefault(name.replace(".", "_"), set()).add("config")
     return found
 

@@ -12,7 +12,7 @@ from pykafka_broker.server.transport import PlainTransport
 
 
 def test_behind_a_plain_listener_is_the_socket_itself() -> None:
-    no_turns: Any = None
-    door = door_of(Listener("PLAINTEXT", "127.0.0.1", 0), BrokerConfig(), no_turns)
+    no_server: Any = None
+    door = door_of(Listener("PLAINTEXT", "127.0.0.1", 0), BrokerConfig(), no_server)
     assert door.new_transport is PlainTransport
     assert door.new_connection is Connection

@@ -49,6 +49,8 @@ def api_versions(
             return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
         context.connection.software_name = name
         context.connection.software_version = software_version
+    if context.connection.login is not None:
+        context.connection.login.versions_told()
     cache = services.replies
     key = (ApiKey.API_VERSIONS, version)
     known = cache.get(services.image, key)

@@ -1,8 +1,9 @@
-"""SaslHandshake v0-v1 and SaslAuthenticate v0-v2 on listeners that ask for no authentication.
+"""SaslHandshake v0-v1 and SaslAuthenticate v0-v2 (KIP-43, KIP-152, KIP-368).
 
-Behaviour: both say ILLEGAL_SASL_STATE, and the connection goes on: a client that was set up for SASL by mistake learns
-what is wrong, instead of seeing its connection end (KIP-43, KIP-152).
-Versions: 1 of the handshake has its tokens wrapped in SaslAuthenticate; they make no difference here.
+Behaviour: they are steps of the connection's exchange (`security/sasl/exchange.py`). On a listener that asks for no
+authentication both say ILLEGAL_SASL_STATE, and the connection goes on: a client that was set up for SASL by mistake
+learns what is wrong, instead of seeing its connection end.
+Versions: 1 of the handshake has its tokens wrapped in SaslAuthenticate; 1 of that tells how long the session lasts.
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ from pykafka_broker.protocol.messages.sasl_handshake_response import SaslHandsha
 
 @handles(ApiKey.SASL_HANDSHAKE)
 def sasl_handshake(services: Services, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
+    login = context.connection.login
+    if login is None:
+        return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
+    return login.handshake(request.mechanism, context.api_version)
 
 
 @handles(ApiKey.SASL_AUTHENTICATE)
 def sasl_authenticate(
     services: Services, context: RequestContext, request: SaslAuthenticateRequest
 ) -> SaslAuthenticateResponse:
-    return SaslAuthenticateResponse(
-        ErrorCode.ILLEGAL_SASL_STATE, "this listener authenticates nobody, so there is nothing to go on with"
-    )
+    login = context.connection.login
+    if login is None:
+        return SaslAuthenticateResponse(
+            ErrorCode.ILLEGAL_SASL_STATE, "this listener authenticates nobody, so there is nothing to go on with"
+        )
+    return login.authenticate(request.auth_bytes, context.api_version)

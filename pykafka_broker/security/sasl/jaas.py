@@ -14,7 +14,6 @@ from typing import NamedTuple
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.listener_settings import ListenerSettings
 
-JAAS_CONFIG = "sasl.jaas.config"
 _FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
 _TOKEN = re.compile(
     r"""
@@ -42,8 +41,8 @@ class LoginModule(NamedTuple):
 
 def login_module(settings: ListenerSettings, mechanism: str) -> LoginModule:
     """That of a listener for a mechanism. Raises ConfigError."""
-    name = f"listener.name.{settings.name.lower()}.{mechanism.lower()}.{JAAS_CONFIG}"
-    found = settings.text(JAAS_CONFIG, mechanism)
+    name = f"listener.name.{settings.name.lower()}.{mechanism.lower()}.sasl.jaas.config"
+    found = settings.text("sasl.jaas.config", mechanism)
     if found is None or found[0] != name:
         raise ConfigError(f"listener {settings.name} has no login module for {mechanism}: {name} is not set")
     try:

@@ -1,0 +1,201 @@
+"""What one client of a SASL listener may send when, and what it is told (KIP-43, KIP-152, KIP-368).
+
+Rule: `_SERVED` and `_TOLD` are the table; what is in neither ends the connection without an answer. A refusal ends it
+too (`over` says why), after the answer and after a delay, both of which are the connection's business. Before a client
+has authenticated nothing of it reaches anything but this.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Protocol
+
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from pykafka_broker.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+from pykafka_broker.security.sasl.listener import SaslListener
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, Mechanism, Refused
+
+_WRAPPED_FROM = 1  # the version of the handshake after which tokens come in SaslAuthenticate
+_REAUTH_INTERVAL_MS = 1000  # a client that comes sooner is told that it has authenticated
+_GSSAPI = "GSSAPI"
+
+
+class State(Enum):
+    """How far a client is."""
+
+    BEGIN = auto()
+    VERSIONS_TOLD = auto()
+    TOKENS = auto()
+    RAW_TOKENS = auto()
+    OTHER_MECHANISM = auto()  # chosen for a re-authentication
+    DONE = auto()
+
+
+_SERVED = {
+    State.BEGIN: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
+    State.VERSIONS_TOLD: (ApiKey.SASL_HANDSHAKE,),
+    State.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
+    State.RAW_TOKENS: (),
+    State.OTHER_MECHANISM: (),
+}
+_TOLD = (State.TOKENS,)  # that a request is out of turn, in an answer of its own kind
+
+
+class Client(Protocol):
+    """What becomes known of a client."""
+
+    principal: str
+    authenticated: bool
+    by_token: bool
+
+
+class Exchange:
+    """One client. over: why the connection ends, or an empty text; expires_at: when its session does, by `now`."""
+
+    __slots__ = (
+        "_client",
+        "_listener",
+        "_mechanism",
+        "_mechanism_name",
+        "_reauthenticated_at",
+        "_state",
+        "expires_at",
+        "has_authenticated",
+        "over",
+    )
+
+    def __init__(self, listener: SaslListener, client: Client) -> None:
+        self._listener = listener
+        self._client = client
+        self._state = State.BEGIN
+        self._mechanism: Mechanism | None = None
+        self._mechanism_name = ""
+        self._reauthenticated_at: int | None = None
+        self.has_authenticated = False
+        self.expires_at: int | None = None
+        self.over = ""
+        client.authenticated = client.by_token = False
+
+    # -- requests
+
+    def admits(self, api_key: int) -> bool:
+        """Whether this request may be served now; False: it is answered with ILLEGAL_SASL_STATE. Raises FrameError if
+        there is no answer at all.
+        """
+        if self._state is State.DONE or api_key in _SERVED[self._state]:
+            return True
+        name = SPECS[api_key].name
+        if self._state not in _TOLD:
+            raise FrameError(f"{name} before the client has authenticated")
+        self._end(f"{name} in the middle of the exchange of tokens")
+        return False
+
+    def versions_told(self) -> None:
+        """The client has its answer to ApiVersions: it may not ask twice."""
+        if self._state is State.BEGIN:
+            self._state = State.VERSIONS_TOLD
+
+    def handshake(self, mechanism: str, version: int) -> SaslHandshakeResponse:
+        if self._state is State.DONE and not self._may_begin_anew():
+            return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
+        begun = self._listener.begin(mechanism)
+        names = self._listener.mechanisms
+        if begun is None:
+            if self.has_authenticated:
+                raise FrameError(_not_enabled(mechanism))
+            self._end(_not_enabled(mechanism))
+            return SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, names)
+        self._state = State.TOKENS if version >= _WRAPPED_FROM else State.RAW_TOKENS
+        if self.has_authenticated and mechanism != self._mechanism_name:
+            self._state = State.OTHER_MECHANISM  # Kafka tells so only when the first token comes
+        self._mechanism, self._mechanism_name = begun, mechanism
+        return SaslHandshakeResponse(ErrorCode.NONE, names)
+
+    def _may_begin_anew(self) -> bool:
+        """Whether a re-authentication begins."""
+        now, last = self._listener.around.clock.now, self._reauthenticated_at
+        if self.expires_at is None or (last is not None and now - last < _REAUTH_INTERVAL_MS):
+            return False
+        self._reauthenticated_at = now
+        self._client.authenticated = False
+        return True
+
+    def authenticate(self, token: bytes, version: int) -> SaslAuthenticateResponse:
+        if self._state is State.DONE:
+            return SaslAuthenticateResponse(
+                ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
+            )
+        try:
+            step, lifetime_ms = self._step(token)
+        except Refused as refused:
+            self._end(str(refused))
+            return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, str(refused))
+        told = lifetime_ms if version >= 1 else 0
+        return SaslAuthenticateResponse(ErrorCode.NONE, auth_bytes=step.token, session_lifetime_ms=told)
+
+    # -- tokens without a request around them
+
+    @property
+    def takes_raw_tokens(self) -> bool:
+        """The next frame is a token and nothing else."""
+        return self._state is State.RAW_TOKENS
+
+    def begins_with_token(self, api_key: int) -> bool:
+        """Whether a frame that begins with this number is the first token of GSSAPI, without a handshake."""
+        if self._state is not State.BEGIN or api_key in SPECS:
+            return False
+        self._mechanism = self._listener.begin(_GSSAPI)
+        if self._mechanism is None:
+            return False
+        self._mechanism_name, self._state = _GSSAPI, State.RAW_TOKENS
+        return True
+
+    def raw_token(self, token: bytes) -> bytes | None:
+        """The token for the client; None if it is refused."""
+        try:
+            return self._step(token)[0].token
+        except Refused as refused:
+            self._end(str(refused))
+            return None
+
+    # -- both
+
+    def _step(self, token: bytes) -> tuple[Challenge | Done, int]:
+        """The mechanism's answer, and the session's lifetime if that is limited. Raises Refused."""
+        assert self._mechanism is not None
+        clock = self._listener.around.clock
+        step = self._mechanism.step(token, clock.wall)
+        if isinstance(step, Challenge):
+            return step, 0
+        client = self._client
+        if self.has_authenticated and step.principal != client.principal:
+            before, after = (name.replace(":", ".", 1) for name in (client.principal, step.principal))
+            raise Refused(f"Cannot change principals during re-authentication from {before}: {after}")
+        client.principal, client.by_token = step.principal, step.by_token
+        self._state, self._mechanism = State.DONE, None
+        client.authenticated = self.has_authenticated = True
+        limits = [limit for limit in (self._listener.max_reauth_ms(self._mechanism_name),) if limit > 0]
+        if step.expires_ms is not None:
+            limits.append(max(1, step.expires_ms - clock.wall))
+        self.expires_at = clock.now + min(limits) if limits else None
+        return step, min(limits, default=0)
+
+    def session_over(self, api_key: int) -> bool:
+        """Whether the session has expired: nothing is served then but the begin of a re-authentication."""
+        return (
+            self._state is State.DONE
+            and self.expires_at is not None
+            and self._listener.around.clock.now > self.expires_at
+            and api_key != ApiKey.SASL_HANDSHAKE
+        )
+
+    def _end(self, why: str) -> None:
+        self.over = why
+        self._mechanism = None
+
+
+def _not_enabled(mechanism: str) -> str:
+    return f"SASL mechanism {mechanism[:40]!r} is not enabled"

@@ -1,0 +1,137 @@
+"""A client connection of a listener with SASL.
+
+Rule: until the client has authenticated every frame is the exchange's (`security/sasl/exchange.py`) to admit; then it
+is a connection like any other. A refusal is kept back for `connection.failed.authentication.delay.ms`, in which nothing
+more is read and nobody else waits, and ends the connection. Each failure is one line in the log, without what the
+client has sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.runtime import Pieces
+from pykafka_broker.security.sasl.exchange import Exchange
+from pykafka_broker.security.sasl.listener import SaslListener
+from pykafka_broker.security.sasl.realm import Around
+from pykafka_broker.server.connection import Connection, Serving
+from pykafka_broker.server.transport import Transport
+
+log = logging.getLogger(__name__)
+
+_API_KEY = Struct(">h")
+_LENGTH = Struct(">i")
+
+
+class SaslConnection(Connection):
+    """Serves a client once it has authenticated."""
+
+    __slots__ = ("_exchange", "_listener", "_max_request_bytes", "_open")
+
+    def __init__(
+        self, server: Serving, transport: Transport, context: ConnectionContext, listener: SaslListener
+    ) -> None:
+        self._listener = listener
+        self._exchange = context.login = Exchange(listener, context)
+        self._open = False  # no frame of it concerns the exchange any more
+        super().__init__(server, transport, context)
+        self._max_request_bytes = self._reader.max_bytes
+        self._limit_frames()
+
+    def _limit_frames(self) -> None:
+        exchange = self._exchange
+        known = self.context.authenticated
+        self._open = known and exchange.expires_at is None
+        self._reader.max_bytes = self._max_request_bytes if known else self._listener.max_receive_bytes
+
+    def _deliver(self, frame: memoryview) -> bool:
+        if self._open:
+            return Connection._deliver(self, frame)
+        exchange = self._exchange
+        api_key = _API_KEY.unpack_from(frame)[0] if len(frame) >= _API_KEY.size else -1
+        if self.context.authenticated:
+            if exchange.session_over(api_key):
+                self.close("its session has expired")
+                return False
+            more = Connection._deliver(self, frame)
+            self._limit_frames()  # a re-authentication may have begun
+            return more
+        if exchange.takes_raw_tokens or exchange.begins_with_token(api_key):
+            token = exchange.raw_token(bytes(frame))
+            return self._answered(None if token is None else [_LENGTH.pack(len(token)), token])
+        result = self._server.router.dispatch(self.context, frame)
+        return self._park(result) if isinstance(result, PendingReply) else self._answered(result)
+
+    def _answered(self, pieces: Pieces | None) -> bool:
+        """The exchange has gone on a step, or has come to its end."""
+        self._limit_frames()
+        if self._exchange.over:
+            return self._keep_back(pieces)
+        if pieces is not None:
+            self.send(pieces)
+        return not (self._out or self.closed)
+
+    def _keep_back(self, pieces: Pieces | None) -> bool:
+        self._log_failure(self._exchange.over)
+        late = Parked(self._turns.clock.now + self._listener.failure_delay_ms, expire=lambda now: pieces)
+        self._server.purgatory.park(late)
+        return self._park(_Late(late))
+
+    def _on_reply(self, reply: Any) -> None:
+        Connection._on_reply(self, reply)
+        if not self._open:  # what a fault has held may have been a step
+            self._limit_frames()
+            self.go_on()
+
+    def go_on(self) -> None:
+        if self._exchange.over and self._parked is None and not self._out:
+            self.close("it has not authenticated")
+        else:
+            Connection.go_on(self)
+
+    def refuse(self, error: FrameError) -> None:
+        if self.context.authenticated:
+            Connection.refuse(self, error)
+        else:
+            self._log_failure(str(error))
+            self.close(str(error))
+
+    def _lost(self, why: str) -> None:
+        Connection._lost(self, why)
+        self.context.login = None  # the two know each other, and the context may be kept
+
+    def _log_failure(self, reason: str) -> None:
+        """In Kafka's words. What a client has chosen itself can't break the line."""
+        context = self.context
+        what = "re-authentication" if self._exchange.has_authenticated else "authentication"
+        channel = f"{context.local_host}:{context.local_port}-{self.peer}-{context.id}"
+        shown = "".join(letter if letter.isprintable() else "?" for letter in reason)
+        log.info("Failed %s with /%s (channelId=%s) (%s)", what, context.client_host, channel, shown)
+
+
+class _Late(PendingReply):
+    """A refusal that is kept back: its reply is the pieces themselves."""
+
+    __slots__ = ()
+
+    def __init__(self, parked: Parked) -> None:
+        self.parked = parked
+
+    def pieces(self, reply: Any) -> Pieces:
+        pieces: Pieces = reply
+        return pieces
+
+
+def sasl_connections(name: str, server: Serving) -> Callable[[Serving, Transport, ConnectionContext], SaslConnection]:
+    """What serves the clients of the listener `name`. Raises ConfigError if one of its mechanisms can't be used."""
+    around = Around(lambda: server.broker.services.image, server.turns.clock, lambda: secrets.token_urlsafe(24))
+    listener = SaslListener(name, lambda: server.broker.config, around)
+    return lambda serving, transport, context: SaslConnection(serving, transport, context, listener)
