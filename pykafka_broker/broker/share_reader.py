@@ -22,6 +22,7 @@ from pykafka_broker.steps import Pace
 
 CHUNK_BYTES = 1 << 20
 _LIKE_ITEMS = 4  # that a partition takes as long as
+_NOTHING: list[AcquiredRecords] = []  # never changed
 ACQUIRE_MODES = WHOLE_BATCHES, EXACTLY = 0, 1  # share_acquire_mode (KIP-1206)
 
 
@@ -87,7 +88,7 @@ class ShareReader:
                 data = self._read(topic_partition, left_bytes, left_records, now)
             except ApiError as error:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if _is_uninitialized(error) else error.code
-                found[topic_partition] = PartitionData(topic_partition[1], code, error.message, records=b"")
+                found[topic_partition] = refused(topic_partition[1], code, error.message)
                 continue
             if data is not None:
                 found[topic_partition] = data
@@ -144,6 +145,11 @@ class ShareReader:
         if got:
             pieces.append(found.between(got[0].first, got[-1].last))
         return got
+
+
+def refused(number: int, code: int, message: str | None) -> PartitionData:
+    """There may be half a million, hence one list for all of them."""
+    return PartitionData(number, code, message, records=b"", acquired_records=_NOTHING)
 
 
 def _is_uninitialized(error: ApiError) -> bool:

@@ -24,11 +24,12 @@ from pykafka_broker.broker.api.share_requests import (
     show_all,
 )
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.letting_go import let_go
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.share_reader import ACQUIRE_MODES, ShareReader
+from pykafka_broker.broker.share_reader import ACQUIRE_MODES, ShareReader, refused
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Resource, denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
@@ -121,6 +122,8 @@ def _update(session: ShareSession, request: ShareFetchRequest, pace: Pace) -> St
             session.add((topic_id, one.partition_index))
             if pace.due():
                 yield None
+        if len(topic.partitions) > _READ_AT_ONCE:  # they are not looked at again, and may take more than all else
+            yield from let_go(topic.partitions)
     for forgotten in request.forgotten_topics_data:
         topic_id = bytes(forgotten.topic_id)
         for number in forgotten.partitions:
@@ -243,7 +246,7 @@ class ShareFetchAttempt:
 
 def _denial(number: int) -> PartitionData:
     error = denial(Resource.TOPIC)
-    return PartitionData(number, error.code, error.message, records=b"")
+    return refused(number, error.code, error.message)
 
 
 def _response(
