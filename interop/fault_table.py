@@ -1,6 +1,6 @@
 """What each client does at each fault: the table in docs/faults.md.
 
-    python -m interop.fault_table        writes it anew (needs Kafka's jars for the Java client)
+    python -m interop.fault_table        writes it anew (needs Kafka's jars for the Java client, Go and Node.js)
 
 Rule: a cell says what came of it, by what the broker has and what the client has told: no guesses.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from interop.fault_clients import Client, Reader, clients
+from interop.fault_programs import StepFailed, franz_go, kafkajs
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.testing.traffic import Fault
 
@@ -137,21 +138,24 @@ def _going_on(broker: KafkaBroker, client: Client, row: Row, topic: str, reader:
     broker.produce(topic, ["two"])
     got = reader.read(PATIENCE_S)
     deadline = time.monotonic() + PATIENCE_S
+    meanwhile = []
     while fault.hits < row.fault["times"] and time.monotonic() < deadline:
-        reader.read(0.2)
+        meanwhile.append(reader.read(0.2))
     assert fault.hits == row.fault["times"], f"{client.name} has met it {fault.hits} times"
     if got == "one":
         return "reads again from the start" if reader.read(PATIENCE_S) == "two" else "is lost"
     if got is None:
         return "reads nothing more"
     broker.produce(topic, ["three"])
-    following = reader.read(PATIENCE_S)
+    following = reader.read(PATIENCE_S) if "two" not in meanwhile else "two"
     return {"three": "goes on", "two": "reads some again"}.get(following or "", f"reads {following}")
 
 
 def name_of(error: Exception) -> str:
     """The client's word for it."""
     text = str(error)
+    if isinstance(error, StepFailed):
+        return text
     found = re.search(r"org\.apache\.kafka\.[\w.]*?(\w+Exception)|code=(\w+)", text)
     cause = next((each for each in (found.groups() if found else ()) if each), None)
     return cause or type(error).__name__
@@ -187,8 +191,8 @@ def recorded() -> dict[tuple[str, str], str]:
 
 
 def main() -> None:
-    with KafkaBroker() as broker, clients() as all_clients:
-        made = table(broker, all_clients)
+    with KafkaBroker() as broker, clients() as of_python_and_java:
+        made = table(broker, [*of_python_and_java, franz_go(), kafkajs()])
     text = PAGE.read_text()
     PAGE.write_text(f"{text[: text.index(BEGIN)]}{BEGIN}\n{made}\n{text[text.index(END) :]}")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from interop.fault_clients import Aiokafka, Client, Confluent, Java, KafkaPython
+from interop.fault_programs import franz_go, kafkajs
 from pykafka_broker.testing import KafkaBroker
 
 pytestmark = pytest.mark.ours_only
@@ -22,6 +23,12 @@ def movable() -> Iterator[KafkaBroker]:
 
 @pytest.mark.parametrize("client", [KafkaPython(), Confluent(), Aiokafka()], ids=lambda client: client.name)
 def test_a_consumer_joins_again_and_reads_on(movable: KafkaBroker, client: Client) -> None:
+    reads_on(movable, client)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", [franz_go(), kafkajs()], ids=lambda client: client.name)
+def test_a_program_joins_again_and_reads_on(movable: KafkaBroker, client: Client) -> None:
     reads_on(movable, client)
 
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from interop.fault_clients import Aiokafka, Client, Confluent, Java, KafkaPython
+from interop.fault_programs import franz_go, kafkajs
 from interop.fault_table import ROWS, Row, outcome, recorded
 from pykafka_broker.testing import KafkaBroker
 
 pytestmark = pytest.mark.ours_only
 PYTHON = [KafkaPython(), Confluent(), Aiokafka()]
+PROGRAMS = [franz_go(), kafkajs()]
+FEW = [row for row in ROWS if row.says in ("Produce: NOT_LEADER_OR_FOLLOWER", "Heartbeat: UNKNOWN_MEMBER_ID")]
+REST = [row for row in ROWS if row not in FEW]
+
+
+def when_slow(row: Row) -> Any:
+    return pytest.param(row, marks=pytest.mark.slow)
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +39,12 @@ def java() -> Iterator[Java]:
 @pytest.mark.parametrize("client", PYTHON, ids=lambda client: client.name)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.says)
 def test_a_client_reacts_as_the_table_says(faulty: KafkaBroker, client: Client, row: Row) -> None:
+    assert outcome(faulty, client, row) == recorded()[row.says, client.name]
+
+
+@pytest.mark.parametrize("client", PROGRAMS, ids=lambda client: client.name)
+@pytest.mark.parametrize("row", [*FEW, *map(when_slow, REST)], ids=lambda row: row.says)
+def test_a_program_reacts_as_the_table_says(faulty: KafkaBroker, client: Client, row: Row) -> None:
     assert outcome(faulty, client, row) == recorded()[row.says, client.name]
 
 
