@@ -1,0 +1,94 @@
+"""DER, as far as a certificate needs it.
+
+Rule: a length that does not fit into what encloses it is an error, so a forged certificate can't make the reader leave
+it; what OpenSSL has verified is read here for its names only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+INTEGER, OCTETS, OID, UTF8_STRING, PRINTABLE_STRING = 0x02, 0x04, 0x06, 0x0C, 0x13
+SEQUENCE, SET = 0x30, 0x31
+_VERSION, _EXTENSIONS = 0xA0, 0xA3  # context tags of a TBSCertificate
+SUBJECT_ALT_NAME = "2.5.29.17"
+
+
+class Element(NamedTuple):
+    """One element: its tag, its content, and the whole of it."""
+
+    tag: int
+    content: bytes
+    whole: bytes
+
+
+def elements(data: bytes) -> Iterator[Element]:
+    """Those that stand one after the other. Raises ValueError."""
+    position = 0
+    while position < len(data):
+        element = _element_at(data, position)
+        position += len(element.whole)
+        yield element
+
+
+def _element_at(data: bytes, begin: int) -> Element:
+    position = begin + 2
+    if position > len(data) or data[begin] & 0x1F == 0x1F:
+        raise ValueError("no element of DER")
+    size = data[begin + 1]
+    if size & 0x80:
+        count = size & 0x7F
+        if not 1 <= count <= 4 or position + count > len(data):
+            raise ValueError("no length of DER")
+        size = int.from_bytes(data[position : position + count], "big")
+        position += count
+    if position + size > len(data):
+        raise ValueError("an element of DER is longer than what encloses it")
+    return Element(data[begin], data[position : position + size], data[begin : position + size])
+
+
+def oid_text(content: bytes) -> str:
+    """The dotted form of an object identifier."""
+    numbers, number = [], 0
+    for octet in content:
+        number = number << 7 | octet & 0x7F
+        if not octet & 0x80:
+            numbers.append(number)
+            number = 0
+    if not numbers:
+        raise ValueError("an empty object identifier")
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
+
+
+class CertificateNames(NamedTuple):
+    """subject: the DER of its name; alternatives: the encoded names of the extension subjectAltName."""
+
+    subject: bytes
+    alternatives: frozenset[bytes]
+
+
+def names_of(certificate: bytes) -> CertificateNames:
+    """Of a certificate in DER. Raises ValueError."""
+    try:
+        (outer,) = elements(certificate)
+        to_be_signed = next(elements(outer.content))
+        fields = [field for field in elements(to_be_signed.content) if field.tag != _VERSION]
+        # serial number, algorithm, issuer, validity, subject, key, and what is optional
+        return CertificateNames(fields[4].whole, _alternatives(fields[6:]))
+    except (IndexError, StopIteration) as error:
+        raise ValueError("no certificate") from error
+
+
+def _alternatives(fields: list[Element]) -> frozenset[bytes]:
+    for field in fields:
+        if field.tag != _EXTENSIONS:
+            continue
+        (extensions,) = elements(field.content)
+        for extension in elements(extensions.content):
+            parts = list(elements(extension.content))
+            if oid_text(parts[0].content) == SUBJECT_ALT_NAME:
+                (names,) = elements(parts[-1].content)
+                return frozenset(name.whole for name in elements(names.content))
+    return frozenset()
