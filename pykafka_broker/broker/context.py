@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Set
 from typing import TYPE_CHECKING
 
+from pykafka_broker.cluster.controller import Spend, unlimited
+
 if TYPE_CHECKING:
     from pykafka_broker.security.sasl.exchange import Exchange
-
-from pykafka_broker.cluster.controller import Spend, unlimited
 
 ANONYMOUS = "User:ANONYMOUS"
 NO_CONNECTION = -1  # the id of one that has no socket: requests from inside the process
