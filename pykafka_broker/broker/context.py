@@ -77,8 +77,10 @@ class RequestContext:
         self.connection = connection
         self.now = now
 
-    def spending(self) -> Spend:
-        """What a decision about topics calls for the partitions that it changes; for one that is made anew, again."""
+    def spending(self, *, anew: bool = True) -> Spend:
+        """What whoever decides about topics calls for the partitions that are changed. `anew`: what was spent before
+        for this request does not count.
+        """
         return unlimited
 
     def __repr__(self) -> str:
@@ -98,17 +100,21 @@ class GiantContext(RequestContext):
         self._of = of
         super().__init__(of.api_key, of.api_version, of.correlation_id, of.client_id, of.connection, of.now)
 
-    def spending(self) -> Spend:
-        return self._of.spending()
+    def spending(self, *, anew: bool = True) -> Spend:
+        return self._of.spending(anew=anew)
 
 
 class PartContext(RequestContext):
     """A part of a request. repeated: what the whole names more than once; traits: what its division notes of it."""
 
-    __slots__ = ("repeated", "traits")
+    __slots__ = ("_of", "repeated", "traits")
     is_part = True
 
     def __init__(self, of: RequestContext, repeated: Set[Hashable], traits: Set[Hashable]) -> None:
         super().__init__(of.api_key, of.api_version, of.correlation_id, of.client_id, of.connection, of.now)
+        self._of = of
         self.repeated = repeated
         self.traits = traits
+
+    def spending(self, *, anew: bool = True) -> Spend:
+        return self._of.spending(anew=anew)

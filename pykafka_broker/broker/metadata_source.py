@@ -20,7 +20,7 @@ from pykafka_broker.broker.reply import NOTHING, After, R, Reply, Waiter, restin
 from pykafka_broker.broker.slices import Slices, Steps
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import bootstrap
-from pykafka_broker.cluster.controller import Controller, Deciding, Decision, ProducerIds
+from pykafka_broker.cluster.controller import Controller, Deciding, Decision, ProducerIds, Spend, unlimited
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
@@ -72,7 +72,7 @@ class MetadataSource(Protocol):
     def quorum(self) -> Quorum:
         """As it is now."""
 
-    def create_topics(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
+    def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
         """What this broker itself needs. The image has them afterwards, or a result says why not."""
 
     def new_producer_id(self) -> int:
@@ -242,12 +242,12 @@ class LocalMetadata:
         if not self._appending:
             self._deliver_all()
 
-    def create_topics(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
+    def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
         from pykafka_broker.cluster.topics import create_topics
         from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
         from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 
-        decision = at_once(create_topics(self.controller, CreateTopicsRequest(topics), 0))
+        decision = at_once(create_topics(self.controller, CreateTopicsRequest(topics), 0, spend=spend))
         try:
             self.commit(decision.records)
         except ApiError as error:

@@ -20,6 +20,8 @@ from pykafka_broker.cluster.image import QuotaEntity
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
+from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
+from pykafka_broker.security.quotas.address_quotas import CONNECTIONS, AddressQuotas
 from pykafka_broker.security.quotas.client_quotas import (
     FETCHED_BYTES,
     PRODUCED_BYTES,
@@ -27,6 +29,7 @@ from pykafka_broker.security.quotas.client_quotas import (
     MetadataSource,
     Mutations,
 )
+from pykafka_broker.security.quotas.levels import quotas_of_addresses
 from pykafka_broker.security.quotas.rate import Windows
 
 # Brokers ask these of each other.
@@ -40,8 +43,10 @@ _EXEMPT = frozenset(
         ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
     )
 )
-# The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
-_STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+_FETCHES = frozenset((ApiKey.FETCH, ApiKey.SHARE_FETCH))
+# What may change topics, and the first version whose clients know THROTTLING_QUOTA_EXCEEDED. Metadata says nothing of
+# it: topics that are too many to be created stay missing.
+_STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3, ApiKey.METADATA: 0}
 
 
 class MeteredContext(RequestContext):
@@ -56,27 +61,32 @@ class MeteredContext(RequestContext):
         self.mutations: Mutations | None = None
         self.user = of.connection.principal, of.client_id or ""
 
-    def spending(self) -> Spend:
+    def spending(self, *, anew: bool = True) -> Spend:
         if self.mutations is None:
             return unlimited
-        self.mutations.begin()
+        if anew:
+            self.mutations.begin()
         return self.mutations.spend
 
 
 class Metering:
     """Counts the requests of one broker. `quotas` says what they may use."""
 
-    def __init__(self, services: Services, quotas: ClientQuotas) -> None:
+    def __init__(self, services: Services, quotas: ClientQuotas, addresses: AddressQuotas) -> None:
         self.quotas = quotas
+        self._addresses = addresses
         self._services = services
         self._clock = services.clock
         self._endpoints: dict[int, MeteredEndpoint] = {}
 
     def follow(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> bool:
         """Other quotas hold from now on; whether there are any."""
-        source = MetadataSource(client_quotas)
-        self.quotas.source = source
-        return bool(source)
+        self.quotas.source = source = MetadataSource(client_quotas)
+        self._addresses.quotas = quotas_of_addresses(client_quotas, CONNECTIONS)
+        return bool(source) or bool(self._addresses.quotas)
+
+    def connection_throttle_ms(self, host: str) -> int:
+        return self._addresses.throttle_ms(host, self._clock.now)
 
     def metered(self, endpoint: Endpoint, context: RequestContext, size: int) -> tuple[Endpoint, RequestContext]:
         """What takes the place of these for a request of `size` bytes. One from inside the process is not counted."""
@@ -103,19 +113,26 @@ class Metering:
         throttle_ms = quotas.record_time(*user, self._services.nanoseconds() - context.began_ns, now)
         if api_key == ApiKey.PRODUCE:
             throttle_ms = max(throttle_ms, quotas.record(PRODUCED_BYTES, *user, context.bytes, now))
-        elif api_key == ApiKey.FETCH:
+        elif api_key in _FETCHES:
             throttle_ms = max(throttle_ms, quotas.record(FETCHED_BYTES, *user, answer_bytes, now))
             if throttle_ms:
                 quotas.take_back(FETCHED_BYTES, *user, answer_bytes, now)
-        elif context.mutations is not None:
+        elif context.mutations is not None and api_key != ApiKey.METADATA:
             throttle_ms = max(throttle_ms, context.mutations.throttle_ms)
         if throttle_ms:
             self._services.mute(context.connection.id, now + throttle_ms)
         return throttle_ms
 
-    def withheld(self, response: FetchResponse) -> FetchResponse:
-        """The empty answer in the place of that one."""
-        return FetchResponse(session_id=self._services.fetch_sessions.withdraw(response.session_id))
+    def withheld(self, response: Any) -> Any:
+        """The empty answer in the place of that one. Records that a share group has been given stay its, and come
+        again when their lock ends, as with Kafka.
+        """
+        if isinstance(response, FetchResponse):
+            return FetchResponse(session_id=self._services.fetch_sessions.withdraw(response.session_id))
+        for topic in response.responses:
+            for partition in topic.partitions:
+                partition.records, partition.acquired_records = None, []
+        return response
 
 
 def metering_of(services: Services) -> Metering:
@@ -123,7 +140,7 @@ def metering_of(services: Services) -> Metering:
     config = services.config
     windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
     controller_windows = Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
-    return Metering(services, ClientQuotas(MetadataSource({}), windows, controller_windows))
+    return Metering(services, ClientQuotas(MetadataSource({}), windows, controller_windows), AddressQuotas(windows))
 
 
 class MeteredEndpoint(Endpoint):
@@ -136,10 +153,10 @@ class MeteredEndpoint(Endpoint):
             setattr(self, name, getattr(inner, name))
         self.inner = inner
         self._metering = metering
-        if inner.api_key is ApiKey.FETCH:
+        if inner.api_key in _FETCHES:
             self.handler = self._fetch
 
-    def _fetch(self, services: Services, context: RequestContext, request: FetchRequest) -> Any:
+    def _fetch(self, services: Services, context: RequestContext, request: FetchRequest | ShareFetchRequest) -> Any:
         most = self._metering.most_bytes(context)
         if most is not None:
             request.max_bytes = min(request.max_bytes, most)
@@ -153,7 +170,7 @@ class MeteredEndpoint(Endpoint):
         throttle_ms = self._metering.answered(context, sum(map(len, pieces)) - 4)
         if not throttle_ms:
             return pieces
-        if isinstance(reply, FetchResponse) and not reply.error_code:
+        if context.api_key in _FETCHES and not reply.error_code:
             reply = self._metering.withheld(reply)
         return throttled(self.inner, context, reply, pieces, throttle_ms)
 

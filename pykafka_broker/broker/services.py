@@ -18,6 +18,7 @@ from pykafka_broker.broker.metadata_source import MetadataSource
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import NO_EPOCH, Partition
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Operation, Resource, Rights, denial, tell_denial
+from pykafka_broker.cluster.controller import Spend, unlimited
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.topic_names import (
     CONSUMER_OFFSETS,
@@ -64,6 +65,9 @@ class Counting(Protocol):
 
     def metered(self, endpoint: Any, context: RequestContext, size: int) -> tuple[Any, RequestContext]:
         """What takes the place of these for a request of `size` bytes."""
+
+    def connection_throttle_ms(self, host: str) -> int:
+        """A connection from there: 0 if it is let in, else how long it is held before it is closed."""
 
 
 _Host = TypeVar("_Host", bound=Timed)
@@ -251,11 +255,13 @@ class Services:
         """Whether clients leave it alone."""
         return topic in INTERNAL_TOPICS
 
-    def create_missing_topics(self, names: Iterable[str]) -> None:
-        """Create what a client or a coordinator needs; names that can't be topics stay missing."""
+    def create_missing_topics(self, names: Iterable[str], spend: Spend = unlimited) -> None:
+        """Create what a client or a coordinator needs; names that can't be topics, and those that are too many for the
+        quota of the client, stay missing.
+        """
         from pykafka_broker.broker.topic_creation import create_missing_topics
 
-        create_missing_topics(self.node, names)
+        create_missing_topics(self.node, names, spend)
 
     @property
     def not_yet_created(self) -> ErrorCode:

@@ -6,6 +6,7 @@ Rule: one deadline for all of them; who is due goes on in the next turn, among a
 from __future__ import annotations
 
 import heapq
+import socket
 from typing import Protocol
 
 _ROOM = 64  # for places in the queue of those who have gone
@@ -19,6 +20,19 @@ class Mutable(Protocol):
 
     def unmute(self) -> None:
         """Go on."""
+
+
+class TurnedAway:
+    """A socket that is closed when its time is over. Nothing of it is read."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def mute(self) -> None:
+        """It never speaks."""
+
+    def unmute(self) -> None:
+        self._sock.close()
 
 
 class Muting:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import socket
 from collections.abc import Callable, Iterable
@@ -16,16 +15,16 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.emulated_router import new_router
+from pykafka_broker.server.accepting import Accepting
 from pykafka_broker.server.connection import Connection, Dispatching
 from pykafka_broker.server.connection_quota import ConnectionQuota
 from pykafka_broker.server.doors import Door, door_of
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.listeners import Listener
-from pykafka_broker.server.muting import Muting
+from pykafka_broker.server.muting import Muting, TurnedAway
 from pykafka_broker.server.request_memory import LimitedFrameReader, RequestMemory
 from pykafka_broker.server.sockets import listening, prepare
 from pykafka_broker.server.system_clock import nanoseconds
-from pykafka_broker.server.transport import READ
 from pykafka_broker.server.turns import Turns
 
 if TYPE_CHECKING:
@@ -34,11 +33,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ACCEPTED_AT_ONCE = 50
 _IDLE_SWEEP_MS = 30_000
 _GRACE_SECONDS = 5.0
 _PAUSE_MS = 1_000  # after a defect at a deadline
-_NO_ROOM_PAUSE_MS = 200  # after a connection for which there was no descriptor or memory
 
 
 class Server:
@@ -61,8 +58,10 @@ class Server:
         self._max_request_bytes: int = config.socket_request_max_bytes
         self._max_idle_ms: int = config.connections_max_idle_ms
         self._quota = ConnectionQuota(config, self._clock.now)
-        self._listening: list[_Acceptor] = []
-        self._accepting = False
+        self._accepting = Accepting(
+            turns, self._quota, follow=self._follow_limits, adopt=self._adopt, on_pause=self._see_what_is_due
+        )
+        self._started = False
         self._connections: dict[int, Connection] = {}
         self._doors: dict[str, Door] = {}  # by the name of the listener
         self._next_id = 0
@@ -71,7 +70,6 @@ class Server:
         self._held = False  # the clock stands
         self._next_sweep = self._due = self._clock.now + self._sweep_every()
         self._muting = Muting()
-        self._accept_at: int | None = None  # a new connection has to wait until then
         self._drained = asyncio.Event()
         self.stopping = False
         self._hold_up(broker)
@@ -111,6 +109,11 @@ class Server:
         """The client of that number, if it is connected."""
         return self._connections.get(id)
 
+    @property
+    def listeners(self) -> list[Listener]:
+        """That are bound."""
+        return self._accepting.listeners
+
     def mute(self, id: int, until_ms: int) -> None:
         """Read nothing from that client before then; what it is owed goes out."""
         connection = self._connections.get(id)
@@ -129,58 +132,29 @@ class Server:
             self._doors[listener.name] = door_of(listener, config, self)
             sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
             listener.port = sock.getsockname()[1]
-            acceptor = _Acceptor(sock, listener, self._on_connect)
-            self._listening.append(acceptor)
-            if self._accepting:
-                self.turns.watch(acceptor, sock.fileno(), READ)
+            self._accepting.add(sock, listener)
 
     def start(self) -> None:
         """Accept connections and arm the timer."""
         self.turns.settle = self._settle
+        self._started = True
         self._accept_on()
         self._arm(self._clock.tick())
 
     def _accept_on(self) -> None:
-        if not self._accepting and not self.stopping:
-            self._accepting = True
-            for acceptor in self._listening:
-                self.turns.watch(acceptor, acceptor.sock.fileno(), READ)
+        if self._started and not self.stopping:
+            self._accepting.go_on()
 
-    def _accept_off(self) -> None:
-        if self._accepting:
-            self._accepting = False
-            for acceptor in self._listening:
-                self.turns.forget(acceptor.sock.fileno())
-
-    def _on_connect(self, listening: socket.socket, listener: Listener) -> None:
+    def _follow_limits(self) -> None:
         self._quota.follow(self.broker.config)
-        for _ in range(_ACCEPTED_AT_ONCE):
-            if self._quota.full:
-                self._accept_off()  # until one has gone
-                return
-            if pause := self._quota.pause_ms(self._clock.now):
-                self._accept_off()
-                self._accept_at = self._clock.now + pause
-                self._see_what_is_due()
-                return
-            try:
-                sock, address = listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                self._accept_failed(error)
-                return
-            self._adopt(sock, address, listener)
-
-    def _accept_failed(self, error: OSError) -> None:
-        log.error("a connection can't be accepted: %s", error)
-        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-            self._accept_off()
-            self._loop.call_later(_NO_ROOM_PAUSE_MS / 1000, self._accept_on)
 
     def _adopt(self, sock: socket.socket, address: tuple[str, int], listener: Listener) -> None:
         host = address[0]
-        exceeded = self._quota.enter(host)
+        quotas = self.broker.services.quotas
+        if quotas is not None and (hold_ms := quotas.connection_throttle_ms(host)):
+            self._turn_away_later(sock, f"{host}:{address[1]}", hold_ms)
+            return
+        exceeded = self._quota.enter(host, listener.name)
         if exceeded is not None:
             log.info("closing %s:%d: max.connections.per.ip is %d", host, address[1], exceeded)
             sock.close()
@@ -193,6 +167,13 @@ class Server:
             return
         self.serve(sock, context)
 
+    def _turn_away_later(self, sock: socket.socket, peer: str, hold_ms: int) -> None:
+        """One of an address that is above its rate is kept from coming again at once."""
+        log.info("closing %s in %d ms: connections come too fast from there", peer, hold_ms)
+        self._next_id += 1
+        self._muting.mute(self._next_id, TurnedAway(sock), self._clock.now + hold_ms)
+        self._see_what_is_due()
+
     def serve(self, sock: socket.socket, context: ConnectionContext) -> None:
         """A client that has been let in."""
         log.debug("%s:%d connects to %s", context.client_host, context.client_port, context.listener)
@@ -200,7 +181,7 @@ class Server:
 
     def turn_away(self, sock: socket.socket, context: ConnectionContext) -> None:
         """A client that is not let in after all."""
-        self._quota.leave(context.client_host)
+        self._quota.leave(context.client_host, context.listener)
         sock.close()
 
     def forget(self, connection: Connection, why: str) -> None:
@@ -209,7 +190,7 @@ class Server:
             return
         log.debug("%s is disconnected: %s", connection.peer, why)
         self._muting.forget(connection.context.id)
-        self._quota.leave(connection.context.client_host)
+        self._quota.leave(connection.context.client_host, connection.context.listener)
         self.broker.connection_closed(connection.context)
         if not self._connections:
             self._drained.set()
@@ -282,12 +263,11 @@ class Server:
 
     def _see_what_is_due(self) -> None:
         """Of what is not the broker's."""
-        due = (self._next_sweep, self._accept_at, self._muting.next_deadline)
+        due = (self._next_sweep, self._accepting.next_deadline, self._muting.next_deadline)
         self._due = min(each for each in due if each is not None)
 
     def _do_own(self, now: int) -> None:
-        if self._accept_at is not None and now >= self._accept_at:
-            self._accept_at = None
+        self._accepting.on_deadline(now)
         self._muting.on_deadline(now)
         if now >= self._next_sweep:
             self._sweep_idle(now)
@@ -327,10 +307,7 @@ class Server:
     async def stop(self) -> None:
         """Accept nothing more, let answers that are on their way go out, then close every connection."""
         self.stopping = True
-        self._accept_off()
-        for acceptor in self._listening:
-            acceptor.sock.close()
-        self._listening = []
+        self._accepting.close()
         for connection in list(self._connections.values()):
             if not connection.sending:
                 connection.close("the broker ends")
@@ -340,22 +317,9 @@ class Server:
                 await asyncio.wait_for(self._drained.wait(), _GRACE_SECONDS)
         for connection in list(self._connections.values()):
             connection.close("the broker ends")
+        self._muting.release_all()
         if self._timer is not None:
             self._timer.cancel()
-
-
-class _Acceptor:
-    """A socket that listens, as a source of connections."""
-
-    def __init__(
-        self, sock: socket.socket, listener: Listener, on_connect: Callable[[socket.socket, Listener], None]
-    ) -> None:
-        self.sock = sock
-        self.listener = listener
-        self._on_connect = on_connect
-
-    def on_ready(self, events: int) -> None:
-        self._on_connect(self.sock, self.listener)
 
 
 def _backlog(config: BrokerConfig) -> int:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.context import NO_CONNECTION
+from pykafka_broker.broker.metering import Metering
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import fetch_request as fetching
+from pykafka_broker.protocol.messages import share_fetch_response as share
 from pykafka_broker.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
     EntityData,
@@ -26,6 +28,11 @@ from pykafka_broker.protocol.messages.fetch_response import FetchResponse
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.share_fetch_response import (
+    AcquiredRecords,
+    ShareFetchableTopicResponse,
+    ShareFetchResponse,
+)
 from tests.broker.api.real_broker import NOW, RealBroker
 from tests.broker.support import batch
 
@@ -233,6 +240,23 @@ def test_a_fetch_that_has_waited_is_counted_when_it_is_answered(node: Held) -> N
     assert node.muted == [(1, node.now + answer.throttle_time_ms)]
 
 
+def test_a_share_fetch_above_its_quota_gets_nothing_and_its_records_stay_locked(node: Held) -> None:
+    quotas = node.broker.services.quotas
+    assert quotas is None
+    node.allow(consumer_byte_rate=50_000)
+    metering = node.broker.services.quotas
+    assert isinstance(metering, Metering)
+    given = ShareFetchResponse(
+        responses=[
+            ShareFetchableTopicResponse(
+                b"t" * 16, [share.PartitionData(0, records=b"x" * 9, acquired_records=[AcquiredRecords(0, 5, 1)])]
+            )
+        ]
+    )
+    [topic] = metering.withheld(given).responses
+    assert topic.partitions == [share.PartitionData(0, records=None, acquired_records=[])]
+
+
 # -- request time
 
 
@@ -344,6 +368,15 @@ def test_deletions_and_further_partitions_count(node: Held) -> None:
     served = node.call(more, 2)
     assert (served.results[0].error_code, served.throttle_time_ms) == (0, 3000)
     assert node.call(DeleteTopicsRequest(topic_names=["b"], timeout_ms=1000), 4).throttle_time_ms == 9000
+
+
+def test_topics_that_are_named_stay_missing_while_there_is_a_debt(node: Held) -> None:
+    node.allow(controller_mutation_rate=1)
+    for number in range(6):
+        answer = node.call(MetadataRequest([MetadataRequestTopic(name=f"m{number}")]), 9)
+        assert answer.throttle_time_ms == 0
+    assert sorted(node.broker.image.topics) == ["m0", "m1", "m2", "m3", "t"]
+    assert node.muted == []
 
 
 def test_a_giant_request_is_refused_from_where_the_debt_begins(node: Held) -> None:

@@ -35,6 +35,7 @@ class FakeBroker:
         self.config = BrokerConfig(config)
         self.clock: Clock = Clock()
         self.services = self
+        self.quotas = None
         self.emulation = None
         self.purgatory = Purgatory()
 
@@ -392,7 +393,7 @@ def test_a_defect_at_a_deadline_stops_no_timer(
 def test_an_address_that_can_not_be_bound_is_named(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as (server, _, _):
-            taken = server._listening[0].listener.port
+            taken = server.listeners[0].port
             with pytest.raises(OSError, match=rf"127\.0\.0\.1:{taken}: Address already in use"):
                 server.listen([Listener("PLAINTEXT", "127.0.0.1", taken)])
 
@@ -499,7 +500,7 @@ def test_new_connections_come_at_the_rate_that_is_allowed(tmp_path: Any) -> None
     async def scenario() -> None:
         limits = {"max_connection_creation_rate": "20", "quota_window_num": "1"}  # one comes every 50 ms
         async with serving(tmp_path, **limits) as (server, connect, _):
-            server._quota._allowance = 1.0  # no burst
+            server._quota._all._allowance = 1.0  # no burst
             begun = now_ms()
             for _ in range(5):
                 client = await connect()
