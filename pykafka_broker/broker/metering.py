@@ -131,7 +131,7 @@ class Metering:
             return FetchResponse(session_id=self._services.fetch_sessions.withdraw(response.session_id))
         for topic in response.responses:
             for partition in topic.partitions:
-                partition.records, partition.acquired_records = None, []
+                partition.records, partition.acquired_records = b"", []
         return response
 
 
@@ -160,7 +160,8 @@ class MeteredEndpoint(Endpoint):
         most = self._metering.most_bytes(context)
         if most is not None:
             request.max_bytes = min(request.max_bytes, most)
-            request.min_bytes = min(request.min_bytes, most)
+            if request.min_bytes >= most:
+                request.min_bytes = 1  # batches are given whole, so that even a full answer may be less than `most`
         return self.inner.handler(services, context, request)
 
     def encode(self, context: RequestContext, reply: Any) -> Pieces:

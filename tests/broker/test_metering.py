@@ -176,10 +176,10 @@ def filled(node: Held, batches: int = 4) -> None:
         node.produce(40_000)
 
 
-def test_a_fetch_gets_the_free_burst_at_most(node: Held) -> None:
+def test_a_fetch_gets_the_free_burst_at_most_and_does_not_wait_for_more(node: Held) -> None:
     filled(node)
     node.allow(consumer_byte_rate=50_000)
-    answer = node.fetch()
+    answer = node.fetch(min_bytes=150_000)
     assert 80_000 < len(answer.responses[0].partitions[0].records) <= 100_000
     assert answer.throttle_time_ms == 0
 
@@ -241,8 +241,6 @@ def test_a_fetch_that_has_waited_is_counted_when_it_is_answered(node: Held) -> N
 
 
 def test_a_share_fetch_above_its_quota_gets_nothing_and_its_records_stay_locked(node: Held) -> None:
-    quotas = node.broker.services.quotas
-    assert quotas is None
     node.allow(consumer_byte_rate=50_000)
     metering = node.broker.services.quotas
     assert isinstance(metering, Metering)
@@ -254,7 +252,7 @@ def test_a_share_fetch_above_its_quota_gets_nothing_and_its_records_stay_locked(
         ]
     )
     [topic] = metering.withheld(given).responses
-    assert topic.partitions == [share.PartitionData(0, records=None, acquired_records=[])]
+    assert topic.partitions == [share.PartitionData(0, records=b"", acquired_records=[])]
 
 
 # -- request time
