@@ -1,0 +1,387 @@
+"""Clients that say who they are, over SASL_PLAINTEXT and SASL_SSL, with PLAIN and both SCRAMs; and those that lie."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaTimeoutError, SaslAuthenticationFailedError
+
+from interop.java_transactions import JavaClients
+from interop.raw import Closed, RawClient, framed
+from interop.sasl_broker import MECHANISMS, PASSWORDS, SESSION_MS, SaslBroker, sasl_broker
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from pykafka_broker.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+
+LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL")
+WAYS = [(listener, mechanism) for listener in LISTENERS for mechanism in MECHANISMS]
+NUMBERS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
+STRING = "org.apache.kafka.common.serialization.String"
+Values = list[bytes]
+
+
+@pytest.fixture(scope="module")
+def broker(target_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
+    with sasl_broker(target_name, tmp_path_factory.mktemp("sasl")) as broker:
+        for name, password in PASSWORDS.items():
+            add_user(broker, name, password)
+        yield broker
+
+
+@pytest.fixture
+def topic(broker: SaslBroker, request: pytest.FixtureRequest) -> str:
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    with closing(KafkaProducer(bootstrap_servers=broker.address("PLAINTEXT"))) as producer:
+        assert producer.partitions_for(name) == {0}  # made by being asked for
+    return name
+
+
+@pytest.fixture(scope="module")
+def java() -> Iterator[JavaClients]:
+    with JavaClients() as clients:
+        yield clients
+
+
+def add_user(broker: SaslBroker, name: str, password: str) -> None:
+    """By confluent-kafka's admin client, for both mechanisms."""
+    admin = AdminClient({"bootstrap.servers": broker.address("PLAINTEXT")})
+    for kind in NUMBERS.values():
+        info = ScramCredentialInfo(kind, 4096)
+        change = UserScramCredentialUpsertion(name, info, password.encode())
+        for done in admin.alter_user_scram_credentials([change]).values():
+            done.result(10)
+
+
+# -- the clients: each writes three values and reads them back
+
+
+def through_kafka_python(
+    broker: SaslBroker, topic: str, listener: str, mechanism: str, name: str, password: str
+) -> Values:
+    known = broker.kafka_python(listener, mechanism, name, password)
+    with closing(KafkaProducer(**known, acks="all", bootstrap_timeout_ms=5000)) as producer:
+        for number in range(3):
+            producer.send(topic, b"%d" % number).get(20)
+    with closing(KafkaConsumer(topic, **known, auto_offset_reset="earliest", group_id=topic)) as consumer:
+        return [next(consumer).value for _ in range(3)]
+
+
+def through_confluent(
+    broker: SaslBroker, topic: str, listener: str, mechanism: str, name: str, password: str
+) -> Values:
+    known = broker.confluent(listener, mechanism, name, password)
+    errors: list[KafkaError] = []
+    producer = Producer({**known, "error_cb": errors.append})
+    for number in range(3):
+        producer.produce(topic, b"%d" % number)
+    deadline = time.monotonic() + 20
+    while producer.flush(0.1) and time.monotonic() < deadline:
+        if any(error.code() == KafkaError._AUTHENTICATION for error in errors):
+            raise PermissionError(errors[0].str())
+    consumer = Consumer({**known, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    values: Values = []
+    while len(values) < 3 and time.monotonic() < deadline:
+        message = consumer.poll(1)
+        if message is not None and message.error() is None:
+            values.append(message.value() or b"")
+    consumer.close()
+    return values
+
+
+def through_aiokafka(broker: SaslBroker, topic: str, listener: str, mechanism: str, name: str, password: str) -> Values:
+    known = broker.kafka_python(listener, mechanism, name, password)
+    known.pop("ssl_cafile")
+    context = ssl.create_default_context(cafile=str(broker.ca)) if listener.endswith("SSL") else None
+
+    async def exchange() -> Values:
+        producer = AIOKafkaProducer(**known, ssl_context=context)
+        try:
+            await producer.start()
+            for number in range(3):
+                await producer.send_and_wait(topic, b"%d" % number)
+        finally:
+            await producer.stop()
+        consumer = AIOKafkaConsumer(topic, **known, ssl_context=context, group_id=topic, auto_offset_reset="earliest")
+        await consumer.start()
+        try:
+            return [(await consumer.getone()).value for _ in range(3)]
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(asyncio.wait_for(exchange(), 30))
+
+
+PYTHON_CLIENTS: dict[str, Callable[..., Values]] = {
+    "kafka-python": through_kafka_python,
+    "confluent-kafka": through_confluent,
+    "aiokafka": through_aiokafka,
+}
+REFUSALS: dict[str, Any] = {
+    "kafka-python": (SaslAuthenticationFailedError, KafkaTimeoutError),  # it tries again, whatever it is told
+    "confluent-kafka": PermissionError,
+    "aiokafka": KafkaConnectionError,
+}
+
+
+@pytest.mark.parametrize("client", PYTHON_CLIENTS)
+@pytest.mark.parametrize(("listener", "mechanism"), WAYS)
+def test_python_clients_come_in(broker: SaslBroker, topic: str, client: str, listener: str, mechanism: str) -> None:
+    found = PYTHON_CLIENTS[client](broker, topic, listener, mechanism, "alice", PASSWORDS["alice"])
+    assert found == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("client", PYTHON_CLIENTS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_python_clients_with_a_wrong_password_are_told(broker: SaslBroker, client: str, mechanism: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(REFUSALS[client]):
+        PYTHON_CLIENTS[client](broker, "nowhere", "SASL_PLAINTEXT", mechanism, "alice", "wrong")
+    assert time.monotonic() - began < 25
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(("listener", "mechanism"), WAYS)
+def test_java_comes_in(broker: SaslBroker, java: JavaClients, topic: str, listener: str, mechanism: str) -> None:
+    known = broker.java(listener, mechanism, "alice", PASSWORDS["alice"])
+    clients = java.jvm.org.apache.kafka.clients
+    producer = clients.producer.KafkaProducer(
+        java.properties(**known, key_serializer=STRING + "Serializer", value_serializer=STRING + "Serializer")
+    )
+    for number in range(3):
+        producer.send(clients.producer.ProducerRecord(topic, str(number))).get()
+    producer.close()
+    kinds = {"key_deserializer": STRING + "Deserializer", "value_deserializer": STRING + "Deserializer"}
+    consumer = clients.consumer.KafkaConsumer(
+        java.properties(**known, **kinds, group_id=topic, auto_offset_reset="earliest")
+    )
+    topics = java.jvm.java.util.ArrayList()
+    topics.add(topic)
+    consumer.subscribe(topics)
+    values: list[str] = []
+    deadline = time.monotonic() + 30
+    while len(values) < 3 and time.monotonic() < deadline:
+        records = consumer.poll(java.jvm.java.time.Duration.ofMillis(500)).iterator()
+        while records.hasNext():
+            values.append(records.next().value())
+    consumer.close()
+    assert values == ["0", "1", "2"]
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        ("PLAIN", "Authentication failed: Invalid username or password"),
+        ("SCRAM-SHA-256", "invalid credentials with SASL mechanism SCRAM-SHA-256"),
+        ("SCRAM-SHA-512", "invalid credentials with SASL mechanism SCRAM-SHA-512"),
+    ],
+)
+@pytest.mark.parametrize("name", ["alice", "nobody"])
+def test_java_is_told_the_reason(
+    broker: SaslBroker, java: JavaClients, name: str, mechanism: str, message: str
+) -> None:
+    known = broker.java("SASL_PLAINTEXT", mechanism, name, "wrong")
+    admin = java.jvm.org.apache.kafka.clients.admin.Admin.create(java.properties(**known))
+    try:
+        with pytest.raises(Exception, match="SaslAuthenticationException") as raised:
+            admin.describeCluster().nodes().get()
+        assert message in str(raised.value.java_exception)  # type: ignore[attr-defined]  # py4j's
+    finally:
+        admin.close()
+
+
+# -- users while the broker runs
+
+
+def log_in(broker: SaslBroker, name: str, password: str, mechanism: str = "SCRAM-SHA-256") -> bool:
+    known = broker.confluent("SASL_PLAINTEXT", mechanism, name, password)
+    errors: list[KafkaError] = []
+    client = Producer({**known, "error_cb": errors.append})
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            client.list_topics(timeout=0.5)
+            return True
+        except KafkaException:
+            client.poll(0)
+        if any(error.code() == KafkaError._AUTHENTICATION for error in errors):
+            return False
+    raise TimeoutError(errors)
+
+
+def changed(broker: SaslBroker, name: str, password: str, mechanism: str = "SCRAM-SHA-256") -> bool:
+    """Whether that password counts now; a change may be known only a little after its answer."""
+    for _ in range(10):
+        if log_in(broker, name, password, mechanism):
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def test_a_user_may_come_change_and_go_while_the_broker_runs(broker: SaslBroker) -> None:
+    name = "carol, the =first"  # both signs have to be escaped
+    assert not log_in(broker, name, "one")
+    add_user(broker, name, "one")
+    assert changed(broker, name, "one")
+    add_user(broker, name, "two")
+    assert changed(broker, name, "two")
+    assert not log_in(broker, name, "one")
+    admin = AdminClient({"bootstrap.servers": broker.address("PLAINTEXT")})
+    removal = UserScramCredentialDeletion(name, ScramMechanism.SCRAM_SHA_256)
+    for done in admin.alter_user_scram_credentials([removal]).values():
+        done.result(10)
+    deadline = time.monotonic() + 10
+    while log_in(broker, name, "two") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not log_in(broker, name, "two")
+    assert log_in(broker, name, "two", "SCRAM-SHA-512")
+
+
+@pytest.mark.java
+def test_users_by_kafka_configs(broker: SaslBroker, java: JavaClients) -> None:
+    where = ("--bootstrap-server", broker.address("PLAINTEXT"), "--entity-type", "users", "--entity-name", "dave")
+    added = java.run("kafka-configs", *where, "--alter", "--add-config", "SCRAM-SHA-512=[iterations=8192,password=one]")
+    assert added.status == 0, added.err
+    assert changed(broker, "dave", "one", "SCRAM-SHA-512")
+    shown = java.run("kafka-configs", *where, "--describe")
+    assert "SCRAM-SHA-512=iterations=8192" in shown.out
+    gone = java.run("kafka-configs", *where, "--alter", "--delete-config", "SCRAM-SHA-512")
+    assert gone.status == 0, gone.err
+
+
+# -- sessions
+
+
+@pytest.mark.parametrize("listener", ["REAUTH", "REAUTH_SSL"])
+def test_confluent_goes_on_after_its_session(broker: SaslBroker, topic: str, listener: str) -> None:
+    errors: list[KafkaError] = []
+    known = broker.confluent(listener, "SCRAM-SHA-256", "alice", PASSWORDS["alice"])
+    producer = Producer({**known, "error_cb": errors.append})
+    failed: list[KafkaError] = []
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    end = time.monotonic() + 3 * SESSION_MS / 1000
+    while time.monotonic() < end:
+        producer.produce(topic, b"x", on_delivery=on_delivery)
+        producer.poll(0.05)
+    assert producer.flush(10) == 0
+    assert not failed
+    assert not errors
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("listener", ["REAUTH", "REAUTH_SSL"])
+def test_java_goes_on_after_its_session_on_the_same_connection(
+    broker: SaslBroker, java: JavaClients, topic: str, listener: str
+) -> None:
+    known = broker.java(listener, "SCRAM-SHA-512", "alice", PASSWORDS["alice"])
+    clients = java.jvm.org.apache.kafka.clients
+    producer = clients.producer.KafkaProducer(
+        java.properties(
+            **known, key_serializer=STRING + "Serializer", value_serializer=STRING + "Serializer", retries=0
+        )
+    )
+    end = time.monotonic() + 3 * SESSION_MS / 1000
+    try:
+        while time.monotonic() < end:
+            producer.send(clients.producer.ProducerRecord(topic, "x")).get()
+            time.sleep(0.05)
+        metrics = {
+            entry.getKey().name(): float(entry.getValue().metricValue())
+            for entry in producer.metrics().entrySet()
+            if entry.getKey().name().endswith("authentication-total") and entry.getKey().group() == "producer-metrics"
+        }
+    finally:
+        producer.close()
+    assert metrics["successful-reauthentication-total"] >= 2
+    assert metrics["failed-reauthentication-total"] == 0
+
+
+# -- byte by byte: what both brokers answer
+
+ALICE, BOB, WRONG = (b"\0alice\0alice-secret", b"\0bob\0bob-secret", b"\0alice\0wrong")
+CLOSED = "closed"
+HANDSHAKE, HANDSHAKE_0 = (SaslHandshakeRequest("PLAIN"), 1), (SaslHandshakeRequest("PLAIN"), 0)
+VERSIONS, METADATA = (ApiVersionsRequest("raw", "1"), 3), (MetadataRequest([]), 9)
+GROUPS, SCRAM = (ListGroupsRequest(), 4), (SaslHandshakeRequest("SCRAM-SHA-256"), 1)
+TOKEN, TOKEN_0 = (SaslAuthenticateRequest(ALICE), 2), (SaslAuthenticateRequest(ALICE), 0)
+BOBS, WRONGS = (SaslAuthenticateRequest(BOB), 2), (SaslAuthenticateRequest(WRONG), 2)
+OVER = SESSION_MS / 1000 + 0.2
+
+SCRIPTS: list[tuple[str, str, list[Any], list[Any]]] = [
+    ("versions, handshake, token", "SASL_PLAINTEXT", [VERSIONS, HANDSHAKE, TOKEN, METADATA], [0, 0, 0, 0]),
+    ("no versions", "SASL_PLAINTEXT", [HANDSHAKE, TOKEN_0, METADATA], [0, 0, 0]),
+    ("bad software", "SASL_PLAINTEXT", [(ApiVersionsRequest("!", "1"), 3), VERSIONS, HANDSHAKE], [42, 0, 0]),
+    ("versions twice", "SASL_PLAINTEXT", [VERSIONS, VERSIONS], [0, CLOSED]),
+    ("metadata first", "SASL_PLAINTEXT", [METADATA], [CLOSED]),
+    ("token first", "SASL_PLAINTEXT", [TOKEN], [CLOSED]),
+    ("versions among tokens", "SASL_PLAINTEXT", [HANDSHAKE, VERSIONS, TOKEN], [0, 34, CLOSED]),
+    ("handshake among tokens", "SASL_PLAINTEXT", [HANDSHAKE, HANDSHAKE, TOKEN], [0, 34, CLOSED]),
+    ("groups among tokens", "SASL_PLAINTEXT", [HANDSHAKE, GROUPS, TOKEN], [0, 34, CLOSED]),
+    ("unknown mechanism", "SASL_PLAINTEXT", [(SaslHandshakeRequest("FOO"), 1), TOKEN], [33, CLOSED]),
+    ("wrong password", "SASL_PLAINTEXT", [HANDSHAKE, WRONGS, TOKEN], [0, 58, CLOSED]),
+    ("bare token", "SASL_PLAINTEXT", [HANDSHAKE_0, ALICE, METADATA], [0, b"", 0]),
+    ("bare wrong token", "SASL_PLAINTEXT", [HANDSHAKE_0, WRONG], [0, CLOSED]),
+    ("again", "SASL_PLAINTEXT", [HANDSHAKE, TOKEN, HANDSHAKE, TOKEN, VERSIONS, METADATA], [0, 0, 34, 34, 0, 0]),
+    ("new session", "REAUTH", [HANDSHAKE, TOKEN, METADATA, HANDSHAKE, TOKEN, METADATA], [0, 0, 0, 0, 0, 0]),
+    ("too soon", "REAUTH", [*[HANDSHAKE, TOKEN] * 2, HANDSHAKE, METADATA], [0, 0, 0, 0, 34, 0]),
+    ("not too soon", "REAUTH", [*[HANDSHAKE, TOKEN] * 2, 1.2, HANDSHAKE, TOKEN], [0, 0, 0, 0, 0, 0]),
+    ("between", "REAUTH", [HANDSHAKE, TOKEN, HANDSHAKE, VERSIONS, TOKEN], [0, 0, 0, 34, CLOSED]),
+    ("somebody else", "REAUTH", [HANDSHAKE, TOKEN, HANDSHAKE, BOBS, METADATA], [0, 0, 0, 58, CLOSED]),
+    ("another mechanism", "REAUTH", [HANDSHAKE, TOKEN, SCRAM, TOKEN], [0, 0, 0, CLOSED]),
+    ("unknown later", "REAUTH", [HANDSHAKE, TOKEN, (SaslHandshakeRequest("FOO"), 1)], [0, 0, CLOSED]),
+    ("wrong later", "REAUTH", [HANDSHAKE, TOKEN, HANDSHAKE, WRONGS, METADATA], [0, 0, 0, 58, CLOSED]),
+    ("bare later", "REAUTH", [HANDSHAKE, TOKEN, HANDSHAKE_0, ALICE, METADATA], [0, 0, 0, b"", 0]),
+    ("over", "REAUTH", [HANDSHAKE, TOKEN, OVER, METADATA], [0, 0, CLOSED]),
+    ("over, untold", "REAUTH", [HANDSHAKE, TOKEN_0, OVER, METADATA], [0, 0, CLOSED]),
+    ("over, bare", "REAUTH", [HANDSHAKE_0, ALICE, OVER, METADATA], [0, b"", CLOSED]),
+    ("over, then anew", "REAUTH", [HANDSHAKE, TOKEN, OVER, HANDSHAKE, TOKEN, METADATA], [0, 0, 0, 0, 0]),
+    ("anew, slowly", "REAUTH", [HANDSHAKE, TOKEN, HANDSHAKE, OVER, TOKEN, METADATA], [0, 0, 0, 0, 0]),
+]
+
+
+@pytest.mark.parametrize(("listener", "steps", "expected"), [s[1:] for s in SCRIPTS], ids=[s[0] for s in SCRIPTS])
+def test_each_step_is_answered_as_kafka_does(
+    broker: SaslBroker, listener: str, steps: list[Any], expected: list[Any]
+) -> None:
+    found: list[Any] = []
+    with RawClient(broker.address(listener)) as client:
+        for step in steps:
+            if isinstance(step, float):
+                time.sleep(step)
+                continue
+            try:
+                if isinstance(step, bytes):
+                    client.send_bytes(framed(step))
+                    found.append(client.receive_frame())
+                else:
+                    found.append(client.call(*step).error_code if step is not METADATA else _served(client))
+            except (Closed, ConnectionError):
+                found.append(CLOSED)
+                break
+    assert found == expected
+
+
+def _served(client: RawClient) -> int:
+    return 0 if client.call(*METADATA).brokers else -1
