@@ -14,6 +14,7 @@ from pykafka_broker.cluster.controller import CORDONED_FROM, Controller
 from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSIONS
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.describe import base_name
 from pykafka_broker.config.problems import cordon_problems
 from pykafka_broker.config.registry import ConfigKey, broker_keys, client_metrics_keys, group_keys
 from pykafka_broker.config.topic import parse_overrides
@@ -52,6 +53,8 @@ _PER_LISTENER = frozenset(
         "truststore.certificates",
     )
 )
+_OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+_LISTENER_PARTS = 3  # "listener.name.<name>."
 _CLIENT_MATCHES = (
     "client_instance_id",
     "client_id",
@@ -169,10 +172,12 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
     except ConfigError as error:
         raise _wrong(str(error)) from None
     if not name:
+        of_listeners = [key for key in given if base_name(key) not in {key, *_OF_ALL_LISTENERS}]
         _refuse_all(
-            [key for key in known if keys[key].mode == "per-broker"],
+            [*(key for key in known if keys[key].mode == "per-broker"), *of_listeners],
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
+    _check_of_listeners(changed)
     _check_broker_values(controller, name, overrides)
     _check_min_insync_replicas(controller, name, changed)
     if changed.get(CORDONED_LOG_DIRS) is not None and controller.broker_record_version() < 4:
@@ -180,6 +185,19 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
         raise _bad(
             f"The {CORDONED_LOG_DIRS} configuration value cannot be set because it requires metadata.version >= {level}"
         )
+
+
+def _check_of_listeners(changed: Mapping[str, str | None]) -> None:
+    """Settings of one listener, or of one mechanism on it, by the key that they are about."""
+    keys = broker_keys()
+    for name, text in changed.items():
+        base = base_name(name)
+        if text is None or base == name or base not in keys:
+            continue
+        try:
+            parse_value(keys[base], text)
+        except ConfigError as error:
+            raise (_wrong if name.count(".") - base.count(".") == _LISTENER_PARTS else _dynamic)(str(error)) from None
 
 
 def _check_classes(key: ConfigKey, text: str) -> None:

@@ -116,7 +116,8 @@ _MECHANISM_KEYS = (
 )
 
 
-def _base_name(name: str) -> str:
+def base_name(name: str) -> str:
+    """The key that a setting of one listener, or of a mechanism on it, is about; of another one its own name."""
     match = _LISTENER.fullmatch(name)
     if match is None:
         return name
@@ -125,12 +126,12 @@ def _base_name(name: str) -> str:
 
 
 def _base_key(broker: BrokerConfig, name: str) -> ConfigKey | None:
-    key = broker.keys.get(_base_name(name))
+    key = broker.keys.get(base_name(name))
     return None if key is None or key.removed else key
 
 
 def _synonym_names(name: str) -> tuple[str, ...]:
-    base = _base_name(name)
+    base = base_name(name)
     return (name, base) if base != name else next((group for group in BROKER_SYNONYMS if name in group), (name,))
 
 

@@ -193,6 +193,36 @@ def test_overrides_are_checked_together_with_those_that_stay() -> None:
             ErrorCode.INVALID_CONFIG,
             "Illegal client matching pattern: client_id",
         ),
+        (
+            BROKER,
+            "",
+            "listener.name.a.plain.sasl.jaas.config",
+            "Module required;",
+            ErrorCode.INVALID_REQUEST,
+            (
+                "Cannot update these configs at default cluster level, broker id must be specified: "
+                "[listener.name.a.plain.sasl.jaas.config]"
+            ),
+        ),
+        (
+            BROKER,
+            "1",
+            "listener.name.a.plain.connections.max.reauth.ms",
+            "soon",
+            ErrorCode.INVALID_REQUEST,
+            (
+                "Invalid value org.apache.kafka.common.config.ConfigException: Invalid value soon for configuration "
+                "connections.max.reauth.ms: Not a number of type LONG for configuration Invalid dynamic configuration"
+            ),
+        ),
+        (
+            BROKER,
+            "1",
+            "listener.name.a.connections.max.reauth.ms",
+            "soon",
+            ErrorCode.INVALID_REQUEST,
+            "Invalid value soon for configuration connections.max.reauth.ms: Not a number of type LONG",
+        ),
     ],
 )
 def test_refused_as_kafka_refuses(kind: int, name: str, key: str, value: str, code: ErrorCode, message: str) -> None:
@@ -209,6 +239,8 @@ def test_refused_as_kafka_refuses(kind: int, name: str, key: str, value: str, co
         (BROKER, "1", "zookeeper.connect", "x"),
         (BROKER, "1", "max.connections.per.ip.overrides", "127.0.0.1:5"),
         (BROKER, "1", "listener.name.external.ssl.keystore.location", "/none"),
+        (BROKER, "1", "listener.name.external.plain.sasl.jaas.config", "as it stands"),
+        (BROKER, "", "listener.name.external.max.connections", "7"),
         (BROKER, "", "follower.replication.throttled.rate", "5"),
         (CLIENT_METRICS, "m", "metrics", "*"),
         (CLIENT_METRICS, "m", "match", "client_id=a,client_id=b"),
