@@ -19,8 +19,8 @@ from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, Truncated
 from pykafka_broker.records.header import (
     BatchHeader,
     check_crc,
+    peek,
     read_header,
-    read_magic,
     require_whole,
     set_max_timestamp,
 )
@@ -152,6 +152,8 @@ class BatchCheck:
         if self._records.refused:
             raise _records_refused(self._records.refused, self._limits)
         if self._codec != self._header.codec:
+            if self._header.has_producer_id and self._header.producer_epoch < 0:
+                raise RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, "A new batch can't have a negative producer epoch")
             level, renumber = _level(self._config, self._codec), self._records.misnumbered
             from pykafka_broker.records.conversion import with_codec
 
@@ -204,12 +206,9 @@ def _answer_to(error: Exception) -> ApiError:
 def _one_batch(records: Buffer | None, version: int) -> tuple[Buffer, BatchHeader]:
     if records is None or not len(records):
         raise _no_batch(version)
-    try:
-        magic = read_magic(records)
-    except TruncatedBatch:
-        raise _no_batch(version) from None
-    except CorruptBatch as error:
-        raise Explained(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    magic = peek(records)
+    if magic is None:
+        raise _no_batch(version)
     if magic != 2:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
@@ -255,10 +254,7 @@ def _no_batch(version: int) -> ApiError:
 
 def _only_one(records: Buffer, stop: int, version: int) -> Buffer:
     """The first batch, where what follows it is too short to be another one, as a real broker reads it."""
-    try:
-        header = read_header(records, stop)
-        require_whole(records, header, stop)
-    except TruncatedBatch:
+    if peek(records, stop) is None:
         return memoryview(records)[:stop]
     raise ApiError(
         ErrorCode.INVALID_RECORD,

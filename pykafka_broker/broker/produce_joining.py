@@ -10,14 +10,15 @@ from collections.abc import Iterable, Sequence
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.produce_checks import Buffer, Explained
+from pykafka_broker.broker.produce_checks import MESSAGE_SETS_UP_TO, Buffer, Explained
 from pykafka_broker.broker.reply import NOTHING, After
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
-from pykafka_broker.records.header import MAGIC_OFFSET, TRANSACTIONAL_BIT, BatchHeader
+from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.header import TRANSACTIONAL_BIT, BatchHeader, peek
 
 TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
 _ATTRIBUTES_LOW_BYTE = 22
@@ -89,20 +90,22 @@ def refusal(
     services: Services, context: RequestContext, transactional_id: str | None, topics: Iterable[TopicAndPartitions]
 ) -> ApiError | None:
     """What makes the whole request wrong, if these are in it."""
-    if transactional_id is not None:
-        if services.allows(context, *_WRITE_TRANSACTION, transactional_id):
-            return None
+    if transactional_id is not None and not services.allows(context, *_WRITE_TRANSACTION, transactional_id):
         return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    for _, partitions in topics:
-        for one in partitions:
-            if one.records is not None and _is_transactional(one.records):
-                return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if context.api_version <= MESSAGE_SETS_UP_TO:
+        return None
+    try:
+        for _, partitions in topics:
+            for one in partitions:
+                if one.records is not None and _is_transactional(one.records):
+                    failed = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                    return ApiError(failed) if transactional_id is None else None
+    except CorruptBatch as error:
+        # As a real broker looks for a transaction it stumbles over the first batch that it can't read.
+        return Explained(ErrorCode.CORRUPT_MESSAGE, str(error))
     return None
 
 
 def _is_transactional(records: Buffer) -> bool:
-    return (
-        len(records) > _ATTRIBUTES_LOW_BYTE
-        and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT != 0
-        and records[MAGIC_OFFSET] == 2
-    )
+    """Raises CorruptBatch where no batch can be made out."""
+    return peek(records) == 2 and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT != 0

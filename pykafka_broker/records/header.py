@@ -36,6 +36,8 @@ HEADER = Struct(">qiibIhiqqqhii")
 HEADER_UP_TO_CRC = Struct(">qiibI")  # and the rest, which the CRC covers with the records
 HEADER_UNDER_CRC = Struct(">hiqqqhii")
 _OFFSET_AND_LENGTH = Struct(">qi")
+_LENGTH_AND_MAGIC = Struct(">8xi4xB")
+_SHORTEST_LENGTH = 14  # of a message of format v0
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
 _INT16 = Struct(">h")
@@ -175,14 +177,18 @@ def _why_no_header(buffer: Buffer, offset: int) -> CorruptBatch:
     return TruncatedBatch(f"{max(left, 0)} bytes at byte {offset}, a batch header has {HEADER_SIZE}")
 
 
-def read_magic(buffer: Buffer, offset: int = 0) -> int:
-    """The format version of the batch or message at `offset`: it stands at the same place in all of them."""
-    if not 0 <= offset < len(buffer) - MAGIC_OFFSET:
-        raise TruncatedBatch(f"{len(buffer) - offset} bytes at byte {offset}, the magic is byte {MAGIC_OFFSET}")
-    magic = buffer[offset + MAGIC_OFFSET]
+def peek(buffer: Buffer, offset: int = 0) -> int | None:
+    """The format of the batch or message that begins at `offset`, None if it is not there as a whole. Raises
+    CorruptBatch where its size or its format is none.
+    """
+    if len(buffer) - offset <= MAGIC_OFFSET:
+        return None
+    length, magic = _LENGTH_AND_MAGIC.unpack_from(buffer, offset)
+    if not _SHORTEST_LENGTH <= length <= _MAX_LENGTH:
+        raise CorruptBatch(f"a length of {length} at byte {offset}")
     if magic > 2:
         raise CorruptBatch(f"magic {magic} at byte {offset}")
-    return magic
+    return int(magic) if offset + LENGTH_OVERHEAD + length <= len(buffer) else None
 
 
 def iter_batches(buffer: Buffer, offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:

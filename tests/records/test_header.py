@@ -18,8 +18,8 @@ from pykafka_broker.records.header import (
     BatchHeader,
     check_crc,
     iter_batches,
+    peek,
     read_header,
-    read_magic,
     set_base_offset,
     set_max_timestamp,
     set_partition_leader_epoch,
@@ -93,14 +93,22 @@ def test_another_magic_is_corrupt(magic: int, available: int) -> None:
     assert raised.type is CorruptBatch
 
 
-def test_magic_of_any_format() -> None:
+def whole(magic: int, length: int = 14) -> bytes:
+    return struct.pack(">qiiB", 0, length, 0, magic) + bytes(max(length - 5, 0))
+
+
+def test_the_format_of_a_whole_batch_or_message() -> None:
     for magic in (0, 1, 2):
-        assert read_magic(bytes([9] * 16 + [magic])) == magic
-        assert read_magic(bytes([9] * 20 + [magic]), 4) == magic
-    with pytest.raises(CorruptBatch, match="magic 3"):
-        read_magic(bytes([9] * 16 + [3]))
-    with pytest.raises(TruncatedBatch):
-        read_magic(bytes(16))
+        assert peek(whole(magic)) == magic
+        assert peek(b"pad" + whole(magic), 3) == magic
+        assert peek(whole(magic)[:-1]) is None
+    assert peek(whole(3)[:16]) is None
+
+
+@pytest.mark.parametrize(("magic", "length"), [(3, 14), (255, 14), (2, 13), (2, 0), (2, -1), (2, 2**31 - 12)])
+def test_where_nothing_can_be_told_of_a_batch_it_is_corrupt(magic: int, length: int) -> None:
+    with pytest.raises(CorruptBatch):
+        peek(whole(magic, 14)[:8] + struct.pack(">iiB", length, 0, magic))
 
 
 def test_batches_follow_each_other_and_a_cut_tail_is_told_apart() -> None:
