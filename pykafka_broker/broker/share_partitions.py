@@ -33,7 +33,8 @@ EARLIEST, LATEST = "earliest", "latest"
 
 
 class ReadBatches:
-    """What one read of a log has found."""
+    """What one read of a log has found. Markers of transactions are handed out like records, as Kafka does it; clients
+    know them."""
 
     __slots__ = ("_data", "_places", "batches")
 
@@ -43,12 +44,16 @@ class ReadBatches:
         self._places: list[tuple[int, int]] = []
         position = 0
         for header, _ in iter_batches(data):
-            has_data = not header.is_control
-            if has_data and header.is_transactional and is_aborted(header.producer_id, header.base_offset):
-                has_data = False
-            self.batches.append(LogBatch(header.base_offset, header.last_offset, has_data))
+            aborted = (
+                header.is_transactional and not header.is_control and is_aborted(header.producer_id, header.base_offset)
+            )
+            self.batches.append(LogBatch(header.base_offset, header.last_offset, not aborted))
             self._places.append((position, position + header.size))
             position += header.size
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
 
     def between(self, first: int, last: int) -> memoryview:
         """The batches that hold these offsets."""

@@ -29,7 +29,16 @@ ACQUIRE_MODES = WHOLE_BATCHES, EXACTLY = 0, 1  # share_acquire_mode (KIP-1206)
 class ShareReader:
     """Knows what a member wants and how much of it."""
 
-    __slots__ = ("_batch_size", "_exactly", "_group_id", "_max_bytes", "_max_records", "_member_id", "_shares")
+    __slots__ = (
+        "_batch_size",
+        "_exactly",
+        "_group_id",
+        "_max_bytes",
+        "_max_records",
+        "_member_id",
+        "_shares",
+        "has_passed",
+    )
 
     def __init__(self, shares: SharePartitions, most_bytes: int, member: Member, request: ShareFetchRequest) -> None:
         """`most_bytes`: `fetch.max.bytes`."""
@@ -39,6 +48,7 @@ class ShareReader:
         self._max_records = request.max_records if self._max_bytes > 0 else 0
         self._batch_size = request.batch_size
         self._exactly = request.share_acquire_mode == EXACTLY
+        self.has_passed = False  # it has left behind what nobody gets, and there may be more
 
     def _key(self, partition: TopicPartition) -> ShareKey:
         return ShareKey(self._group_id, *partition)
@@ -107,12 +117,13 @@ class ShareReader:
         acquired: list[StateRun] = []
         while max_records > 0 and max_bytes > 0:
             before = partition.next_fetch_offset
-            got = self._step(key, partition, min(max_bytes, CHUNK_BYTES), max_records, pieces, now)
+            got, size = self._step(key, partition, min(max_bytes, CHUNK_BYTES), max_records, pieces, now)
             acquired += got
-            max_bytes -= len(pieces[-1]) if got else 0
+            max_bytes -= size
             max_records -= sum(run.last - run.first + 1 for run in got)
-            # Go on where a whole chunk was handed out, or had nothing to hand out in it.
-            if partition.next_fetch_offset <= before or (got and len(pieces[-1]) < CHUNK_BYTES // 2):
+            self.has_passed |= partition.next_fetch_offset > before
+            # Go on where that was a whole chunk.
+            if partition.next_fetch_offset <= before or size < CHUNK_BYTES // 2:
                 break
         if not acquired:
             return None
@@ -131,20 +142,23 @@ class ShareReader:
         max_records: int,
         pieces: list[memoryview],
         now: int,
-    ) -> list[StateRun]:
-        """One read of the log."""
+    ) -> tuple[list[StateRun], int]:
+        """One read of the log: what is handed out, and how much was read or, if anything is handed out, how much of
+        that.
+        """
         limits = self._shares.limits(self._group_id)
         if not partition.can_acquire(limits):
-            return []
+            return [], 0
         found = self._shares.read(key, partition, max_bytes)
         if found is None:
-            return []
+            return [], 0
         got = partition.acquire(
             self._member_id, found.batches, max_records, self._batch_size, self._exactly, limits, now
         )
-        if got:
-            pieces.append(found.between(got[0].first, got[-1].last))
-        return got
+        if not got:
+            return [], found.size
+        pieces.append(found.between(got[0].first, got[-1].last))
+        return got, len(pieces[-1])
 
 
 def refused(number: int, code: int, message: str | None) -> PartitionData:

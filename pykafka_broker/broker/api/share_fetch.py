@@ -70,8 +70,8 @@ def _begun(
         session = _session(services, context, member, request)
         if session is not None:
             yield from _update(session, request, pace)
-        if request.share_acquire_mode not in ACQUIRE_MODES:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown acquire mode {request.share_acquire_mode}")
+            if request.share_acquire_mode not in ACQUIRE_MODES and _reads(services, session):
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown acquire mode {request.share_acquire_mode}")
     except ApiError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
     taken: list[Callable[[], None]] = []
@@ -130,6 +130,14 @@ def _update(session: ShareSession, request: ShareFetchRequest, pace: Pace) -> St
             session.forget((topic_id, number))
             if pace.due():
                 yield None
+
+
+def _reads(services: Services, session: ShareSession) -> bool:
+    """Whether it has a partition, but for numbers that its topic does not have."""
+    topics = services.image.topics_by_id
+    return any(
+        (topic := topics.get(topic_id)) is None or number in topic.partitions for topic_id, number in session.partitions
+    )
 
 
 class ShareFetchAttempt:
@@ -225,7 +233,9 @@ class ShareFetchAttempt:
         if self._partitions and not (yield from self._reader.has(self._partitions, self._min_bytes)):
             return None
         data = yield from self._reader.read(self._partitions, self._services.clock.now)
-        if self._partitions and not any(one.acquired_records for one in data.values()) and not self._hopeless(data):
+        if self._partitions and not (
+            any(one.acquired_records for one in data.values()) or self._hopeless(data) or self._reader.has_passed
+        ):
             return None
         return (yield from self._response(data))
 

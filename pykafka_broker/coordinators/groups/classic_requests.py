@@ -88,6 +88,8 @@ class ClassicRequests:
 
     def heartbeat(self, request: HeartbeatRequest, now: int) -> ErrorCode:
         """Heartbeat; it never writes and never waits."""
+        if not request.group_id:
+            return ErrorCode.INVALID_GROUP_ID
         group = self._table.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             return self._classic.heartbeat(group, request, now)
@@ -96,7 +98,7 @@ class ClassicRequests:
                 return self._members.heartbeat(group, request, now)
             except ApiError as error:
                 return error.code
-        return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+        return ErrorCode.UNKNOWN_MEMBER_ID
 
     def leave(self, request: LeaveGroupRequest, now: int) -> Effects[LeaveGroupResponse]:
         """LeaveGroup, in the form of version 3 and newer: a list of members."""

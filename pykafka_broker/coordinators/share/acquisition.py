@@ -15,7 +15,7 @@ from pykafka_broker.coordinators.share.in_flight import Batch, InFlight, Run
 
 
 class LogBatch(NamedTuple):
-    """A batch that was read. `has_data` is False for control batches and for what was aborted."""
+    """A batch that was read. `has_data` is False for what was aborted."""
 
     first: int
     last: int

@@ -124,7 +124,7 @@ class SharePartition:
         return joined(acquisition.acquired)
 
     def _drop_what_is_gone(self, asked_from: int, batches: Sequence[LogBatch]) -> None:
-        """Compaction and control records leave offsets with nothing to deliver."""
+        """Compaction and aborted transactions leave offsets with nothing to deliver."""
         position = asked_from
         for batch in batches:
             self._archive_available(position, batch.first - 1)

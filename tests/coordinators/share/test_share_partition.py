@@ -145,7 +145,7 @@ def test_nothing_happens_if_it_can_not_be_stored() -> None:
     reader.ack(0, 1, ACCEPT)
 
 
-def test_compacted_offsets_and_control_batches_are_nobodys() -> None:
+def test_compacted_offsets_and_aborted_batches_are_nobodys() -> None:
     reader = Reader(LogBatch(2, 3), LogBatch(4, 4, has_data=False), LogBatch(7, 8))
     assert reader.fetch() == [(2, 3, 1), (7, 8, 1)]
     reader.ack(2, 3, ACCEPT)
@@ -161,7 +161,7 @@ def test_offsets_that_compaction_took_since_are_not_waited_for() -> None:
     assert reader.share.start_offset == 4
 
 
-def test_control_batches_alone_move_the_start() -> None:
+def test_aborted_batches_alone_move_the_start() -> None:
     reader = Reader(LogBatch(0, 0, has_data=False))
     assert reader.fetch() == []
     assert (reader.share.start_offset, reader.share.next_fetch_offset) == (1, 1)
