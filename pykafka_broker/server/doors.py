@@ -34,20 +34,15 @@ class Door(NamedTuple):
 
 def door_of(listener: Listener, config: BrokerConfig, server: Serving) -> Door:
     """Raises ConfigError if its certificates or mechanisms can't be used."""
-    return Door(_transport_of(listener, config, server), _connection_of(listener, server))
+    new_transport: NewTransport = PlainTransport
+    new_connection: NewConnection = Connection
+    if listener.has_tls:
+        from pykafka_broker.server.tls_listener import TlsListener
 
+        tls = TlsListener(listener.name, config, server)
+        new_transport, new_connection = tls.new_transport, tls.new_connection
+    if listener.has_sasl:  # then the name counts by which it logs in
+        from pykafka_broker.server.sasl_connection import sasl_connections
 
-def _transport_of(listener: Listener, config: BrokerConfig, server: Serving) -> NewTransport:
-    if not listener.has_tls:
-        return PlainTransport
-    from pykafka_broker.server.tls_listener import TlsListener
-
-    return TlsListener(listener, config, server.turns).new_transport
-
-
-def _connection_of(listener: Listener, server: Serving) -> NewConnection:
-    if not listener.has_sasl:
-        return Connection
-    from pykafka_broker.server.sasl_connection import sasl_connections
-
-    return sasl_connections(listener.name, server)
+        new_connection = sasl_connections(listener.name, server)
+    return Door(new_transport, new_connection)

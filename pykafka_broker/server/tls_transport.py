@@ -14,38 +14,28 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
+from typing import Protocol
 
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Buffer
 from pykafka_broker.server.framing import spoken_in
 from pykafka_broker.server.transport import READ, WRITE, FilePiece, copy_file
-from pykafka_broker.server.turns import Turns
 
 _RECORD_BYTES = 16 << 10  # the most that is encrypted as one
-_STEPS_A_TURN = 4
 _HELLO = b"\x16\x03"  # how the record of a ClientHello begins
 
 
-class Handshakes:
-    """What the handshakes of one listener share: a step of one may cost two milliseconds, so that a turn does only a
-    few. Whoever is put off is ready still in the next turn.
-    """
+class Pace(Protocol):
+    """What keeps handshakes from holding up others."""
 
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
-        self._left = _STEPS_A_TURN
+    def begin(self, transport: TlsTransport) -> None:
+        """There is one more that has not shaken hands."""
+
+    def end(self, transport: TlsTransport) -> None:
+        """It has, or is gone."""
 
     def may_step(self) -> bool:
-        """Whether this turn has time for one more step of a handshake."""
-        if not self._left:
-            return False
-        if self._left == _STEPS_A_TURN:
-            self._turns.soon(self._next_turn)
-        self._left -= 1
-        return True
-
-    def _next_turn(self) -> None:
-        self._left = _STEPS_A_TURN
+        """Whether this turn has time for one more step."""
 
 
 class TlsTransport:
@@ -54,7 +44,8 @@ class TlsTransport:
     __slots__ = (
         "_context",
         "_fd",
-        "_handshakes",
+        "_late",
+        "_pace",
         "_sock",
         "_stuck",
         "_tls",
@@ -66,12 +57,14 @@ class TlsTransport:
         "write_on",
     )
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext, handshakes: Handshakes) -> None:
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext, pace: Pace) -> None:
         self._sock = sock
         self._fd = sock.fileno()
         self._context = context
-        self._handshakes = handshakes
+        self._pace = pace
+        pace.begin(self)
         self._tls: ssl.SSLSocket | None = None  # from the first byte on
+        self._late = False
         self._stuck = False  # it has encrypted something that the socket has not taken
         self.established = False
         self.on_established: Callable[[ssl.SSLSocket], None] | None = None
@@ -83,8 +76,10 @@ class TlsTransport:
 
     def _shake_hands(self, buffer: memoryview) -> int:
         """In place of `recv_into`, until it is done."""
-        if not self._handshakes.may_step():
-            raise BlockingIOError
+        if self._late:
+            return 0
+        if not self._pace.may_step():
+            raise BlockingIOError  # who is put off is ready still in the next turn
         tls = self._tls or self._begin()
         if tls is None:
             return 0
@@ -101,6 +96,7 @@ class TlsTransport:
         except ssl.SSLError as error:
             raise FrameError(f"the TLS handshake failed: {reason_of(error)}") from None
         self.established = True
+        self._pace.end(self)
         if self.on_established is not None:
             self.on_established(tls)
         self.recv_into = self._receive
@@ -115,8 +111,14 @@ class TlsTransport:
             self._sock.recv(_RECORD_BYTES)  # or else the system would reset the connection
             spoken = spoken_in(start)
             raise FrameError(f"the client does not speak TLS{f', but {spoken}' if spoken else ''}")
-        self._tls = self._context.wrap_socket(self._sock, server_side=True, do_handshake_on_connect=False)
+        self._sock = self._tls = self._context.wrap_socket(self._sock, server_side=True, do_handshake_on_connect=False)
         return self._tls
+
+    def give_up(self) -> None:
+        """It has taken too long: the stream is over, and whoever reads is told so."""
+        self._late = True
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
 
     # -- incoming
 
@@ -178,13 +180,12 @@ class TlsTransport:
         return self._fd
 
     def close(self) -> None:
-        if self._tls is None:
-            self._sock.close()
-            return
-        if self.established and not self._stuck:
+        if not self.established:
+            self._pace.end(self)
+        if self.established and self._tls is not None and not self._stuck:
             with contextlib.suppress(OSError, ValueError):
                 self._tls.unwrap()  # says that this is all; it would then wait for the client to say so
-        self._tls.close()
+        self._sock.close()
 
 
 def reason_of(error: ssl.SSLError) -> str:

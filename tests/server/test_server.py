@@ -81,7 +81,7 @@ class FileRange:
 
 class FakeRouter:
     """`echo:x` answers x; `park:ms` and `yield:ms` wait under the key "k", `wake:x` wakes them; `file:n` sends a file;
-    `bad` is refused; `bug` is a defect."""
+    `who` is told its principal; `bad` is refused; `bug` is a defect."""
 
     def __init__(self, broker: FakeBroker, fd: int) -> None:
         self.broker = broker
@@ -109,6 +109,8 @@ class FakeRouter:
             )
             self.broker.purgatory.park(parked)
             return FakePending(parked)
+        if verb == b"who":
+            return [framed(context.principal.encode())]
         if verb == b"wake":
             self.woken.append(argument)
             self.broker.purgatory.touch("k")

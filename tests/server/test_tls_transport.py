@@ -10,32 +10,17 @@ from typing import Any
 
 import pytest
 
-from tests.security.tls.certificates import authority, server_certificate
 from tests.server.support import run, until
 from tests.server.test_server import framed, serving
+from tests.server.tls_support import client_context, tls_settings
 
 MEGABYTE = 1 << 20
-
-
-def client_context(version: ssl.TLSVersion | None = None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=authority().pem)
-    if version is not None:
-        context.minimum_version = context.maximum_version = version
-    return context
-
-
-def settings(tmp_path: Any, **more: str) -> dict[str, str]:
-    return {
-        "ssl_keystore_type": "PEM",
-        "ssl_keystore_location": server_certificate().write(tmp_path / "broker.pem"),
-        **more,
-    }
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_requests_are_answered_in_order(tmp_path: Any, version: ssl.TLSVersion) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path, client_context(version), **settings(tmp_path)) as (_, connect, _):
+        async with serving(tmp_path, client_context(version), **tls_settings(tmp_path)) as (_, connect, _):
             client = await connect()
             client.send(b"echo:a", b"echo:b")
             assert [await client.answer(), await client.answer()] == [b"a", b"b"]
@@ -45,7 +30,7 @@ def test_requests_are_answered_in_order(tmp_path: Any, version: ssl.TLSVersion) 
 
 def test_many_requests_of_one_record_are_all_served(tmp_path: Any) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path, client_context(), **settings(tmp_path)) as (_, connect, _):
+        async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (_, connect, _):
             client = await connect()
             client.send(*(b"echo:%d" % number for number in range(1000)))
             assert [await client.answer() for _ in range(1000)] == [b"%d" % number for number in range(1000)]
@@ -57,7 +42,7 @@ def test_large_requests_and_answers_of_which_the_socket_takes_a_part_at_a_time_c
     body = bytes(range(256)) * (4 * MEGABYTE // 256)
 
     async def scenario() -> None:
-        async with serving(tmp_path, client_context(), **settings(tmp_path, socket_send_buffer_bytes="4096")) as (
+        async with serving(tmp_path, client_context(), **tls_settings(tmp_path, socket_send_buffer_bytes="4096")) as (
             _,
             connect,
             _,
@@ -73,7 +58,7 @@ def test_large_requests_and_answers_of_which_the_socket_takes_a_part_at_a_time_c
 
 def test_what_waits_behind_a_request_is_served_when_that_is_answered(tmp_path: Any) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path, client_context(), **settings(tmp_path)) as (_, connect, router):
+        async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (_, connect, router):
             client, other = await connect(), await connect()
             client.send(b"park:10000", b"echo:" + b"x" * MEGABYTE, b"echo:b")
             await until(lambda: router.served)
@@ -88,7 +73,7 @@ def test_what_waits_behind_a_request_is_served_when_that_is_answered(tmp_path: A
 
 def test_the_end_is_said_in_both_directions(tmp_path: Any) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path, client_context(), **settings(tmp_path)) as (server, connect, _):
+        async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, connect, _):
             client = await connect()
             client.send(b"bad")
             assert await client.closed()  # by close_notify, or else asyncio would raise
@@ -103,7 +88,7 @@ def test_the_end_is_said_in_both_directions(tmp_path: Any) -> None:
 
 def test_a_client_that_goes_without_a_word_has_closed_its_connection(tmp_path: Any) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path, client_context(), **settings(tmp_path)) as (server, connect, _):
+        async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, connect, _):
             client = await connect()
             client.send(b"echo:a")
             await client.answer()
@@ -125,8 +110,8 @@ def test_who_does_not_speak_tls_is_closed_with_one_line_in_the_log(
     tmp_path: Any, caplog: pytest.LogCaptureFixture, first: bytes, why: str
 ) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path, client_context(), **settings(tmp_path)) as (server, _, _):
-            port = server.listeners[0].port
+        async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, _, _):
+            port = server._listening[0].listener.port
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(first)
             await asyncio.wait_for(reader.read(), 5)
@@ -143,8 +128,8 @@ def test_who_does_not_speak_tls_is_closed_with_one_line_in_the_log(
 
 def test_a_client_that_breaks_off_in_the_handshake_is_forgotten(tmp_path: Any) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path, client_context(), **settings(tmp_path)) as (server, _, _):
-            port = server.listeners[0].port
+        async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, _, _):
+            port = server._listening[0].listener.port
             for first in (b"", b"\x16", b"\x16\x03\x01\x02\x00\x01"):
                 with socket.create_connection(("127.0.0.1", port)) as sock:
                     sock.sendall(first)

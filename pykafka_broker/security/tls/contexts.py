@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from pykafka_broker.config.values import invalid
 from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.tls.ciphers import choose
 from pykafka_broker.security.tls.stores import KeyStore, bad_store, key_store_of, name_of, trust_store_of
 
 _VERSIONS = {
@@ -32,6 +33,7 @@ def server_context(settings: ListenerSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     _set_versions(context, settings)
+    _set_suites(context, settings)
     _load_key(context, settings, key_store_of(settings))
     _trust(context, settings)
     return context
@@ -46,6 +48,14 @@ def _set_versions(context: ssl.SSLContext, settings: ListenerSettings) -> None:
         raise invalid(name_of(settings, key), ",".join(names), f"listener {settings.name}: the protocols are {known}")
     versions = [_VERSIONS[name] for name in names]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
+
+
+def _set_suites(context: ssl.SSLContext, settings: ListenerSettings) -> None:
+    suites = settings.get("ssl.cipher.suites")
+    unknown = choose(context, suites) if suites else None
+    if unknown is not None:
+        key = name_of(settings, "ssl.cipher.suites")
+        raise invalid(key, ",".join(suites), f"listener {settings.name}: Unsupported CipherSuite: {unknown}")
 
 
 def _load_key(context: ssl.SSLContext, settings: ListenerSettings, store: KeyStore) -> None:

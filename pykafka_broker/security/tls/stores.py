@@ -12,7 +12,11 @@ from typing import NamedTuple
 
 from pykafka_broker.config.values import ConfigError, invalid
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.tls.pem import Block, blocks_of
+from pykafka_broker.security.tls.jks import MAGIC, open_key, read_jks
+from pykafka_broker.security.tls.pem import Block, armoured, blocks_of
+from pykafka_broker.security.tls.pkcs12 import read_pkcs12
+
+_BINARY = ("JKS", "PKCS12")
 
 
 class KeyStore(NamedTuple):
@@ -34,7 +38,11 @@ def key_store_of(settings: ListenerSettings) -> KeyStore:
     kind = str(settings.get("ssl.keystore.type")).upper()
     if kind == "PEM":
         return _pem_key_store(settings)
-    raise _unknown_type(settings, "ssl.keystore.type", kind)
+    if kind not in _BINARY:
+        raise _unknown_type(settings, "ssl.keystore.type", kind)
+    if settings.get("ssl.keystore.location") is None:
+        raise _missing(settings)
+    return _binary_key_store(settings)
 
 
 def trust_store_of(settings: ListenerSettings) -> list[bytes] | None:
@@ -44,6 +52,8 @@ def trust_store_of(settings: ListenerSettings) -> list[bytes] | None:
     location = settings.get("ssl.truststore.location")
     if inline is None and location is None:
         return None
+    if kind in _BINARY and location is not None:
+        return _binary_trust_store(settings)
     if kind != "PEM":
         raise _unknown_type(settings, "ssl.truststore.type", kind)
     key = "ssl.truststore.location" if inline is None else "ssl.truststore.certificates"
@@ -70,6 +80,10 @@ def _unknown_type(settings: ListenerSettings, key: str, kind: str) -> ConfigErro
     return bad_store(settings, key, f"{kind} is not one of JKS, PKCS12, PEM")
 
 
+def _missing(settings: ListenerSettings) -> ConfigError:
+    return ConfigError(f"Missing required configuration ssl.keystore.location: listener {settings.name} has no key")
+
+
 def _pem_key_store(settings: ListenerSettings) -> KeyStore:
     inline = settings.get("ssl.keystore.key") is not None
     if inline:
@@ -80,9 +94,7 @@ def _pem_key_store(settings: ListenerSettings) -> KeyStore:
     else:
         key = chain_key = "ssl.keystore.location"
         if settings.get(key) is None:
-            raise ConfigError(
-                f"Missing required configuration {name_of(settings, key)}: listener {settings.name} has no key"
-            )
+            raise _missing(settings)
         blocks = _pem_blocks(settings, key)
     keys = [block for block in blocks if block.is_key]
     if len(keys) != 1:
@@ -96,6 +108,43 @@ def _pem_key_store(settings: ListenerSettings) -> KeyStore:
         [der for _, der in chain],
         password if keys[0].is_encrypted else None,
     )
+
+
+def _binary_key_store(settings: ListenerSettings) -> KeyStore:
+    """JKS or PKCS12: each may have the content of the other, as with Java."""
+    location = "ssl.keystore.location"
+    data, password = read_store(settings, location), settings.get("ssl.keystore.password")
+    try:
+        if data.startswith(MAGIC):
+            entry = next((entry for entry in read_jks(data, password) if entry.key is not None), None)
+            if entry is None or entry.key is None:
+                raise ValueError("it has no private key")
+            key = open_key(entry.key, settings.get("ssl.key.password") or password or "")
+            chain = entry.chain
+        else:
+            content = read_pkcs12(data, password)
+            if content.key is None:
+                raise ValueError("it has no private key")
+            key, chain = content.key, content.certificates
+    except ValueError as error:
+        raise bad_store(settings, location, str(error)) from None
+    certificates = "".join(armoured("CERTIFICATE", der) for der in chain)
+    return KeyStore(armoured("PRIVATE KEY", key) + certificates, chain, None)
+
+
+def _binary_trust_store(settings: ListenerSettings) -> list[bytes]:
+    location = "ssl.truststore.location"
+    data, password = read_store(settings, location), settings.get("ssl.truststore.password")
+    try:
+        if data.startswith(MAGIC):  # a key there is no reason to trust its certificate
+            trusted = [der for entry in read_jks(data, password) if entry.key is None for der in entry.chain]
+        else:
+            trusted = read_pkcs12(data, password).certificates
+        if not trusted:
+            raise ValueError("it has no certificate")
+    except ValueError as error:
+        raise bad_store(settings, location, str(error)) from None
+    return trusted
 
 
 def _certificates(settings: ListenerSettings, key: str, blocks: list[Block]) -> list[tuple[str, bytes]]:

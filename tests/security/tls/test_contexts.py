@@ -63,6 +63,14 @@ def test_an_unknown_protocol_is_refused() -> None:
         server_context(settings(enabled_protocols="TLSv1.3,TLSv7"))
 
 
+def test_suites_are_chosen_by_their_names_in_java() -> None:
+    suites = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+    _, theirs = handshake(server_context(settings(cipher_suites=suites)), client())
+    assert theirs.cipher()[:2] == ("ECDHE-ECDSA-AES256-GCM-SHA384", "TLSv1.2")  # type: ignore[index]
+    with pytest.raises(ConfigError, match=r"ssl\.cipher\.suites: listener OUTSIDE: Unsupported CipherSuite: TLS_NULL"):
+        server_context(settings(cipher_suites="TLS_AES_128_GCM_SHA256,TLS_NULL"))
+
+
 def test_an_encrypted_key_opens_with_its_password_only() -> None:
     key = server_certificate().key_pem("secret")
     handshake(server_context(settings(keystore_key=key, key_password="secret")), client())
