@@ -23,6 +23,7 @@ from pykafka_broker.security.sasl.exchange import Exchange
 from pykafka_broker.security.sasl.listener import SaslListener
 from pykafka_broker.security.sasl.realm import Around
 from pykafka_broker.server.connection import Connection, Serving
+from pykafka_broker.server.documents import Documents
 from pykafka_broker.server.transport import Transport
 
 log = logging.getLogger(__name__)
@@ -132,6 +133,12 @@ class _Late(PendingReply):
 
 def sasl_connections(name: str, server: Serving) -> Callable[[Serving, Transport, ConnectionContext], SaslConnection]:
     """What serves the clients of the listener `name`. Raises ConfigError if one of its mechanisms can't be used."""
-    around = Around(lambda: server.broker.services.image, server.turns.clock, lambda: secrets.token_urlsafe(24))
+    turns = server.turns
+    around = Around(
+        lambda: server.broker.services.image,
+        turns.clock,
+        lambda: secrets.token_urlsafe(24),
+        Documents(turns).document,
+    )
     listener = SaslListener(name, lambda: server.broker.config, around)
     return lambda serving, transport, context: SaslConnection(serving, transport, context, listener)

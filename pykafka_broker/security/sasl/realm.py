@@ -7,12 +7,26 @@ for the next one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.sasl.jaas import LoginModule, login_module
+
+
+class Document(Protocol):
+    """What stands at a URL. content: as it was read last, whatever has become of it since; error: why it could not be
+    read the last time, or an empty text; failures: one after the other; read_at: by `now`, when that was tried.
+    """
+
+    content: bytes
+    error: str
+    failures: int
+    read_at: int
+
+    def read(self) -> None:
+        """Read it anew: at once if that takes no time, else beside the loop."""
 
 
 class ScramKeys(NamedTuple):
@@ -40,11 +54,13 @@ class Around(NamedTuple):
 
     image: the metadata as it is now.
     new_nonce: 128 random bits or more, as printable ASCII without a comma.
+    document: what stands at a URL, which has been read once; the same one for the same URL.
     """
 
     image: Callable[[], MetadataImage]
     clock: Clock
     new_nonce: Callable[[], str]
+    document: Callable[[str], Document]
 
 
 class Realm:

@@ -16,10 +16,12 @@ PREFIX = "listener.name.outside."
 MODULES = "org.apache.kafka.common.security"
 PLAIN_LINE = f'{MODULES}.plain.PlainLoginModule required user_alice="alice-secret" user_bob="bob-secret";'
 SCRAM_LINE = f"{MODULES}.scram.ScramLoginModule required;"
+OAUTH_LINE = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required;"
 JAAS = {
     PREFIX + "plain.sasl.jaas.config": PLAIN_LINE,
     PREFIX + "scram-sha-256.sasl.jaas.config": SCRAM_LINE,
     PREFIX + "scram-sha-512.sasl.jaas.config": SCRAM_LINE,
+    PREFIX + "oauthbearer.sasl.jaas.config": OAUTH_LINE,
 }
 NONCE = "serverNonce"
 _DIGESTS = {1: "sha256", 2: "sha512"}
@@ -29,9 +31,26 @@ def settings_of(settings: dict[str, str] | None = None) -> ListenerSettings:
     return ListenerSettings(BrokerConfig({**JAAS, **(settings or {})}), "OUTSIDE")
 
 
+class Kept:
+    """A document that a test writes."""
+
+    def __init__(self, content: bytes = b"", error: str = "") -> None:
+        self.content = self.next_content = content
+        self.error = self.next_error = error
+        self.failures = self.reads = 0
+        self.read_at = 1_000_000
+
+    def read(self) -> None:
+        self.reads += 1
+        self.error = self.next_error
+        self.failures = self.failures + 1 if self.error else 0
+        if not self.error:
+            self.content = self.next_content
+
+
 def around(image: MetadataImage | None = None, clock: Clock | None = None) -> Around:
     image = image or MetadataImage()
-    return Around(lambda: image, clock or Clock(1_000_000), lambda: NONCE)
+    return Around(lambda: image, clock or Clock(1_000_000), lambda: NONCE, lambda url: Kept())
 
 
 def realm_of(settings: dict[str, str] | None = None, image: MetadataImage | None = None) -> Realm:

@@ -12,7 +12,7 @@ from pykafka_broker.security.sasl.mechanism import mechanism_server
 from tests.security.sasl.realms import realm_of
 
 
-@pytest.mark.parametrize("name", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("name", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
 def test_each_client_has_an_exchange_of_its_own(name: str) -> None:
     server = mechanism_server(name, realm_of())
     assert server.begin() is not server.begin()

@@ -11,7 +11,7 @@ import pytest
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, Refused
-from pykafka_broker.security.sasl.realm import Around, Realm, ScramKeys, TokenLogin
+from pykafka_broker.security.sasl.realm import Realm, ScramKeys, TokenLogin
 from pykafka_broker.security.sasl.scram import Scram, ScramSha256Server, ScramSha512Server
 from tests.security.sasl.realms import NONCE, add_user, around, realm_of, settings_of
 
@@ -64,7 +64,7 @@ def test_the_exchange_of_rfc_7677() -> None:
     server = hmac.digest(salted, b"Server Key", "sha256")
     image.scram[1, "user"] = UserScramCredentialRecord("user", 1, salt, stored, server, 4096)
     stand = around(image)
-    realm = Realm(settings_of(), Around(stand.image, stand.clock, lambda: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"))
+    realm = Realm(settings_of(), stand._replace(new_nonce=lambda: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"))
     scram = login(1, realm)
     assert scram.step(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO", 0) == Challenge(
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"

@@ -1,0 +1,87 @@
+"""Tokens in compact form (RFC 7515): parts in base64 between dots, the first two of them objects in JSON.
+
+Rule: anybody may send one, so it is read strictly and nothing of it is in an error: no name twice, no number that is
+none, no time that no calendar has.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from typing import Any, NamedTuple
+
+_BASE64_URL = re.compile(r"[A-Za-z0-9_-]*")
+_PARTS = 3
+_MOST_SECONDS = 1 << 40
+
+
+class Shown(NamedTuple):
+    """What a good token says: who the client is, and until when by the wall clock."""
+
+    name: str
+    expires_ms: int
+
+
+class InvalidToken(Exception):
+    """The rule that a token breaks; lacking: the scopes that were asked for, where it is that."""
+
+    def __init__(self, rule: str, lacking: tuple[str, ...] = ()) -> None:
+        super().__init__(rule)
+        self.lacking = lacking
+
+
+def parts_of(token: str) -> list[str]:
+    """Header, claims and signature."""
+    parts = token.split(".", _PARTS)
+    if len(parts) != _PARTS:
+        raise InvalidToken("it has not three parts")
+    return parts
+
+
+def json_object(part: str) -> dict[str, Any]:
+    """What one of the first two parts says."""
+    if _BASE64_URL.fullmatch(part) is None:
+        raise InvalidToken("a part of it is no base64")
+    try:
+        found = json_of(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (binascii.Error, ValueError, RecursionError):
+        raise InvalidToken("a part of it is no JSON") from None
+    if not isinstance(found, dict):
+        raise InvalidToken("a part of it is no object")
+    return found
+
+
+def json_of(text: bytes) -> Any:
+    """Raises ValueError or RecursionError."""
+    return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+
+
+def text_claim(claims: dict[str, Any], name: str) -> str:
+    """One that must be there."""
+    found = claims.get(name)
+    if not isinstance(found, str) or not found.strip():
+        raise InvalidToken(f"it has no claim {name}")
+    return found
+
+
+def time_claim(claims: dict[str, Any], name: str) -> float | None:
+    """Seconds since the epoch; None if there is no such claim."""
+    found = claims.get(name)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) < _MOST_SECONDS:
+        raise InvalidToken(f"its claim {name} is no time")
+    return float(found)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name twice")
+    return found
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(text)

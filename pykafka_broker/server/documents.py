@@ -1,0 +1,101 @@
+"""What stands at a URL: a small document that is read now and then, from a file or over HTTP.
+
+Rule: the first reading is waited for, since nobody is served yet; a later one over HTTP is done by a thread of its own,
+one at a time, and the loop is told when it has ended. What can't be read leaves the content as it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from urllib.parse import urlsplit
+
+from pykafka_broker.server.turns import Turns
+
+log = logging.getLogger(__name__)
+
+_SCHEMES = ("file", "http", "https")
+_TIMEOUT_S = 10
+_MOST_BYTES = 1 << 20
+
+
+class UrlDocument:
+    """See `security.sasl.realm.Document`."""
+
+    def __init__(self, url: str, turns: Turns) -> None:
+        self.content = b""
+        self.error = ""
+        self.failures = 0
+        self.read_at = turns.clock.now
+        self._url = url
+        self._turns = turns
+        self._reading = False
+        self._done(*_read(url))
+
+    def read(self) -> None:
+        if _scheme(self._url) == "file":
+            self._done(*_read(self._url))
+        elif not self._reading:
+            self._reading = True
+            threading.Thread(target=self._read_beside, daemon=True, name="document").start()
+
+    def _read_beside(self) -> None:
+        content, error = _read(self._url)
+        try:
+            self._turns.loop.call_soon_threadsafe(self._done, content, error)
+        except RuntimeError:
+            log.debug("the loop has ended before %s was read", _shown(self._url))
+
+    def _done(self, content: bytes, error: str) -> None:
+        self._reading = False
+        self.read_at = self._turns.clock.now
+        self.error = error
+        self.failures = self.failures + 1 if error else 0
+        if error and self.content:  # else whoever has asked for it says so
+            log.warning("%s can't be read: %s", _shown(self._url), error)
+        elif content != self.content:
+            self.content = content
+
+
+class Documents:
+    """One for each URL, however often it is asked for."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._known: dict[str, UrlDocument] = {}
+
+    def document(self, url: str) -> UrlDocument:
+        """Reads it if it is the first time."""
+        if url not in self._known:
+            self._known[url] = UrlDocument(url, self._turns)
+        return self._known[url]
+
+
+def _shown(url: str) -> str:
+    """Without the parts that may hold a password."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+
+
+def _scheme(url: str) -> str:
+    try:
+        return urlsplit(url).scheme
+    except ValueError:
+        return ""
+
+
+def _read(url: str) -> tuple[bytes, str]:
+    """What stands there, and why it can't be read."""
+    from http.client import HTTPException  # most listeners read nothing
+    from urllib.request import urlopen
+
+    try:
+        if _scheme(url) not in _SCHEMES:
+            return b"", f"its URL must begin with one of {', '.join(_SCHEMES)}"
+        with urlopen(url, timeout=_TIMEOUT_S) as answer:
+            content: bytes = answer.read(_MOST_BYTES + 1)
+    except OSError as error:
+        return b"", str(error)
+    except (HTTPException, ValueError) as error:  # their texts have parts of the URL
+        return b"", type(error).__name__
+    return (content, "") if len(content) <= _MOST_BYTES else (b"", f"it has more than {_MOST_BYTES} bytes")

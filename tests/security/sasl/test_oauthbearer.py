@@ -1,0 +1,152 @@
+"""OAUTHBEARER, byte by byte: what a real 4.3.1 answers to the same messages."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+
+import pytest
+
+from pykafka_broker.config import ConfigError
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, Refused
+from pykafka_broker.security.sasl.oauthbearer import OAuthBearer, OAuthBearerServer
+from tests.security.sasl.bearer import NOW, WALL, message, unsecured
+from tests.security.sasl.realms import MODULES, PREFIX, realm_of
+
+INVALID = '{"status":"invalid_token"}'
+NO_SENSE = "Authentication failed during authentication due to invalid credentials with SASL mechanism OAUTHBEARER"
+KEY = PREFIX + "oauthbearer."
+GOOD = unsecured()
+EXPIRED = unsecured(exp=NOW - 1)
+
+
+def login(**options: str) -> OAuthBearer:
+    given = "".join(f' {name}="{value}"' for name, value in options.items())
+    line = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required{given};"
+    return OAuthBearerServer(realm_of({KEY + "sasl.jaas.config": line})).begin()
+
+
+def test_a_good_token_makes_a_principal() -> None:
+    assert login().step(message(GOOD), WALL) == Done(b"", "User:alice", (NOW + 60) * 1000)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        message(GOOD, "a=alice"),
+        message(GOOD, more="host=a\1port=5\1"),
+        message(GOOD, more=f"auth=Bearer {GOOD}\1"),
+        message(GOOD, more="a=x\1a=y\1"),
+        message(GOOD, more="a=b=c\1"),
+        f"n,,\1a=b\1auth=Bearer {GOOD}\1\1".encode(),
+        f"n,,\1auth=bearer {GOOD}\1\1".encode(),
+        f"n,,\1auth=Bearer  {GOOD}\1\1".encode(),
+        message(unsecured(sub="a b"), "a=a b"),
+    ],
+)
+def test_messages_that_kafka_takes(sent: bytes) -> None:
+    assert type(login().step(sent, WALL)) is Done
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"\1",
+        b"\xff\xfe",
+        b"n,,\1\1",
+        b"n,,\1a=b\1\1",
+        message(GOOD, "a="),
+        message(GOOD, more="a=\1"),
+        message(GOOD, more="a1=x\1"),
+        message(GOOD, more="a=ü\1"),
+        message(GOOD, more="auth=x\1"),
+        message(GOOD) + b"x",
+        message(GOOD)[:-1],
+        message("a=.b."),
+        f"y,,\1auth=Bearer {GOOD}\1\1".encode(),
+        f"p=x,,\1auth=Bearer {GOOD}\1\1".encode(),
+        f"n,,\1auth=Bearer{GOOD}\1\1".encode(),
+        f"n,,\1auth=Bearer {GOOD} \1\1".encode(),
+        f"n,,\1auth=Basic {GOOD}\1\1".encode(),
+    ],
+)
+def test_messages_without_sense_are_refused_at_once(sent: bytes) -> None:
+    with pytest.raises(Refused) as refused:
+        login().step(sent, WALL)
+    assert str(refused.value) == NO_SENSE
+
+
+def test_another_authorization_id_is_refused() -> None:
+    with pytest.raises(Refused) as refused:
+        login().step(message(GOOD, "a=bob"), WALL)
+    assert str(refused.value) == (
+        "Authentication failed: Client requested an authorization id (bob) that is different from the token's "
+        "principal name (alice)"
+    )
+
+
+def test_a_bad_token_is_challenged_first_and_then_refused_with_the_same_text() -> None:
+    client = login()
+    assert client.step(message(EXPIRED), WALL) == Challenge(INVALID.encode())
+    with pytest.raises(Refused) as refused:
+        client.step(b"\1", WALL)
+    assert str(refused.value) == INVALID
+
+
+@pytest.mark.parametrize("sent", [b"", b"x", b"\1\1"])
+def test_after_a_challenge_anything_else_makes_no_sense(sent: bytes) -> None:
+    client = login()
+    client.step(message(EXPIRED), WALL)
+    with pytest.raises(Refused) as refused:
+        client.step(sent, WALL)
+    assert str(refused.value) == NO_SENSE
+
+
+def test_after_a_challenge_another_token_may_be_shown() -> None:
+    client = login()
+    client.step(message(EXPIRED), WALL)
+    assert type(client.step(message(EXPIRED), WALL)) is Challenge
+    assert type(client.step(message(GOOD), WALL)) is Done
+
+
+def test_a_lacking_scope_is_named() -> None:
+    client = login(unsecuredValidatorRequiredScope="kafka")
+    answer = '{"status":"insufficient_scope", "scope":"[kafka]"}'
+    assert client.step(message(GOOD), WALL) == Challenge(answer.encode())
+    with pytest.raises(Refused, match="insufficient_scope"):
+        client.step(b"\1", WALL)
+
+
+def test_the_log_has_the_rule_and_nothing_of_the_token(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        login().step(message(EXPIRED), WALL)
+    assert "it has expired" in caplog.text
+    assert "OUTSIDE" in caplog.text
+    assert not any(part in caplog.text for part in EXPIRED.split(".") if part)
+
+
+@pytest.mark.parametrize("name", ["", "internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"])
+def test_unsecured_tokens_are_what_is_taken_by_default(name: str) -> None:
+    settings = {KEY + "sasl.server.callback.handler.class": f"{MODULES}.oauthbearer.{name}"} if name else {}
+    assert type(OAuthBearerServer(realm_of(settings)).begin().step(message(GOOD), WALL)) is Done
+
+
+def test_another_validator_can_not_be_had() -> None:
+    with pytest.raises(ConfigError, match=r"com\.example\.Own .* listener OUTSIDE"):
+        OAuthBearerServer(realm_of({KEY + "sasl.server.callback.handler.class": "com.example.Own"}))
+
+
+def test_random_bytes_are_refused_and_nothing_else() -> None:
+    draw = random.Random(14)
+    good = message(GOOD)
+    server = OAuthBearerServer(realm_of())
+    for _ in range(3000):
+        sent = bytearray(good)
+        for _ in range(draw.randint(1, 8)):
+            sent[draw.randrange(len(sent))] = draw.randrange(256)
+        for text in (bytes(sent), draw.randbytes(draw.randint(0, 60))):
+            client = server.begin()
+            with contextlib.suppress(Refused):
+                client.step(text, WALL)
