@@ -11,7 +11,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count, islice
 from pathlib import Path
 from types import TracebackType
@@ -75,6 +75,7 @@ class RealKafka:
         port: int | None = None,
         heap: str = "512m",
         standalone: bool = False,
+        jvm: Sequence[str] = (),
     ) -> None:
         self._owns_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="real-kafka-"))
@@ -83,7 +84,7 @@ class RealKafka:
         self.port = port or free_port()
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
-        self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC"]
+        self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC", *jvm]
         self._classpath = kafka_classpath()
         self._standalone = standalone
         self._properties = self.directory / "server.properties"
