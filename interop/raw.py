@@ -35,9 +35,12 @@ class Closed(Exception):
 class RawClient:
     """One connection. `call` for one request and its answer, `send` and `receive` for several in flight."""
 
-    def __init__(self, bootstrap_servers: str, timeout_s: float = 10) -> None:
+    def __init__(self, bootstrap_servers: str, timeout_s: float = 10, source: str = "") -> None:
+        """`source`: the address that it comes from, of this machine."""
         host, _, port = bootstrap_servers.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), max(timeout_s, _CONNECT_TIMEOUT_S))
+        self.socket = socket.create_connection(
+            (host, int(port)), max(timeout_s, _CONNECT_TIMEOUT_S), (source, 0) if source else None
+        )
         self.socket.settimeout(timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._next_correlation_id = 1

@@ -90,19 +90,15 @@ def refusal(
     services: Services, context: RequestContext, transactional_id: str | None, topics: Iterable[TopicAndPartitions]
 ) -> ApiError | None:
     """What makes the whole request wrong, if these are in it."""
-    if transactional_id is not None and not services.allows(context, *_WRITE_TRANSACTION, transactional_id):
-        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if context.api_version <= MESSAGE_SETS_UP_TO:
         return None
     try:
-        for _, partitions in topics:
-            for one in partitions:
-                if one.records is not None and _is_transactional(one.records):
-                    failed = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-                    return ApiError(failed) if transactional_id is None else None
+        found = any(_is_transactional(one.records) for _, some in topics for one in some if one.records is not None)
     except CorruptBatch as error:
         # As a real broker looks for a transaction it stumbles over the first batch that it can't read.
         return Explained(ErrorCode.CORRUPT_MESSAGE, str(error))
+    if found and (transactional_id is None or not services.allows(context, *_WRITE_TRANSACTION, transactional_id)):
+        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return None
 
 

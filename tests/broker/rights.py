@@ -12,6 +12,7 @@ from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource
 from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from tests.broker.support import batch
 
 TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -77,6 +78,7 @@ DELETE, DESCRIBE, DESCRIBE_CONFIGS, READ, WRITE = (
     Operation.WRITE,
 )
 
+_RECORDS = bytes(batch(b"x", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True))
 _PRODUCER = {"transactional_id": "x", "producer_id": 0, "producer_epoch": 0}
 _MEMBER = {"group_id": "g", "generation_id": 1, "member_id": "m"}
 _STATE = {"group_id": "s", "topics": [{"topic_id": "t", "partitions": [{"partition": 0}]}]}
@@ -110,7 +112,7 @@ TABLE = [
         {
             "acks": 1,
             "transactional_id": "x",
-            "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": b""}]}],
+            "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": _RECORDS}]}],
         },
         (transaction(WRITE), topic(WRITE)),
     ),
@@ -148,13 +150,14 @@ TABLE = [
     Asked(
         ApiKey.DELETE_TOPICS,
         6,
-        {"topics": [{"name": "t"}, {"name": "u"}]},
+        {"topics": [{"name": "t"}, {"name": "u"}], "timeout_ms": 10_000},
         (either(cluster(DELETE), topic(DELETE)), either(cluster(DELETE), topic(DESCRIBE))),
     ),
     Asked(
         ApiKey.CREATE_PARTITIONS,
         3,
-        {"topics": [{"name": "t", "count": 2, "assignments": None}, {"name": "u", "count": 2, "assignments": None}]},
+        {"topics": [{"name": "t", "count": 2, "assignments": None}, {"name": "u", "count": 2, "assignments": None}]}
+        | {"timeout_ms": 10_000},
         (topic(ALTER),),
     ),
     # Configs
@@ -162,7 +165,11 @@ TABLE = [
         Asked(ApiKey.DESCRIBE_CONFIGS, 4, _resource(kind, name), (needs(DESCRIBE_CONFIGS),))
         for kind, name, needs in _CONFIGS
     ),
-    *(Asked(ApiKey.ALTER_CONFIGS, 2, _resource(kind, name), (needs(ALTER_CONFIGS),)) for kind, name, needs in _CONFIGS),
+    *(
+        Asked(ApiKey.ALTER_CONFIGS, 2, _resource(kind, name), (needs(ALTER_CONFIGS),))
+        for kind, name, needs in _CONFIGS
+        if kind != ResourceType.BROKER_LOGGER
+    ),
     *(
         Asked(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, _resource(kind, name), (needs(ALTER_CONFIGS),))
         for kind, name, needs in _CONFIGS
@@ -176,7 +183,7 @@ TABLE = [
         (cluster(ALTER_CONFIGS),),
     ),
     # The cluster
-    Asked(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, {"users": None}, (cluster(DESCRIBE),)),
+    Asked(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, {"users": [{"name": "a"}]}, (cluster(DESCRIBE),)),
     Asked(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         0,

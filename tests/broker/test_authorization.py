@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,8 @@ from tests.broker.rights import (
     Need,
     Right,
 )
+from tests.broker.rights_page import PAGE, page
+from tests.broker.rights_world import SMALL, codes, made, make_world, prepare
 
 DENIALS = {TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED, TRANSACTION_DENIED}
 TOPIC, GROUP, CLUSTER = Resource.TOPIC, Resource.GROUP, Resource.CLUSTER
@@ -55,39 +56,9 @@ def authorized_by(node: RealBroker, authorizer: Authorizer) -> None:
     node.broker.image.generation += 1  # rights are metadata: what was answered before counts no more
 
 
-def made(node: RealBroker, kind: type[Any], fields: dict[str, Any]) -> Any:
-    """A message of nested dictionaries. A topic id is given as the topic's name."""
-    values = {}
-    for name, value in fields.items():
-        words = re.findall(r"\w+", str(kind.__init__.__annotations__[name]))
-        structs = [getattr(sys.modules[kind.__module__], word, None) for word in words]
-        struct = next((one for one in structs if isinstance(one, type) and issubclass(one, Fields)), None)
-        if name == "topic_id" and isinstance(value, str):
-            value = node.broker.image.topics[value].id
-        elif struct is not None and isinstance(value, list):
-            value = [made(node, struct, one) for one in value]
-        elif struct is not None and value is not None:
-            value = made(node, struct, value)
-        values[name] = value
-    return kind(**values)
-
-
 def ask(node: RealBroker, api_key: ApiKey, version: int, **fields: Any) -> Any:
-    return node.call(made(node, SPECS[api_key].request_class(), fields), version)
-
-
-def codes(answer: Any) -> Iterator[int]:
-    """Every error code in it."""
-    if isinstance(answer, list):
-        for one in answer:
-            yield from codes(one)
-    elif isinstance(answer, Fields):
-        for name in answer.__match_args__:
-            value = getattr(answer, name)
-            if name.endswith("error_code"):
-                yield value
-            else:
-                yield from codes(value)
+    topics = node.broker.image.topics
+    return node.call(made(SPECS[api_key].request_class(), fields, lambda name: topics[name].id), version)
 
 
 def texts(answer: Any) -> Iterator[str]:
@@ -100,57 +71,18 @@ def texts(answer: Any) -> Iterator[str]:
         yield from texts(getattr(answer, name))
 
 
-SMALL = {
-    "group.streams.initial.rebalance.delay.ms": "0",
-    "group.initial.rebalance.delay.ms": "0",
-    "offsets.topic.num.partitions": "1",
-    "transaction.state.log.num.partitions": "1",
-    "share.coordinator.state.topic.num.partitions": "1",
-}
-
-
 @pytest.fixture
 def node(tmp_path: Path) -> RealBroker:
     """With what the table's names are of."""
     node = RealBroker(tmp_path, **SMALL)
 
-    def do(api_key: ApiKey, version: int, **fields: Any) -> Any:
+    def do(api_key: ApiKey, version: int, /, **fields: Any) -> Any:
         answer = ask(node, api_key, version, **fields)
         assert not any(codes(answer)), answer
         return answer
 
-    topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in ("t", "u")]
-    do(ApiKey.CREATE_TOPICS, 7, topics=topics)
-    for kind, key in ((0, "g"), (1, "x")):
-        do(ApiKey.FIND_COORDINATOR, 4, key_type=kind, coordinator_keys=[key])
-    offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
-    do(ApiKey.OFFSET_COMMIT, 8, group_id="g", topics=[{"name": "t", "partitions": [offset]}])
-    reads = {"subscribed_topic_names": ["t"]}
-    do(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, group_id="c", rebalance_timeout_ms=1000, topic_partitions=[], **reads)
-    do(ApiKey.SHARE_GROUP_HEARTBEAT, 1, group_id="s", member_id="m", **reads)
-    tasks: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
-    topology = {"subtopologies": [{"subtopology_id": "0", "source_topics": ["t"]}]}
-    streams = {"process_id": "p", "rebalance_timeout_ms": 1000, "topology": topology, **tasks}
-    do(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, group_id="k", member_id="m", **streams)
-    producer = do(ApiKey.INIT_PRODUCER_ID, 2, transactional_id="x", transaction_timeout_ms=60_000)
-    do(
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        3,
-        v3_and_below_transactional_id="x",
-        v3_and_below_producer_id=producer.producer_id,
-        v3_and_below_producer_epoch=producer.producer_epoch,
-        v3_and_below_topics=[{"name": "t", "partitions": [0]}],
-    )
-    start = {"topic_name": "t", "partitions": [{"partition_index": 0}]}
-    do(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, group_id="s3", topics=[start])
+    make_world(do)
     return node
-
-
-def prepare(node: RealBroker, asked: Asked) -> None:
-    """What the request goes on from."""
-    if asked.api_key is ApiKey.SHARE_ACKNOWLEDGE:
-        wanted = {"topics": [{"topic_id": "t", "partitions": [{"partition_index": 0}]}], "max_wait_ms": 0}
-        ask(node, ApiKey.SHARE_FETCH, 1, group_id="s", member_id="m", **wanted)
 
 
 MISSING = [
@@ -165,17 +97,21 @@ def test_every_api_is_in_the_table_or_says_why_not() -> None:
     assert not {asked.api_key for asked in TABLE} & set(NOTHING_TO_ASK)
 
 
+def test_the_page_of_rights_is_made_from_the_table() -> None:
+    assert PAGE.read_text() == page(), "python -m tests.broker.rights_page"
+
+
 @pytest.mark.parametrize("asked", TABLE, ids=str)
 def test_who_has_every_right_is_denied_nothing(node: RealBroker, asked: Asked) -> None:
     authorized_by(node, Denies())
-    prepare(node, asked)
+    prepare(partial(ask, node), asked)
     assert not DENIALS & set(codes(ask(node, asked.api_key, asked.version, **asked.fields)))
 
 
 @pytest.mark.parametrize(("asked", "need"), MISSING)
 def test_who_lacks_a_right_is_told_so_or_sees_nothing(node: RealBroker, asked: Asked, need: Need) -> None:
     name = need.rights[-1][2]
-    prepare(node, asked)
+    prepare(partial(ask, node), asked)
     if need.error is LEFT_OUT:
         assert name in texts(ask(node, asked.api_key, asked.version, **asked.fields))
     authorized_by(node, Denies(*need.rights))

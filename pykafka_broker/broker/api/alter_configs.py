@@ -40,6 +40,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
 )
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
+_NOT_HERE = ResourceType.BROKER_LOGGER  # by AlterConfigs
 Outcome = tuple[int, str | None, int, str]  # error code, message, resource type, resource name
 
 
@@ -62,7 +63,7 @@ def alter_all_configs(
         return alter_configs(controller, resource.resource_type, resource.resource_name, configs)
 
     rights = Rights(controller.authorizer, context)
-    records, outcomes = _each(context, request.resources, rights, alter)
+    records, outcomes = _each(context, request.resources, rights, alter, _NOT_HERE)
     responses = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return Decision([] if request.validate_only else records, replaced.AlterConfigsResponse(responses=responses))
 
@@ -110,9 +111,15 @@ def _ops(resource: IncrementalResource) -> list[ConfigOp]:
 
 
 def _each(
-    context: RequestContext, resources: Sequence[A], rights: Rights, alter: Callable[[A], list[ApiMessageAndVersion]]
+    context: RequestContext,
+    resources: Sequence[A],
+    rights: Rights,
+    alter: Callable[[A], list[ApiMessageAndVersion]],
+    not_here: int | None = None,
 ) -> tuple[list[ApiMessageAndVersion], list[Outcome]]:
-    """What is to be recorded, and what became of each resource."""
+    """What is to be recorded, and what became of each resource. What is altered by another request, `not_here`, is
+    refused for that, whoever asks.
+    """
     repeats = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[ApiMessageAndVersion] = []
     outcomes: list[Outcome] = []
@@ -121,7 +128,8 @@ def _each(
         try:
             if repeats[identity] > 1 or identity in context.repeated:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            rights.require_config(Operation.ALTER_CONFIGS, *identity)
+            if identity[0] != not_here:
+                rights.require_config(Operation.ALTER_CONFIGS, *identity)
             records += alter(resource)
             outcomes.append((0, None, *identity))
         except ApiError as error:

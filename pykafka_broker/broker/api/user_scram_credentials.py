@@ -1,6 +1,7 @@
 """DescribeUserScramCredentials v0 and AlterUserScramCredentials v0 (KIP-554).
 
-Behaviour: credentials are kept as metadata and told without their keys; passwords come salted and are not kept.
+Behaviour: credentials are kept as metadata and told without their keys; passwords come salted and are not kept. Who may
+not see them is told so for each user, without its name, as by Kafka.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pykafka_broker.protocol.messages.describe_user_scram_credentials_request im
 )
 from pykafka_broker.protocol.messages.describe_user_scram_credentials_response import (
     DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
 )
 
 
@@ -27,7 +29,11 @@ from pykafka_broker.protocol.messages.describe_user_scram_credentials_response i
 def describe_user_scram_credentials(
     services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
+    try:
+        services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
+    except ApiError as error:
+        results = [DescribeUserScramCredentialsResult("", error.code, error.message) for _ in request.users or ()]
+        return DescribeUserScramCredentialsResponse(0, error.code, error.message, results)
     users = None if request.users is None else [user.name for user in request.users]
     return scram.describe_user_scram_credentials(services.image, users)
 

@@ -182,7 +182,10 @@ class SharePartition:
         if batch.last < self.start_offset:
             return
         if not self.in_flight:
-            raise ApiError(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
+            raise ApiError(
+                ErrorCode.INVALID_RECORD_STATE,
+                "Batch record not found. The request batch offsets are not found in the cache.",
+            )
         for name, offset in (("first", batch.first), ("last", batch.last)):
             if offset > self.end_offset:
                 raise ApiError(

@@ -133,6 +133,13 @@ def test_one_wrong_acknowledgement_spoils_all_of_its_partition() -> None:
     reader.ack(0, 1, ACCEPT)
 
 
+def test_where_nothing_was_handed_out_nothing_can_be_acknowledged() -> None:
+    reader = Reader(LogBatch(0, 2))
+    with pytest.raises(ApiError) as refused:
+        reader.ack(0, 0, ACCEPT)
+    assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
+
+
 def test_nothing_happens_if_it_can_not_be_stored() -> None:
     reader = Reader(LogBatch(0, 1))
     reader.fetch()

@@ -1,0 +1,60 @@
+"""`docs/rights.md` from the table of rights. `python -m tests.broker.rights_page` writes it anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pykafka_broker.cluster.authorizer import Operation, Resource
+from tests.broker.rights import NOTHING_TO_ASK, TABLE, Need
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"
+_HEAD = """# Which request needs which right
+
+Made from `tests/broker/rights.py` by `python -m tests.broker.rights_page`. Each line was asked of this broker and of a
+real Kafka 4.3.1, with all rights and without that one (`interop/test_security_rights.py`). Several lines for one API
+are checked in their order; "or" means that any will do. A topic that may not be described looks like one that is not
+there.
+
+What is implied: Describe by Read, Write, Delete and Alter; DescribeConfigs by AlterConfigs; everything by All. What is
+denied counts before what is allowed, and implies nothing.
+
+| API | needs | who lacks it is told |
+|---|---|---|
+"""
+
+
+def page() -> str:
+    lines: list[str] = []
+    for asked in TABLE:
+        name = _camel(asked.api_key.name)
+        for need in asked.needs:
+            line = f"| {name} | {_needed(need)} | {_told(need)} |"
+            if line not in lines:
+                lines.append(line)
+    nothing = [f"| {_camel(key.name)} | {why} |" for key, why in NOTHING_TO_ASK.items()]
+    return (
+        _HEAD
+        + "\n".join(lines)
+        + "\n\n## No right is asked for\n\n| API | why |\n|---|---|\n"
+        + "\n".join(nothing)
+        + "\n"
+    )
+
+
+def _needed(need: Need) -> str:
+    """`Read Topic`, with what the names of the table stand for left out."""
+    return " or ".join(
+        dict.fromkeys(f"{_camel(Operation(o).name)} {_camel(Resource(r).name)}" for o, r, _ in need.rights)
+    )
+
+
+def _told(need: Need) -> str:
+    return "nothing: it is left out" if need.error is None else f"{need.error.name} ({int(need.error)})"
+
+
+def _camel(name: str) -> str:
+    return name.title().replace("_", "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
