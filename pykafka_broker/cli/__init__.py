@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pykafka_broker.cli.commands import COMMANDS, CONTROLLING
+from pykafka_broker.cli.commands import COMMANDS, CONTROLLING, STORAGE
 
 INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
 
@@ -38,6 +38,8 @@ def _inspect(arguments: Sequence[str]) -> int:
             from pykafka_broker.cli.proxy import main as run
         elif arguments[0] in CONTROLLING:
             from pykafka_broker.cli.control import main as run
+        elif arguments[0] in STORAGE:
+            from pykafka_broker.cli.format import main as run
         else:
             from pykafka_broker.cli.log import main as run
         return run(arguments)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 CONTROLLING = ("control", "seed", "dump")
-COMMANDS = ("configs", "log", "trace", "proxy", *CONTROLLING)
+STORAGE = ("format", "info", "random-uuid", "version-mapping", "feature-dependencies")
+COMMANDS = ("configs", "log", "trace", "proxy", *CONTROLLING, *STORAGE)
 
 
 def is_like_a_command(word: str) -> bool:

@@ -38,6 +38,11 @@ USAGE = """pykafka-broker [server.properties] [options]    serve until SIGTERM o
        pykafka-broker control OPERATION [options]      ask a broker's control API
        pykafka-broker seed FILE                        make the topics, records and offsets that a file names
        pykafka-broker dump                             topics, records and offsets as lines for such a file
+       pykafka-broker format -c FILE -t ID [options]   make the data directories of a new node, with users in them
+       pykafka-broker info -c FILE                     what there is in the data directories of a node
+       pykafka-broker random-uuid                      make an id for a cluster
+       pykafka-broker version-mapping [-r RELEASE]     the features of a release
+       pykafka-broker feature-dependencies -f FEATURE  what a feature needs
 """
 
 

@@ -54,15 +54,35 @@ SUPPORTED: dict[str, tuple[int, int]] = {
     "streams.version": (0, 1),
 }
 
-# What formatting a new cluster finalizes, in the order of its bootstrap records.
-BOOTSTRAP_LEVELS: dict[str, int] = {
-    "metadata.version": 30,
-    "eligible.leader.replicas.version": 1,
-    "group.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
-    "transaction.version": 2,
+# From which metadata.version on a release finalizes which level, in the order in which kafka-storage lists them.
+_DEFAULT_FROM: dict[str, tuple[int, int]] = {
+    KRAFT_VERSION: (21, 1),
+    "transaction.version": (24, 2),
+    "group.version": (22, 1),
+    ELR_VERSION: (26, 1),
+    "share.version": (28, 1),
+    "streams.version": (29, 1),
 }
+# name: {level: what it needs}
+DEPENDENCIES = {ELR_VERSION: {1: {METADATA_VERSION: 23}}}
+
+
+def default_levels(metadata_version: int) -> dict[str, int]:
+    """The level of each other feature in a release with that metadata.version."""
+    return {name: level if metadata_version >= start else 0 for name, (start, level) in _DEFAULT_FROM.items()}
+
+
+def bootstrap_levels(metadata_version: int) -> dict[str, int]:
+    """What formatting a new cluster finalizes, in the order of its bootstrap records. kraft.version is none of them: it
+    stands among the control records.
+    """
+    levels = sorted(default_levels(metadata_version).items())
+    return {METADATA_VERSION: metadata_version} | {
+        name: level for name, level in levels if level and name != KRAFT_VERSION
+    }
+
+
+BOOTSTRAP_LEVELS = bootstrap_levels(SUPPORTED[METADATA_VERSION][1])
 
 
 def supported_features(config: BrokerConfig) -> dict[str, tuple[int, int]]:

@@ -103,17 +103,23 @@ def _record(image: MetadataImage, change: ScramCredentialDeletion | ScramCredent
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     if not change.salted_password:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salted password is empty")  # Kafka stumbles over it
-    digest = DIGESTS[change.mechanism]
-    client_key = hmac.digest(change.salted_password, b"Client Key", digest)
-    record = UserScramCredentialRecord(
-        change.name,
-        change.mechanism,
-        change.salt,
-        hashlib.new(digest, client_key).digest(),
-        hmac.digest(change.salted_password, b"Server Key", digest),
-        change.iterations,
+    return ApiMessageAndVersion(
+        credential(change.name, change.mechanism, change.salt, change.salted_password, change.iterations), 0
     )
-    return ApiMessageAndVersion(record, 0)
+
+
+def salted_password(mechanism: int, password: str, salt: bytes, iterations: int) -> bytes:
+    """What is made of a password before anything else (RFC 5802: Hi). It takes milliseconds."""
+    return hashlib.pbkdf2_hmac(DIGESTS[mechanism], password.encode(), salt, iterations)
+
+
+def credential(name: str, mechanism: int, salt: bytes, salted: bytes, iterations: int) -> UserScramCredentialRecord:
+    """What is kept of a user's password."""
+    digest = DIGESTS[mechanism]
+    stored_key = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
+    return UserScramCredentialRecord(
+        name, mechanism, salt, stored_key, hmac.digest(salted, b"Server Key", digest), iterations
+    )
 
 
 def describe_user_scram_credentials(

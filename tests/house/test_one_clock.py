@@ -18,6 +18,7 @@ FILE_TIMES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_ctime_ns", "st_atime", 
 MAY_READ = {
     "pykafka_broker.server.system_clock": "sets the broker's clock",
     "pykafka_broker.cli.log": "a command of its own, without a broker",
+    "pykafka_broker.cli.format": "a command of its own, without a broker",
     "pykafka_broker.log.compaction.clean_process": "another process, which slows down its own reads and writes",
     "pykafka_broker.testing.clock": "takes dates and durations from tests and asks no clock",
     "pykafka_broker.control.observed_router": "how long a request took, which is nothing that the broker goes by",

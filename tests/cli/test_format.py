@@ -1,0 +1,58 @@
+"""`format` and its neighbours from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.cli.format import main
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "server.properties"
+    path.write_text(f"node.id=3\nlog.dirs={tmp_path / 'data'}\n")
+    return str(path)
+
+
+def test_what_is_silent_in_the_file_is_as_in_a_start(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "-c", file]) == 1
+    assert main(["format", "-c", file, "-t", "c", "--no-initial-controllers"]) == 0
+    assert main(["info", "-c", file]) == 0
+    assert "cluster.id=c" in capsys.readouterr().out
+
+
+def test_what_is_wrong_is_one_line_and_exit_code_1(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["format", "-c", file, "-t", "c", "-s"]) == 1
+    assert main(["format", "-c", "no/such/file", "-t", "c"]) == 1
+    Path(file).write_text("node.id=three\n")
+    assert main(["info", "-c", file]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] + sorted(lines[2:]) == [
+        "--standalone needs a listener of controller.listener.names in listeners.",
+        "cannot read no/such/file: No such file or directory",
+        "Invalid value three for configuration broker.id: Not a number of type INT",
+        "Invalid value three for configuration node.id: Not a number of type INT",
+    ]
+
+
+def test_a_disk_that_refuses_is_named(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(file).write_text("node.id=3\nlog.dirs=/proc/no/data\n")
+    assert main(["format", "-c", file, "-t", "c", "-N"]) == 1
+    assert capsys.readouterr().err.startswith("/proc/no")
+
+
+def test_wrong_options_are_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["format", "--standalone", "--no-initial-controllers"])
+    assert end.value.code == 1
+
+
+def test_ids_and_features(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["random-uuid"]) == 0
+    assert len(capsys.readouterr().out.strip()) == 22
+    assert main(["version-mapping", "-r", "3.9"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == ["metadata.version=21 (3.9)", "kraft.version=1"]
+    assert main(["feature-dependencies", "-f", "eligible.leader.replicas.version=1"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "    metadata.version=23 (4.0-IV1)"
