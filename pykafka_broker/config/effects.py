@@ -173,12 +173,19 @@ HONOURED_BROKER = frozenset(
         "socket.receive.buffer.bytes",
         "socket.request.max.bytes",
         "socket.send.buffer.bytes",
+        "ssl.cipher.suites",
         "ssl.client.auth",
+        "ssl.enabled.protocols",
         "ssl.key.password",
+        "ssl.keystore.certificate.chain",
         "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
         "ssl.keystore.type",
+        "ssl.principal.mapping.rules",
         "ssl.truststore.certificates",
         "ssl.truststore.location",
+        "ssl.truststore.password",
         "ssl.truststore.type",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.max.timeout.ms",
@@ -206,7 +213,7 @@ REFUSED = {
     "config.providers": "values are taken as they stand, so a reference to a provider would be used as the value",
     "create.topic.policy.class.name": "it names a Java class that would have to veto topics",
     "remote.log.storage.system.enable": "there is no tiered storage",
-    "security.inter.broker.protocol": "only PLAINTEXT is served",
+    "ssl.engine.factory.class": "it names a Java class that would have to speak TLS",
 }
 REFUSED_TOPIC = {"remote.storage.enable": "there is no tiered storage"}
 
@@ -215,7 +222,9 @@ _REASONS = [
     (re.compile(pattern), reason)
     for reason, pattern in (
         ("there is no ZooKeeper", r"zookeeper\."),
-        ("no listener has TLS", r"ssl\.|principal\."),
+        ("it is the client that looks at the broker's name", r"ssl\.endpoint"),
+        ("TLS is OpenSSL's here", r"ssl\."),
+        ("nothing builds principals", r"principal\."),
         (
             "this broker logs in nowhere",
             r"sasl\.(client|login|mechanism|oauthbearer\.(assertion|client|token|scope$|jwt\.r))",
@@ -224,7 +233,7 @@ _REASONS = [
         ("there is no tiered storage", r".*(remote\.|local\.retention)|follower\.fetch\.last\.tiered"),
         ("one process is the whole cluster", r"controll(er|ed)\.|broker\.(heartbeat|session)|initial\.broker"),
         ("nobody has to be asked over the network", r"add\.partitions\.to|request\.timeout|socket\.connection\.setup"),
-        ("a partition has one replica", r".*replica|.*leader\.|auto\.leader|inter\.broker|early\.start"),
+        ("a partition has one replica", r".*replica|.*leader\.|auto\.leader|.*inter\.broker|early\.start"),
         ("one event loop serves everything", r".*threads|.*thread\.pool\.size"),
         ("there is no such buffer", r".*purgatory\.purge|queued\.max\.requests|.*(cached|load|cleaner\.io)\.buffer"),
         ("what a coordinator writes is appended at once", r".*append\.linger|.*write\.timeout|offsets\.commit\.t"),

@@ -41,7 +41,7 @@ def server_context(settings: ListenerSettings) -> ssl.SSLContext:
 
 def _set_versions(context: ssl.SSLContext, settings: ListenerSettings) -> None:
     key = "ssl.enabled.protocols"
-    names = settings.get(key)
+    names = settings.get("ssl.enabled.protocols")
     unknown = [name for name in names if name not in _VERSIONS]
     if unknown or not names:
         known = ", ".join(_VERSIONS)

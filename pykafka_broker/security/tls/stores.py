@@ -88,7 +88,7 @@ def _pem_key_store(settings: ListenerSettings) -> KeyStore:
     inline = settings.get("ssl.keystore.key") is not None
     if inline:
         key, chain_key = "ssl.keystore.key", "ssl.keystore.certificate.chain"
-        if settings.get(chain_key) is None:
+        if settings.get("ssl.keystore.certificate.chain") is None:
             raise bad_store(settings, key, f"it needs {chain_key} beside it")
         blocks = _pem_blocks(settings, key) + _pem_blocks(settings, chain_key)
     else:
