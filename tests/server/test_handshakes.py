@@ -29,7 +29,7 @@ def test_who_does_not_shake_hands_in_time_is_disconnected_and_others_stay(
 
     async def scenario() -> None:
         async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, connect, _):
-            port = server._listening[0].listener.port
+            port = server.listeners[0].port
             client = await connect()
             mute = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
             for sock in mute[1:]:
@@ -58,7 +58,7 @@ def test_two_thousand_half_open_handshakes_cost_little_and_nobody_waits(tmp_path
     async def scenario() -> None:
         settings = tls_settings(tmp_path, connections_max_idle_ms="600000")
         async with serving(tmp_path, client_context(), **settings) as (server, connect, _):
-            port = server._listening[0].listener.port
+            port = server.listeners[0].port
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             half = []
             for number in range(2000):
@@ -115,7 +115,7 @@ def test_whatever_comes_before_a_handshake_others_are_served(
 
     async def scenario() -> None:
         async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, connect, _):
-            port = server._listening[0].listener.port
+            port = server.listeners[0].port
             client = await connect()
             for number, start in enumerate(starts(count, seed=14)):
                 sock = socket.create_connection(("127.0.0.1", port))

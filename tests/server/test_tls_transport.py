@@ -111,7 +111,7 @@ def test_who_does_not_speak_tls_is_closed_with_one_line_in_the_log(
 ) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, _, _):
-            port = server._listening[0].listener.port
+            port = server.listeners[0].port
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(first)
             await asyncio.wait_for(reader.read(), 5)
@@ -129,7 +129,7 @@ def test_who_does_not_speak_tls_is_closed_with_one_line_in_the_log(
 def test_a_client_that_breaks_off_in_the_handshake_is_forgotten(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, _, _):
-            port = server._listening[0].listener.port
+            port = server.listeners[0].port
             for first in (b"", b"\x16", b"\x16\x03\x01\x02\x00\x01"):
                 with socket.create_connection(("127.0.0.1", port)) as sock:
                     sock.sendall(first)
