@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _THREADS = 16  # they wait for the disk, which syncs many files in little more time than one
 _SEALING_THREADS = 2  # making files is the processor's work
 _TOGETHER_FROM = 100  # logs; the files of fewer are synced one by one, since others may have much on that disk
+_QUICKLY_READ_BYTES = 64 << 10
 
 
 def close_directory(
@@ -44,9 +45,19 @@ def _sync_together(manager: LogManager, directory: LogDirectory, logs: list[Part
     if len(logs) < _TOGETHER_FROM:
         return
     fs = manager.fs
-    in_threads(manager.thread_pool, _SEALING_THREADS, PartitionLog.seal, logs)
+    in_threads(manager.thread_pool, _SEALING_THREADS, _seal_one_of_many, logs)
     if fs.sync_all(directory.path):
         device = fs.stat(directory.path).device
         for log in logs:
             if fs.stat(log.directory).device == device:  # else somebody has put another disk there
                 synced_with_all(log, now)
+
+
+def _seal_one_of_many(log: PartitionLog) -> None:
+    """To make a file is most of the work for a log with little in it, and there may be tens of thousands: without a
+    snapshot it is read when it is opened, and a Kafka takes it that there were no producers, as is so.
+    """
+    producers = log.producers
+    if not (producers.entries or producers.snapshot_offset) and log.segments.size_bytes <= _QUICKLY_READ_BYTES:
+        producers.snapshot_offset = log.log_end_offset
+    log.seal()

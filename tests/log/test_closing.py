@@ -44,7 +44,23 @@ def test_many_logs_share_one_sync(tmp_path: Path) -> None:
     names = sorted(os.listdir(root / "t-0"))
     stem = f"{0:020d}"
     of_segment = [f"{stem}.index", f"{stem}.log", f"{stem}.timeindex"]
-    assert names == [*of_segment, f"{1:020d}.snapshot", "leader-epoch-checkpoint", "partition.metadata"]
+    assert names == [*of_segment, "leader-epoch-checkpoint", "partition.metadata"]
+
+
+def test_many_logs_have_snapshots_where_there_were_producers_or_there_is_much_to_read(tmp_path: Path) -> None:
+    logs = manager(tmp_path, OsFileSystem())
+    written(logs, MANY)
+    logs.get("t", 1).append(batch(size=100 << 10), NOW)
+    logs.get("t", 2).append(batch(producer_id=7, epoch=0, sequence=0), NOW)
+    logs.shutdown(NOW)
+    root = tmp_path / "logs"
+    found = [[name for name in os.listdir(root / f"t-{number}") if name.endswith(".snapshot")] for number in range(4)]
+    assert found == [[], [f"{2:020d}.snapshot"], [f"{2:020d}.snapshot"], []]
+    again = manager(tmp_path, OsFileSystem())
+    again.start(NOW)
+    assert [again.get("t", number).log_end_offset for number in range(4)] == [1, 2, 2, 1]
+    assert [*again.get("t", 2).producers.entries] == [7]
+    assert not again.get("t", 0).producers.entries
 
 
 def test_few_logs_and_idle_ones_are_synced_as_ever(tmp_path: Path) -> None:
