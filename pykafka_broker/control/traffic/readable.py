@@ -1,7 +1,8 @@
 """A message as JSON, an exchange as what is told of it, and that as a line. Times are UTC.
 
 Rule: the names are the schema's. Bytes are shown as what they mostly are: an id as Kafka writes ids, records as how
-many bytes they take, anything else as text, or as base64 where it is none.
+many bytes they take, anything else as text, or as base64 where it is none. What may be a password, or can be used as
+one, is not shown.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from base64 import b64encode
 from dataclasses import dataclass
 from typing import Any
 
+from pykafka_broker.config.describe import base_name
+from pykafka_broker.config.registry import broker_keys
 from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.frames import error_name
 from pykafka_broker.protocol.runtime import Fields, uuid_text
 
 _UUID_BYTES = 16
+HIDDEN = "[hidden]"
+_SECRETS = frozenset({"auth_bytes", "salted_password", "hmac"})
 
 
 @dataclass
@@ -71,14 +76,25 @@ def seen(exchange: Exchange, bodies: bool) -> SeenRequest:
 def as_json(value: Any, name: str = "") -> Any:
     """A message, or what stands in the field of that name."""
     if isinstance(value, Fields):
-        return {field: as_json(getattr(value, field), field) for field in value.__match_args__}
+        shown = {field: as_json(getattr(value, field), field) for field in value.__match_args__}
+        if shown.get("value") is not None and is_secret_config(str(shown.get("name"))):
+            shown["value"] = HIDDEN
+        return shown
     if isinstance(value, list):
         return [as_json(each, name) for each in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
+        if name in _SECRETS and value:
+            return HIDDEN
         return _bytes(bytes(value), name)
     if isinstance(value, int) and name.endswith("error_code"):
         return error_name(value)
     return value
+
+
+def is_secret_config(name: str) -> bool:
+    """Whether the value of that config is a password, or has one in it."""
+    key = broker_keys().get(base_name(name))
+    return key is not None and key.sensitive
 
 
 def _bytes(value: bytes, name: str) -> str:
