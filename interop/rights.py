@@ -24,10 +24,13 @@ from tests.broker.rights import TABLE, Asked, Right
 from tests.broker.rights_world import SMALL, codes, made, make_world, prepare
 
 RECORDED = Path(__file__).parent / "recorded_rights.json"
-CONFIG = {
-    **SMALL,
+AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",  # until the first ACLs are there
+}
+CONFIG = {
+    **SMALL,
+    **AUTHORIZER,
     "auto.create.topics.enable": "false",
     "group.consumer.assignment.interval.ms": "0",
     "group.share.assignment.interval.ms": "0",

@@ -17,6 +17,7 @@ from interop.differential.pair import CAREFUL_SETTLE_S, CONFIG, Pair
 from interop.differential.recording import RECORDED, Recording, write
 from interop.differential.warm import offered, warm_up
 from interop.real_kafka import RealKafka
+from interop.rights import AUTHORIZER, STRANGER, open_up
 from pykafka_broker.testing import KafkaBroker
 
 RECORDED_SEQUENCES = 2  # for each area, so that CI is done in seconds
@@ -30,6 +31,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="pairs of brokers that play at the same time")
     parser.add_argument("--kafka", help="HOST:PORT of a Kafka that runs already, for one job")
     parser.add_argument("--ours", help="HOST:PORT of a broker of ours that runs already, for one job")
+    parser.add_argument("--acls", action="store_true", help="as a client whose rights change, with the authorizer")
     parser.add_argument("--record", action="store_true", help="write the sequences and Kafka's answers to recorded/")
     return parser.parse_args()
 
@@ -52,11 +54,14 @@ def record(pair: Pair, versions: Versions) -> None:
 
 
 def started(chosen: argparse.Namespace, stack: ExitStack) -> Pair:
-    ours = chosen.ours or stack.enter_context(KafkaBroker(CONFIG, quick_groups=False)).bootstrap_servers
-    theirs = chosen.kafka or stack.enter_context(RealKafka(CONFIG)).bootstrap_servers
+    config = CONFIG | AUTHORIZER if chosen.acls else CONFIG
+    ours = chosen.ours or stack.enter_context(KafkaBroker(config, quick_groups=False)).bootstrap_servers
+    theirs = chosen.kafka or stack.enter_context(RealKafka(config)).bootstrap_servers
     for address in (ours, theirs):
         warm_up(address)
-    return Pair(ours, theirs)
+        if chosen.acls:
+            open_up(address)
+    return Pair(ours, theirs, stranger=STRANGER if chosen.acls else "")
 
 
 def main() -> None:
@@ -67,9 +72,9 @@ def main() -> None:
         versions = offered(*pairs[0].addresses)
         if chosen.record:
             record(pairs[0], versions)
-        elif Hunt(pairs, versions, chosen.areas, say=lambda text: print(text, flush=True)).run(
-            chosen.seed, chosen.steps
-        ):
+            return
+        hunt = Hunt(pairs, versions, chosen.areas, lambda text: print(text, flush=True), chosen.acls)
+        if hunt.run(chosen.seed, chosen.steps):
             sys.exit(1)
 
 

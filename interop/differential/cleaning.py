@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from interop.differential.making.topics import NAMES
 from interop.differential.steps import PREFIX, Step
 from interop.raw import RawClient
+from interop.rights import STRANGER
 from pykafka_broker.protocol.messages import alter_client_quotas_request as quotas
+from pykafka_broker.protocol.messages import delete_acls_request as acls
 from pykafka_broker.protocol.messages import incremental_alter_configs_request as configs
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
@@ -30,6 +32,10 @@ def clean(bootstrap_servers: str, prefix: str, steps: Sequence[Step]) -> None:
             client.call(DeleteGroupsRequest([""]), 2)  # the one group whose name is nobody's own
         if asked & {"AlterConfigs", "IncrementalAlterConfigs"}:
             _reset_broker(client)
+        if "CreateAcls" in asked:
+            whose = ((None, STRANGER), ("User:x", None))
+            given = [acls.DeleteAclsFilter(1, None, 1, user, host, 1, 1) for user, host in whose]
+            client.call(acls.DeleteAclsRequest(given), 3)
         if "AlterClientQuotas" in asked:
             _remove_quotas(client)
 

@@ -25,8 +25,10 @@ class Hunt:
         versions: Versions,
         areas: list[str] | None = None,
         say: Callable[[str], None] = print,
+        rights: bool = False,
     ) -> None:
         self._pairs, self._versions, self._areas, self._say = pairs, versions, areas, say
+        self._rights = rights
         self._lock, self._over = Lock(), Event()
         self._seeds = itertools.count()
         self.kinds: Counter[str] = Counter()
@@ -53,7 +55,7 @@ class Hunt:
     def _work(self, pair: Pair, steps: int) -> None:
         while self.steps < steps and not self._over.is_set():
             seed = next(self._seeds)
-            run = pair.run(sequence(seed, self._versions, self._areas))
+            run = pair.run(sequence(seed, self._versions, self._areas, rights=self._rights))
             with self._lock:
                 self.steps += len(run.theirs)
                 self.sequences += 1

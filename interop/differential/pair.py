@@ -56,9 +56,10 @@ class Run:
 class Pair:
     """Our broker and theirs, by address."""
 
-    def __init__(self, ours: str, theirs: str, *, settles: bool = True) -> None:
+    def __init__(self, ours: str, theirs: str, *, settles: bool = True, stranger: str = "") -> None:
         self.addresses = (ours, theirs)
         self._settles = settles  # whether theirs needs time after a change of metadata
+        self._stranger = stranger  # where a client comes from that has only the rights that a sequence gives it
         # A broker that runs on from run to run still knows the groups of earlier ones.
         self._numbers = itertools.count(int(time.time() * 10) % 9_000_000)
 
@@ -66,7 +67,11 @@ class Pair:
         """Up to the first difference, unless Kafka's answers to all are wanted."""
         prefix = prefix_of(next(self._numbers))
         asks = self._settles and any(step.api in ASSIGNED for step in steps)
-        sides = [Side(self.addresses[0], prefix), Side(self.addresses[1], prefix, settle_s * self._settles, asks)]
+        settled = settle_s * self._settles
+        sides = [
+            Side(self.addresses[0], prefix, stranger=self._stranger),
+            Side(self.addresses[1], prefix, settled, asks, self._stranger),
+        ]
         theirs: list[Outcome] = []
         try:
             for at, step in enumerate(steps):

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from interop.answers import script
+from interop.differential.making.acls import PREPARER
 from interop.differential.steps import BY_NAME, PREFIX, Step, prefix_of, to_message
 from interop.differential.world import World
 from interop.raw import Closed, RawClient, framed
@@ -38,6 +39,8 @@ CHANGES_METADATA = script.CHANGES_METADATA | {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     ApiKey.ELECT_LEADERS,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
 }
 CLOSED = "closed"
 PARKED = "parked"
@@ -48,11 +51,18 @@ class Side:
     """One broker in one run of one sequence."""
 
     def __init__(
-        self, bootstrap_servers: str, prefix: str, settle_s: float = 0.0, asks_coordinators: bool = False
+        self,
+        bootstrap_servers: str,
+        prefix: str,
+        settle_s: float = 0.0,
+        asks_coordinators: bool = False,
+        stranger: str = "",
     ) -> None:
+        """`stranger`: the address that requests come from, but those of who prepares rights for it."""
         self.world = World(prefix)
         self._asks_coordinators = asks_coordinators  # whether a change of topics waits for them
         self._bootstrap, self._prefix, self._settle_s = bootstrap_servers, prefix, settle_s
+        self._stranger = stranger
         self._clients: dict[str, RawClient] = {}
         self.waiting: dict[str, Step] = {}
 
@@ -69,11 +79,14 @@ class Side:
         return RequestHeader(step.key, step.version, 1, "differential").encode(flexible) + body
 
     def send(self, step: Step, request: bytes) -> None:
-        if step.on not in self._clients:
-            self._clients[step.on] = RawClient(self._bootstrap)
-        self._clients[step.on].send_bytes(framed(request))
+        self._client(step.on).send_bytes(framed(request))
         if step.key != ApiKey.PRODUCE or step.fields.get("acks") != 0:
             self.waiting[step.on] = step
+
+    def _client(self, on: str) -> RawClient:
+        if on not in self._clients:
+            self._clients[on] = RawClient(self._bootstrap, source="" if on == PREPARER else self._stranger)
+        return self._clients[on]
 
     def hung_up(self, on: str) -> bool:
         """What can come of a request that has no answer: the other end closes, after an error."""
@@ -104,7 +117,7 @@ class Side:
             time.sleep(RETRY_EVERY_S)
             client.send_bytes(framed(request))
         self.world.learn(step, answer)
-        self._settle(step, client)
+        self._settle(step, self._client(PREPARER) if self._stranger else client)
         return self.world.plain(answer)
 
     def _is_being_assigned(self, step: Step, answer: Any) -> bool:

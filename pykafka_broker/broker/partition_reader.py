@@ -29,7 +29,11 @@ from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
 
 _DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record batches v2
 _MAGIC_1_FROM = 2
-_NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_NOT_SHOWN = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 _READ_TOPIC = (Operation.READ, Resource.TOPIC)
 _NO_ERROR = 0
 _EMPTY = b""
@@ -92,7 +96,7 @@ class PartitionReader:
             return self._read(wanted, max_bytes, at_least_one)
         except ApiError as error:
             failure = _failure(wanted, error.code)
-            if error.code in _NOT_HERE:
+            if error.code in _NOT_SHOWN:
                 failure.aborted_transactions = []
             if isinstance(error, NotLeader) and self._tells_leader:
                 failure.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)

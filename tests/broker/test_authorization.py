@@ -236,3 +236,56 @@ def test_internal_topics_of_a_streams_group_need_the_right_to_create_them(node: 
         one.status_detail for one in answer.status
     )
     assert "k2-store-changelog" not in node.broker.image.topics
+
+
+def test_a_group_that_is_not_there_is_told_before_topics_that_may_not_be_read(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.READ, TOPIC, "t")))
+    topics = [{"name": "t", "partitions": [{"partition_index": 0}]}]
+    assert ask(node, ApiKey.OFFSET_DELETE, 0, group_id="none", topics=topics).error_code == 69
+    assert list(codes(ask(node, ApiKey.OFFSET_DELETE, 0, group_id="g", topics=topics))) == [0, TOPIC_DENIED]
+
+
+def test_a_partition_that_may_not_be_read_has_an_empty_list_of_aborted_transactions(node: RealBroker) -> None:
+    """As one that is not there; with other errors it is null."""
+    authorized_by(node, Denies((Operation.READ, TOPIC, "t")))
+    wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    answer = ask(node, ApiKey.FETCH, 12, max_wait_ms=0, topics=[{"topic": "t", "partitions": [wanted]}])
+    partition = answer.responses[0].partitions[0]
+    assert (partition.error_code, partition.aborted_transactions) == (TOPIC_DENIED, [])
+
+
+def test_a_refusal_of_features_is_one_for_all_of_them(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.ALTER, CLUSTER, CLUSTER_NAME)))
+    update = {"feature": "metadata.version", "max_version_level": 1, "upgrade_type": 1}
+    answer = ask(node, ApiKey.UPDATE_FEATURES, 1, feature_updates=[update])
+    assert (answer.error_code, answer.results) == (CLUSTER_DENIED, [])
+
+
+def test_who_may_not_see_a_group_is_told_so_in_words_by_old_versions(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.DESCRIBE, GROUP, "g")))
+    answer = ask(node, ApiKey.FIND_COORDINATOR, 2, key_type=0, key="g")
+    assert (answer.error_code, answer.error_message) == (GROUP_DENIED, "Group authorization failed.")
+
+
+def test_the_id_of_a_topic_whose_offsets_may_not_be_altered_is_told(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.READ, TOPIC, "t")))
+    start = {"topic_name": "t", "partitions": [{"partition_index": 0}]}
+    topic = ask(node, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, group_id="s3", topics=[start]).responses[0]
+    assert (topic.topic_id, topic.partitions[0].error_code) == (node.broker.image.topics["t"].id, TOPIC_DENIED)
+
+
+@pytest.mark.parametrize(("value", "code"), [("many", 42), ("4", CLUSTER_DENIED)])
+def test_what_is_wrong_with_a_brokers_config_is_told_before_rights_are_asked_for(
+    node: RealBroker, value: str, code: int
+) -> None:
+    authorized_by(node, Denies((Operation.ALTER_CONFIGS, CLUSTER, CLUSTER_NAME)))
+    config = {"name": "num.io.threads", "config_operation": 0, "value": value}
+    broker = {"resource_type": 4, "resource_name": "1", "configs": [config]}
+    assert list(codes(ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[broker]))) == [code]
+
+
+@pytest.mark.parametrize(("version", "protocol_name"), [(6, ""), (7, None)])
+def test_who_may_not_join_is_told_no_protocol(node: RealBroker, version: int, protocol_name: str | None) -> None:
+    authorized_by(node, Denies((Operation.READ, GROUP, "g")))
+    answer = ask(node, ApiKey.JOIN_GROUP, version, group_id="g", member_id="m", protocol_type="consumer")
+    assert (answer.error_code, answer.protocol_name, answer.member_id) == (GROUP_DENIED, protocol_name, "")

@@ -6,7 +6,18 @@ from __future__ import annotations
 
 import random
 
-from interop.differential.making import admin, configs, groups, log, offsets, shares, streams, topics, transactions
+from interop.differential.making import (
+    acls,
+    admin,
+    configs,
+    groups,
+    log,
+    offsets,
+    shares,
+    streams,
+    topics,
+    transactions,
+)
 from interop.differential.making.maker import Area, Maker, Versions
 from interop.differential.steps import Step
 
@@ -25,8 +36,10 @@ AREAS: dict[str, Area] = {
 LENGTH = 40
 
 
-def sequence(seed: int, versions: Versions, only: list[str] | None = None, length: int = LENGTH) -> list[Step]:
-    """The first steps make what the others need."""
+def sequence(
+    seed: int, versions: Versions, only: list[str] | None = None, length: int = LENGTH, rights: bool = False
+) -> list[Step]:
+    """The first steps make what the others need. `rights`: whoever does it has rights that change."""
     rng = random.Random(seed)
     maker = Maker(rng, versions)
     chosen = rng.sample(only or list(AREAS), min(len(only or AREAS), rng.choice((1, 1, 2, 3))))
@@ -35,4 +48,4 @@ def sequence(seed: int, versions: Versions, only: list[str] | None = None, lengt
         area = AREAS[rng.choice(chosen)]
         kinds, weights = zip(*area.kinds, strict=True)
         steps += rng.choices(kinds, weights)[0](maker)
-    return steps
+    return acls.with_changing_rights(rng, steps) if rights else steps

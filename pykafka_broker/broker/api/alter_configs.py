@@ -8,7 +8,7 @@ BROKER_LOGGER, whose levels hold until the broker stops. Versions differ in enco
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeVar
 
 from pykafka_broker.broker.api import broker_loggers
@@ -40,7 +40,8 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
 )
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
-_NOT_HERE = ResourceType.BROKER_LOGGER  # by AlterConfigs
+# What is wrong with these is told before rights are asked for: a broker of Kafka looks at it, its controller at rights.
+_CHECKED_FIRST = (ResourceType.BROKER,)
 Outcome = tuple[int, str | None, int, str]  # error code, message, resource type, resource name
 
 
@@ -63,7 +64,7 @@ def alter_all_configs(
         return alter_configs(controller, resource.resource_type, resource.resource_name, configs)
 
     rights = Rights(controller.authorizer, context)
-    records, outcomes = _each(context, request.resources, rights, alter, _NOT_HERE)
+    records, outcomes = _each(context, request.resources, rights, alter, (*_CHECKED_FIRST, ResourceType.BROKER_LOGGER))
     responses = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return Decision([] if request.validate_only else records, replaced.AlterConfigsResponse(responses=responses))
 
@@ -102,7 +103,7 @@ def _decide(
         return incremental_alter_configs(controller, resource.resource_type, resource.resource_name, _ops(resource))
 
     rights = Rights(controller.authorizer, context)
-    records, outcomes = _each(context, request.resources, rights, alter)
+    records, outcomes = _each(context, request.resources, rights, alter, _CHECKED_FIRST)
     return Decision([] if request.validate_only else records, outcomes)
 
 
@@ -115,11 +116,9 @@ def _each(
     resources: Sequence[A],
     rights: Rights,
     alter: Callable[[A], list[ApiMessageAndVersion]],
-    not_here: int | None = None,
+    checked_first: Collection[int] = (),
 ) -> tuple[list[ApiMessageAndVersion], list[Outcome]]:
-    """What is to be recorded, and what became of each resource. What is altered by another request, `not_here`, is
-    refused for that, whoever asks.
-    """
+    """What is to be recorded, and what became of each resource."""
     repeats = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[ApiMessageAndVersion] = []
     outcomes: list[Outcome] = []
@@ -128,9 +127,13 @@ def _each(
         try:
             if repeats[identity] > 1 or identity in context.repeated:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            if identity[0] != not_here:
+            if identity[0] not in checked_first:
                 rights.require_config(Operation.ALTER_CONFIGS, *identity)
-            records += alter(resource)
+                records += alter(resource)
+            else:
+                decided = alter(resource)
+                rights.require_config(Operation.ALTER_CONFIGS, *identity)
+                records += decided
             outcomes.append((0, None, *identity))
         except ApiError as error:
             outcomes.append((error.code, error.message, *identity))

@@ -56,7 +56,7 @@ def _alter_all(
         try:
             services.topic(context, Operation.READ, wanted.topic_name)
         except ApiError as error:
-            topics.append(_denied(wanted, error))
+            topics.append(_denied(services, wanted, error))
             if pace.due(1 + len(wanted.partitions)):
                 yield None
         else:
@@ -93,9 +93,13 @@ def _alter(
     return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)
 
 
-def _denied(wanted: AlterShareGroupOffsetsRequestTopic, error: ApiError) -> AlterShareGroupOffsetsResponseTopic:
+def _denied(
+    services: Services, wanted: AlterShareGroupOffsetsRequestTopic, error: ApiError
+) -> AlterShareGroupOffsetsResponseTopic:
+    """Its id is told all the same, as by Kafka."""
+    topic_id = services.image.topic_id(wanted.topic_name) or ZERO_UUID
     results = [
         AlterShareGroupOffsetsResponsePartition(one.partition_index, error.code, error.message)
         for one in wanted.partitions
     ]
-    return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, ZERO_UUID, results)
+    return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)

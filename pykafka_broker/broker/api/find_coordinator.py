@@ -47,6 +47,11 @@ def find_coordinator(
     return response if services.metadata.applied_offset == before else resting(response, services.metadata.after())
 
 
+# Of errors in versions that ask for one coordinator.
+_TEXTS = {refused.code: refused.message or "" for refused in (denial(resource) for _, resource in RIGHTS.values())}
+_TEXTS[ErrorCode.INVALID_REQUEST] = MALFORMED
+
+
 def _respond(services: Services, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     if context.api_version >= BATCHED_FROM:
         found = [_find(services, context, request.key_type, key) for key in request.coordinator_keys]
@@ -54,7 +59,7 @@ def _respond(services: Services, context: RequestContext, request: FindCoordinat
     one = _find(services, context, request.key_type, request.key)
     message = one.error_message
     if one.error_code:
-        message = message or (MALFORMED if one.error_code == ErrorCode.INVALID_REQUEST else "")
+        message = message or _TEXTS.get(ErrorCode(one.error_code), "")
     else:
         message = "NONE"  # Kafka's answer in these versions
     return FindCoordinatorResponse(

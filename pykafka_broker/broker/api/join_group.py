@@ -19,12 +19,16 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
 from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
 
+_NO_PROTOCOL_FROM = 7
+
 
 @handles(ApiKey.JOIN_GROUP)
 def join_group(
     services: Services, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Reply | Parked:
-    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    if not services.allows(context, Operation.READ, Resource.GROUP, request.group_id):
+        protocol_name = None if context.api_version >= _NO_PROTOCOL_FROM else ""
+        return JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, protocol_name=protocol_name)
     host, now = services.groups, context.now
     error = host.refusal(request.group_id)
     if error is not ErrorCode.NONE and request.group_id:

@@ -38,8 +38,6 @@ def offset_delete(
     for topic in request.topics:
         may = services.allows(context, Operation.READ, Resource.TOPIC, topic.name)
         (readable if may else denied).append(topic)
-    if denied and not readable:
-        return OffsetDeleteResponse(topics=_denials(denied))
     answer = host.answer(group_id, host.coordinator.delete_offsets(OffsetDeleteRequest(group_id, readable)))
     return then(answer, partial(_with, denied)) if denied else answer
 

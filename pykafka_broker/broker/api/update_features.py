@@ -11,6 +11,7 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.feature_updates import update_features as decide
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.update_features_request import UpdateFeaturesRequest
 from pykafka_broker.protocol.messages.update_features_response import UpdateFeaturesResponse
@@ -20,5 +21,8 @@ from pykafka_broker.protocol.messages.update_features_response import UpdateFeat
 def update_features(
     controller: Controller, context: RequestContext, request: UpdateFeaturesRequest
 ) -> Decision[UpdateFeaturesResponse]:
-    Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
+    try:
+        Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
+    except ApiError as error:
+        return Decision([], UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
     return decide(controller, request, context.api_version)

@@ -1,0 +1,91 @@
+"""Sequences whose client has rights that change. Rule: who gives and takes them is on a connection of its own, with an
+address of its own, so that the ACLs of the one never touch the other; a sequence's own requests change no rights.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from interop.differential.steps import Step
+from interop.rights import STRANGER
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS, Operation, Resource
+
+PREPARER = "preparer"  # the connection of who may do everything
+_LITERAL, _PREFIXED, _ANY, _ALL, _DENY, _ALLOW = 3, 4, 1, 2, 2, 3
+_NAMES = {
+    Resource.TOPIC: ("§a", "§a", "§b", "§c", "§d", "§none"),
+    Resource.GROUP: ("§g", "§g", "§h", "§i", "§o"),
+    Resource.TRANSACTIONAL_ID: ("§x", "§y"),
+    Resource.CLUSTER: (CLUSTER_NAME,),
+}
+_OPERATIONS = OPERATIONS | {Resource.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE)}
+_EVERY_STEPS = 5
+
+
+def with_changing_rights(rng: random.Random, steps: Sequence[Step]) -> list[Step]:
+    """The same sequence, with rights to begin with and others from time to time."""
+    found = [_created([acl for kind in _NAMES for acl in _at_first(rng, kind)])]
+    for step in steps:
+        if rng.random() < 1 / _EVERY_STEPS:
+            found.append(_changed(rng))
+        found.append(_harmless(step))
+    return found
+
+
+def _at_first(rng: random.Random, kind: Resource) -> list[dict[str, Any]]:
+    if rng.random() < 0.6:
+        return [_acl(kind, "*" if kind != Resource.CLUSTER else CLUSTER_NAME, _LITERAL, _ALL, _ALLOW)]
+    return [_drawn(rng, kind) for _ in range(rng.randint(1, 4))]
+
+
+def _changed(rng: random.Random) -> Step:
+    kind = rng.choice([*_NAMES])
+    if rng.random() < 0.65:
+        return _created([_drawn(rng, kind) for _ in range(rng.choice((1, 1, 2)))])
+    taken = {
+        "resource_type_filter": rng.choice([_ANY, *_NAMES]),
+        "resource_name_filter": rng.choice((None, None, rng.choice(_NAMES[kind]), "*")),
+        "pattern_type_filter": rng.choice((_ANY, 2, _LITERAL, _PREFIXED)),
+        "principal_filter": rng.choice((None, "User:*", "User:ANONYMOUS")),
+        "host_filter": STRANGER,
+        "operation": rng.choice((_ANY, _ANY, _ALL, *_OPERATIONS[kind])),
+        "permission_type": rng.choice((_ANY, _DENY, _DENY, _ALLOW)),
+    }
+    return Step("DeleteAcls", 3, {"filters": [taken]}, PREPARER)
+
+
+def _drawn(rng: random.Random, kind: Resource) -> dict[str, Any]:
+    operation = rng.choice((_ALL, *_OPERATIONS[kind]))
+    permission = rng.choice((_ALLOW, _ALLOW, _DENY))
+    if kind is Resource.CLUSTER:
+        return _acl(kind, CLUSTER_NAME, _LITERAL, operation, permission)
+    name, pattern = rng.choice(((rng.choice(_NAMES[kind]), _LITERAL), ("*", _LITERAL), ("§", _PREFIXED)))
+    return _acl(kind, name, pattern, operation, permission) | {
+        "principal": rng.choice(("User:ANONYMOUS", "User:ANONYMOUS", "User:*", "User:x"))
+    }
+
+
+def _acl(kind: int, name: str, pattern: int, operation: int, permission: int) -> dict[str, Any]:
+    return {
+        "resource_type": int(kind),
+        "resource_name": name,
+        "resource_pattern_type": pattern,
+        "principal": "User:ANONYMOUS",
+        "host": STRANGER,
+        "operation": int(operation),
+        "permission_type": permission,
+    }
+
+
+def _created(acls: list[dict[str, Any]]) -> Step:
+    return Step("CreateAcls", 3, {"creations": acls}, PREPARER)
+
+
+def _harmless(step: Step) -> Step:
+    """The rights of the one who prepares stay."""
+    if step.api != "DeleteAcls":
+        return step
+    filters = [one | {"host_filter": "*"} for one in step.fields["filters"]]
+    return Step(step.api, step.version, {**step.fields, "filters": filters}, step.on, step.keep)
