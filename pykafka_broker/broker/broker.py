@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pykafka_broker.broker.metering import Metering
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+    from pykafka_broker.security.hooks.quota_callback import HookedQuotas
 
 
 class Broker:
@@ -69,6 +70,7 @@ class Broker:
         self._directories = DirectoryKeeper(node.id, node.metadata, node.logs, node.replicas, clock)
         self._publisher = MetadataPublisher(node, self._directories)
         self._metering: Metering | None = None  # from the first quota on
+        self._quota_hook = _quota_hook(config)
         node.subscribe(self._follow_quotas)
 
     @property
@@ -111,7 +113,7 @@ class Broker:
 
     def stop(self) -> None:
         """Write checkpoints and, last of all, the clean-shutdown marker."""
-        self._close_authorizer()
+        self._close_hooks()
         self.node.logs.shutdown(self.clock.now)
 
     # -- another one in its place
@@ -137,18 +139,19 @@ class Broker:
         lost its partitions and coordinators to another node.
         """
         node = self.node
-        self._close_authorizer()
+        self._close_hooks()
         self.services.stop_coordinators()
         node.replicas.give_up()
         node.logs.give_up()
         node.slices.lose(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         node.purgatory.answer_all(self.clock.now)
 
-    def _close_authorizer(self) -> None:
-        """One that somebody else has written may hold something."""
-        close = getattr(self.services.authorizer, "close", None)
-        if close is not None:
-            close()
+    def _close_hooks(self) -> None:
+        """What somebody else has written may hold something."""
+        for hook in (self.services.authorizer, self._quota_hook):
+            close = getattr(hook, "close", None)
+            if close is not None:
+                close()
 
     def _follow_quotas(self, delta: MetadataDelta) -> None:
         if delta.quotas:
@@ -156,10 +159,10 @@ class Broker:
 
     def _heed_quotas(self) -> None:
         quotas = self.node.image.client_quotas
-        if self._metering is None and quotas:
+        if self._metering is None and (quotas or self._quota_hook is not None):
             from pykafka_broker.broker.metering import metering_of  # few brokers have any
 
-            self._metering = metering_of(self.services)
+            self._metering = metering_of(self.services, self._quota_hook)
         if self._metering is not None:
             self.services.quotas = self._metering if self._metering.follow(quotas) else None
 
@@ -201,6 +204,15 @@ class Broker:
             self.services.shares.connection_closed(connection)
         if "groups" in self.services.__dict__:
             self.services.groups.connection_closed(connection)
+
+
+def _quota_hook(config: BrokerConfig) -> HookedQuotas | None:
+    """Raises ConfigError."""
+    if not config.client_quota_callback_class:
+        return None
+    from pykafka_broker.security.hooks.quota_callback import HookedQuotas  # no other start waits for it
+
+    return HookedQuotas(config)
 
 
 def _earliest(machines: Iterable[Timed]) -> int | None:

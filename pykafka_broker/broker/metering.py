@@ -9,7 +9,7 @@ above its quota gets an empty answer, and its bytes do not count. Where nobody h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.broker.context import NO_CONNECTION, RequestContext
 from pykafka_broker.broker.router import Endpoint, Pieces
@@ -31,6 +31,9 @@ from pykafka_broker.security.quotas.client_quotas import (
 )
 from pykafka_broker.security.quotas.levels import quotas_of_addresses
 from pykafka_broker.security.quotas.rate import Windows
+
+if TYPE_CHECKING:
+    from pykafka_broker.security.hooks.quota_callback import HookedQuotas
 
 # Brokers ask these of each other.
 _EXEMPT = frozenset(
@@ -72,18 +75,24 @@ class MeteredContext(RequestContext):
 class Metering:
     """Counts the requests of one broker. `quotas` says what they may use."""
 
-    def __init__(self, services: Services, quotas: ClientQuotas, addresses: AddressQuotas) -> None:
+    def __init__(
+        self, services: Services, quotas: ClientQuotas, addresses: AddressQuotas, hook: HookedQuotas | None = None
+    ) -> None:
         self.quotas = quotas
         self._addresses = addresses
+        self._hook = hook
         self._services = services
         self._clock = services.clock
         self._endpoints: dict[int, MeteredEndpoint] = {}
 
     def follow(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> bool:
         """Other quotas hold from now on; whether there are any."""
-        self.quotas.source = source = MetadataSource(client_quotas)
+        if self._hook is None:
+            self.quotas.source = MetadataSource(client_quotas)
+        else:
+            self._hook.follow(client_quotas)
         self._addresses.quotas = quotas_of_addresses(client_quotas, CONNECTIONS)
-        return bool(source) or bool(self._addresses.quotas)
+        return bool(self.quotas.source or self._addresses.quotas)
 
     def connection_throttle_ms(self, host: str) -> int:
         return self._addresses.throttle_ms(host, self._clock.now)
@@ -135,12 +144,13 @@ class Metering:
         return response
 
 
-def metering_of(services: Services) -> Metering:
-    """For a broker that has its first quotas."""
+def metering_of(services: Services, hook: HookedQuotas | None) -> Metering:
+    """For a broker that has its first quotas, or a class that says which."""
     config = services.config
     windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
     controller_windows = Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
-    return Metering(services, ClientQuotas(MetadataSource({}), windows, controller_windows), AddressQuotas(windows))
+    quotas = ClientQuotas(MetadataSource({}) if hook is None else hook, windows, controller_windows)
+    return Metering(services, quotas, AddressQuotas(windows), hook)
 
 
 class MeteredEndpoint(Endpoint):

@@ -87,6 +87,7 @@ HONOURED_BROKER = frozenset(
         "controller.listener.names",
         "controller.quota.window.num",
         "controller.quota.window.size.seconds",
+        "client.quota.callback.class",
         "cordoned.log.dirs",
         "default.replication.factor",
         "delegation.token.expiry.check.interval.ms",
@@ -209,7 +210,6 @@ STANDARD_AUTHORIZERS = (
 # Refused when set to something else than the default.
 REFUSED = {
     "alter.config.policy.class.name": "it names a Java class that would have to veto changes",
-    "client.quota.callback.class": "it names a Java class that would have to set quotas",
     "config.providers": "values are taken as they stand, so a reference to a provider would be used as the value",
     "create.topic.policy.class.name": "it names a Java class that would have to veto topics",
     "remote.log.storage.system.enable": "there is no tiered storage",
@@ -272,10 +272,13 @@ def refusals(config: BrokerConfig) -> list[str]:
         for name, reason in REFUSED.items()
         if name in config.static and config[name] != broker_keys()[name].default
     ]
-    authorizer = config.authorizer_class_name
+    authorizer, quotas = config.authorizer_class_name, config.client_quota_callback_class
     if authorizer and authorizer not in STANDARD_AUTHORIZERS and ":" not in authorizer:
         reason = "it names a Java class that would have to say who may do what"
         lines.append(f"Invalid value {authorizer} for configuration authorizer.class.name: {reason}")
+    if quotas and ":" not in quotas:
+        reason = "it names a Java class that would have to set quotas"
+        lines.append(f"Invalid value {quotas} for configuration client.quota.callback.class: {reason}")
     if config.process_roles is not None and "broker" not in config.process_roles:
         roles = ",".join(config.process_roles)
         lines.append(f"Invalid value {roles} for configuration process.roles: it must contain broker")

@@ -26,7 +26,9 @@ _PERCENT_OF_NS = 100 / 1e9
 
 
 class Source(Protocol):
-    """Who says which quota a client has."""
+    """Who says which quota a client has. False where nobody has one."""
+
+    def __bool__(self) -> bool: ...
 
     def find(self, kind: str, principal: str, client_id: str) -> Limit | None:
         """Its quota of this kind; None where it may do what it likes."""

@@ -6,7 +6,7 @@ of a user; one of client ids all users of a client id.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from pykafka_broker.cluster.image import QuotaEntity
@@ -23,7 +23,7 @@ class Limit(NamedTuple):
     """
 
     quota: float
-    key: tuple[str, str]
+    key: Hashable
 
 
 class Levels:
