@@ -50,7 +50,7 @@ class HookedQuotas:
 
     def __init__(self, config: BrokerConfig) -> None:
         """Raises ConfigError."""
-        name: str = config.client_quota_callback_class
+        name = config.static[KEY]
         self.hook: QuotaCallback = load_hook(KEY, name, QuotaCallback, config.static)
         self._told: dict[tuple[str, QuotaEntity], float] = {}
 
