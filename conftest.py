@@ -35,6 +35,8 @@ LONG = (
     "interop/test_share_groups.py",
     "interop/test_streams_groups.py",
     "interop/test_groups_exchange.py",
+    "interop/test_security_oauth.py",
+    "interop/test_security_tokens.py",
     "interop/test_giants.py",
     "interop/test_fuzz.py",
     "interop/test_groups_tools.py",
