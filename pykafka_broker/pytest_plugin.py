@@ -34,9 +34,10 @@ SCOPES = ("session", "package", "module", "class", "function")
 ISOLATIONS = ("reset", "none")
 URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
 MARKER = (
-    "kafka(config={}, topics=(), emulate=None): the test's `kafka_broker` has these settings, topics and release; "
-    "tests with the same settings share one"
+    "kafka(config={}, topics=(), emulate=None, security=None, users=(), acls=None, mechanisms=None, client_auth=None): "
+    "the test's `kafka_broker` has these settings, topics, release and users; tests with the same settings share one"
 )
+OPTIONS = ("emulate", "security", "users", "acls", "mechanisms", "client_auth")  # of the marker, as of `KafkaBroker`
 _OWN = pytest.StashKey[list["KafkaBroker"]]()  # brokers of one test
 _SHARED = pytest.StashKey[dict["KafkaBroker", int]]()  # brokers of many, and how much they had logged before this one
 _USED = pytest.StashKey[set["Controlled"]]()  # brokers that a test has had
@@ -99,12 +100,15 @@ def _scope(fixture_name: str, config: pytest.Config) -> Any:
 class Wish:
     """What a test's marker asks of its broker. Tests that ask for the same share one."""
 
-    def __init__(self, config: Mapping[str, object], emulate: str | None) -> None:
-        self.config = {name: str(value) for name, value in config.items()}
-        self.emulate = emulate
+    def __init__(self, marked: Mapping[str, Any]) -> None:
+        self.config = {name: str(value) for name, value in marked.get("config", {}).items()}
+        self.options = {name: marked[name] for name in OPTIONS if marked.get(name) is not None}
+
+    def __bool__(self) -> bool:
+        return bool(self.config or self.options)
 
     def _key(self) -> tuple[object, ...]:
-        return tuple(sorted(self.config.items())), self.emulate
+        return tuple(sorted(self.config.items())), repr(sorted(self.options.items()))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Wish) and self._key() == other._key()
@@ -113,8 +117,9 @@ class Wish:
         return hash(self._key())
 
     def __str__(self) -> str:
+        """In a test's name, where no password belongs."""
         told = [f"{name}={value}" for name, value in sorted(self.config.items())]
-        return ",".join(told if self.emulate is None else [self.emulate, *told])
+        return ",".join([*(str(self.options[name]) for name in ("emulate", "security") if name in self.options), *told])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -122,9 +127,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("kafka")
     if marker is None or "kafka_broker" not in metafunc.fixturenames:
         return
-    wish = Wish(marker.kwargs.get("config", {}), marker.kwargs.get("emulate"))
-    if wish.config or wish.emulate is not None:
-        metafunc.parametrize("kafka_broker", [wish], indirect=True, ids=[str(wish)])
+    wish = Wish(marker.kwargs)
+    if wish:
+        metafunc.parametrize("kafka_broker", [wish], indirect=True, ids=[str(wish) or "its own"])
 
 
 @pytest.fixture(scope=_scope)
@@ -133,18 +138,17 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
     __tracebackhide__ = True
     from pykafka_broker.testing import KafkaBroker, RemoteBroker
 
-    wish: Wish = getattr(request, "param", Wish({}, None))
+    wish: Wish = getattr(request, "param", Wish({}))
     url = _option(pytestconfig, "kafka_broker_url") or os.environ.get(URL_VARIABLE, "")
     if url:
-        if wish.config or wish.emulate is not None:
+        if wish:
             pytest.skip(f"it asks for a broker of its own ({wish}), and there is one at {url}")
         yield RemoteBroker(url)
         return
     shared = pytestconfig.stash[_SHARED]
-    options: dict[str, Any] = {} if wish.emulate is None else {"emulate": wish.emulate}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is unknown has been told with the name of the ini file
-        broker = KafkaBroker(_configs(pytestconfig) | wish.config, **options)
+        broker = KafkaBroker(_configs(pytestconfig) | wish.config, **wish.options)
     with broker:
         shared[broker] = broker.log_size
         yield broker

@@ -7,10 +7,12 @@ first `=`, `:` or blank that no backslash guards; escapes are undone last.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 _BLANKS = " \t\f"
 _ESCAPE = re.compile(r"\\(u([0-9a-fA-F]{0,4})|.?)", re.DOTALL)
+_IN_KEY = re.compile(r"[\\=:#! ]|[^ -~]")
+_IN_VALUE = re.compile(r"\\|^ |[^ -~]")
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 
@@ -23,6 +25,21 @@ def parse_properties(text: str) -> dict[str, str]:
         assert match is not None  # a lone backslash can't end a logical line
         pairs[_unescape(match[1])] = _unescape(match[2])
     return pairs
+
+
+def format_properties(pairs: Mapping[str, str]) -> str:
+    """The text of a file with these pairs, in letters of ASCII; what `parse_properties` reads again."""
+    return "".join(f"{_escape(key, _IN_KEY)}={_escape(value, _IN_VALUE)}\n" for key, value in pairs.items())
+
+
+def _escape(text: str, special: re.Pattern[str]) -> str:
+    def guarded(match: re.Match[str]) -> str:
+        letter = match[0]
+        if letter.isascii() and letter.isprintable():
+            return f"\\{letter}"
+        return "".join(f"\\u{unit:04x}" for unit in memoryview(letter.encode("utf-16-le", "surrogatepass")).cast("H"))
+
+    return special.sub(guarded, text)
 
 
 def _logical_lines(text: str) -> Iterator[str]:
@@ -49,4 +66,7 @@ def _unescape(text: str) -> str:
             raise ValueError(f"Malformed \\uxxxx encoding: {match[0]}")
         return chr(int(match[2], 16))
 
-    return _ESCAPE.sub(plain, text) if "\\" in text else text
+    if "\\" not in text:
+        return text
+    units = _ESCAPE.sub(plain, text)  # a letter beyond the first 65,536 is two of them
+    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

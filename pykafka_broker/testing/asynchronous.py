@@ -70,9 +70,9 @@ class AsyncKafkaBroker:
         """Where the control API is."""
         return self.broker.control_url
 
-    def client_config(self, client: str) -> dict[str, Any]:
+    def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
         """Settings for a client, by its name; as `KafkaBroker.client_config`."""
-        return self.broker.client_config(client)
+        return self.broker.client_config(client, user, mechanism)
 
     @property
     def bootstrap_servers(self) -> str:

@@ -5,7 +5,11 @@ Rule: what is handed back is what a client needs to reach the broker and no more
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pykafka_broker.testing.security.wish import Security
 
 _NAMES = {
     "confluent": "bootstrap.servers",
@@ -24,3 +28,12 @@ def client_settings(client: str, bootstrap_servers: str) -> dict[str, Any]:
     if name is None:
         raise ValueError(f"{client} is not known; it must be one of {', '.join(_NAMES)}")
     return {name: bootstrap_servers}
+
+
+def secure_client_settings(
+    client: str, bootstrap_servers: str, security: Security, folder: Path, user: str | None, mechanism: str | None
+) -> dict[str, Any]:
+    """The same for a broker whose certificates are in `folder`."""
+    from pykafka_broker.testing.security.clients import settings_of
+
+    return client_settings(client, bootstrap_servers) | settings_of(client, security, folder, user, mechanism)

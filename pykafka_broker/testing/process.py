@@ -22,12 +22,13 @@ import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
+    from pykafka_broker.testing.security.wish import Security
 
 from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.controlled import Controlled
@@ -51,6 +52,9 @@ class KafkaBroker(Controlled):
     Its groups have short heartbeat intervals, unless `config` sets them; with `quick_groups=False` they are Kafka's.
     To clients it is the newest release of Kafka; `emulate="2.8"` makes it an older one, 0.8 or what came after that.
     With `strict=False` it does some things sooner than Kafka does (docs/old-releases.md).
+    `security` is "ssl", "sasl_plaintext" or "sasl_ssl"; with `users` (`{"alice": "secret"}`) and `acls`
+    (`["alice may read topic orders"]`) it has certificates, passwords and rights of its own (docs/security.md);
+    `client_config` hands out what a client needs to log in.
     Use it with `with`, started or not, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as
     they are.
     `async with` gives an `AsyncKafkaBroker`, whose methods of these names are awaited.
@@ -68,6 +72,11 @@ class KafkaBroker(Controlled):
         quick_groups: bool = True,
         emulate: str | None = None,
         strict: bool = True,
+        security: str | None = None,
+        users: Mapping[str, str] | Iterable[str] = (),
+        acls: Iterable[str] | None = None,
+        mechanisms: Iterable[str] | None = None,
+        client_auth: str | None = None,
     ) -> None:
         self.config = {name: _config_text(value) for name, value in (config or {}).items()}
         if self.config:
@@ -79,12 +88,24 @@ class KafkaBroker(Controlled):
         self.quick_groups = quick_groups
         self.emulate = emulate
         self.strict = strict
+        self._security: Security | None = None
+        if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
+            self._security = self._secured(
+                security, users=users, acls=acls, mechanisms=mechanisms, client_auth=client_auth
+            )
         self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-"))
         self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._control: ControlClient | None = None
         self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+
+    def _secured(self, protocol: str | None, **wanted: Any) -> Security:
+        from pykafka_broker.testing.security.wish import Security
+
+        if "listeners" in self.config:
+            raise ValueError("security=... makes the listener itself: leave out the config listeners, or configure all")
+        return Security(protocol, host=self.host, **wanted)
 
     def _configured_dir(self) -> str | None:
         """The first of the directories that the config names."""
@@ -142,6 +163,8 @@ class KafkaBroker(Controlled):
             raise BrokerError("the broker is already running")
         if not self._cleanup.alive:
             raise BrokerError("the broker is closed")
+        if self._security is not None:
+            self._write_security(self._security)
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(),
@@ -170,13 +193,54 @@ class KafkaBroker(Controlled):
         if self.strict:
             command.append("--strict")
         command += ["--control", "127.0.0.1:0" if self._control is None else self._control.url.removeprefix("http://")]
-        if "listeners" not in self.config:
+        if self._security is not None:
+            command += [
+                str(self._properties),
+                "--override",
+                f"listeners={self._security.listener}://{self.bootstrap_servers}",
+            ]
+        elif "listeners" not in self.config:
             command += ["--listen", self.bootstrap_servers]
         if not {"log.dirs", "log.dir"} & self.config.keys():
             command += ["--data-dir", str(self.data_dir)]
         for name, value in self.config.items():
             command += ["--override", f"{name}={value}"]
         return command
+
+    @property
+    def _certificates(self) -> Path:
+        return self._directory / "security"
+
+    @property
+    def _properties(self) -> Path:
+        """What is secret goes by a file: everybody sees a command line."""
+        return self._directory / "security.properties"
+
+    def _write_security(self, security: Security) -> None:
+        from pykafka_broker.config.properties import format_properties
+
+        config = security.write(self._certificates)
+        self._properties.touch(mode=0o600)
+        self._properties.write_text(format_properties(config), encoding="latin-1")
+        security.write_first_records(Path(self.config.get("metadata.log.dir", self.data_dir)))
+
+    def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
+        """What a client needs to reach the broker: "confluent", "kafka-python", "aiokafka", "java" or "spark"; on a
+        broker with users as one of them, the first where none is named, by a SASL mechanism, likewise.
+
+        Producer(broker.client_config("confluent"))
+        KafkaConsumer("topic", **broker.client_config("kafka-python", user="alice"))
+        spark.readStream.format("kafka").options(**broker.client_config("spark", mechanism="SCRAM-SHA-512"))
+        """
+        if self._security is None:
+            if user is not None or mechanism is not None:
+                raise ValueError("this broker has no users: make it with security=... and users=...")
+            return super().client_config(client)
+        from pykafka_broker.testing.client_settings import secure_client_settings
+
+        return secure_client_settings(
+            client, self.bootstrap_servers, self._security, self._certificates, user, mechanism
+        )
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
         __tracebackhide__ = True
@@ -223,6 +287,7 @@ class KafkaBroker(Controlled):
             log_level=self.log_level,
             quick_groups=self.quick_groups,
         )
+        fork._security = self._security
         images = self.control.call("POST", "/fork")["directories"]
         folders = [fork.data_dir, *(fork.data_dir.with_name(f"data-{number}") for number in range(2, len(images) + 1))]
         for image, folder in zip(images, folders, strict=True):

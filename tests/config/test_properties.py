@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.config.properties import parse_properties
+from pykafka_broker.config.properties import format_properties, parse_properties
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,10 @@ def test_line_forms(text: str, pairs: dict[str, str]) -> None:
 def test_short_unicode_escape_is_refused() -> None:
     with pytest.raises(ValueError, match="uxxxx"):
         parse_properties("a=\\u12")
+
+
+def test_what_is_written_is_read_again() -> None:
+    pairs = {"a key=:#!": " =b\\\n\t# ü中😀", "c": "", "d": "e f "}
+    text = format_properties(pairs)
+    assert text.isascii()
+    assert parse_properties(text) == pairs

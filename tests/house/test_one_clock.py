@@ -23,6 +23,9 @@ MAY_READ = {
     "pykafka_broker.testing.clock": "takes dates and durations from tests and asks no clock",
     "pykafka_broker.control.observed_router": "how long a request took, which is nothing that the broker goes by",
     "pykafka_broker.testing.traffic": "takes a time that a test has",
+    "pykafka_broker.testing.security.authority": "from when to when a certificate is good",
+    "pykafka_broker.testing.security.clients": "until when a client's token is good",
+    "pykafka_broker.testing.security.wish": "the timestamp of a file that a broker begins with",
     "pykafka_broker.testing.process": "waits for a broker in another process",
     "pykafka_broker.log.filesystem": "the age of a segment that was found on disk and whose records have no timestamps",
 }

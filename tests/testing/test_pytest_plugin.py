@@ -231,3 +231,28 @@ def test_a_broker_that_runs_already_is_used(pytester: pytest.Pytester) -> None:
         pytester.runpytest_subprocess(f"--kafka-broker-url={broker.control_url}").assert_outcomes(passed=1, skipped=1)
         pytester.makeini(f"[pytest]\nkafka_broker_url = {broker.control_url}\n")
         pytester.runpytest_subprocess().assert_outcomes(passed=1, skipped=1)
+
+
+def test_a_marker_makes_a_broker_with_users_and_rights(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        secured = pytest.mark.kafka(
+            security="sasl_ssl", users={"alice": "hunter2"}, acls=["alice may all topic *"], topics=["t"]
+        )
+        seen = set()
+
+        @secured
+        def test_one(kafka_broker, kafka_producer):
+            seen.add(kafka_broker.port)
+            kafka_producer.produce("t", b"1")
+            assert kafka_producer.flush(10) == 0
+            assert [each.value for each in kafka_broker.records("t")] == ["1"]
+
+        @secured
+        def test_two(kafka_broker):
+            assert (kafka_broker.records("t"), {kafka_broker.port}) == ([], seen)
+    """)
+    result = pytester.runpytest_subprocess("-v")
+    result.assert_outcomes(passed=2)
+    assert "hunter2" not in result.stdout.str()
+    assert "test_one[sasl_ssl]" in result.stdout.str()
