@@ -7,7 +7,7 @@ There is no clock and no socket here: whoever owns those sets `clock` and calls 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import ConnectionContext
@@ -18,6 +18,7 @@ from pykafka_broker.broker.services import Endpoint, Services, Timed
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.slices import Later
 from pykafka_broker.clock import Clock
+from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
@@ -133,6 +134,10 @@ class Broker:
         """Let go of the directories: another broker is about to take them."""
         self.on_useless = None
         self.node.logs.hand_over()
+
+    def check_listeners_by(self, checks: Sequence[CheckListener]) -> None:
+        """Whom to ask whether settings of a listener may be altered."""
+        self.node.metadata.controller.check_listeners = tuple(checks)
 
     def give_up(self) -> None:
         """After `hand_over`, and once requests go to the other one: answer all that wait here, as a node does that has

@@ -8,7 +8,7 @@ done now is tried again by whoever has to do it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from pykafka_broker.broker.directories import DirectoryKeeper
@@ -44,12 +44,14 @@ class MetadataPublisher:
         except Exception:  # a defect: the change is committed, so the others have to hear of it all the same
             logger.exception("a defect while following a change of the metadata")
 
-    def follow_broker_configs(self) -> None:
-        """Lay the dynamic configs over the static ones (KIP-226)."""
+    def follow_broker_configs(self, touched: bool = False) -> None:
+        """Lay the dynamic configs over the static ones (KIP-226). touched: this broker's own were set, perhaps to what
+        they were: files that they name are to be read again.
+        """
         node = self._node
         default = node.image.config(ResourceType.BROKER, "")
         own = node.image.config(ResourceType.BROKER, str(node.id))
-        if default == node.config.dynamic_default and own == node.config.dynamic_broker:
+        if not touched and default == node.config.dynamic_default and own == node.config.dynamic_broker:
             return
         before = node.config
         node.reconfigure(node.static_config.with_dynamic(default, own))
@@ -58,10 +60,10 @@ class MetadataPublisher:
         for name in node.image.topics:
             node.logs.reconfigure(name, node.topic_config(name))
 
-    def _follow_configs(self, changed: Iterable[tuple[int, str]]) -> None:
+    def _follow_configs(self, changed: Collection[tuple[int, str]]) -> None:
         node = self._node
         if any(kind == ResourceType.BROKER for kind, _ in changed):
-            self.follow_broker_configs()
+            self.follow_broker_configs(touched=(ResourceType.BROKER, str(node.id)) in changed)
         for kind, name in changed:
             if kind == ResourceType.TOPIC and name in node.image.topics:
                 node.logs.reconfigure(name, node.topic_config(name))

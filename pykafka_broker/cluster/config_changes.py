@@ -1,7 +1,7 @@
 """AlterConfigs and IncrementalAlterConfigs (KIP-133, KIP-339).
 
-Rule: one resource changes whole or not at all, and only what really changes is written. Loggers are no metadata and are
-not handled here.
+Rule: one resource changes whole or not at all, and only what really changes is written, but for brokers. Loggers are no
+metadata and are not handled here.
 """
 
 from __future__ import annotations
@@ -145,5 +145,6 @@ def _records(
     return [
         ApiMessageAndVersion(ConfigRecord(kind, name, key, value), 0)
         for key, value in changed.items()
-        if value != present.get(key)
+        # A broker reads the files again that its settings name, also if the names stay (KAFKA-14136).
+        if value != present.get(key) or kind == ResourceType.BROKER
     ]

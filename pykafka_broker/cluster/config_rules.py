@@ -38,7 +38,7 @@ _POOLS = (
 # Known as dynamic to Kafka, and fixed here: sockets are bound once.
 _FIXED_HERE = ("listeners", "listener.security.protocol.map")
 # Keys and who is trusted: each listener has its own.
-_PER_LISTENER = frozenset(
+PER_LISTENER = frozenset(
     f"ssl.{rest}"
     for rest in (
         "key.password",
@@ -162,7 +162,7 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
     fixed = [key for key in known if keys[key].read_only or (name and key in _FIXED_HERE)]
     _refuse_all(fixed, "Cannot update these configs dynamically")
     _refuse_all(
-        [key for key in known if key in _PER_LISTENER],
+        [key for key in known if key in PER_LISTENER],
         "These security configs can be dynamically updated only per-listener using the listener prefix",
     )
     try:
@@ -178,7 +178,13 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
     _check_of_listeners(changed)
-    _check_broker_values(controller, name, overrides)
+    proposed = _check_broker_values(controller, name, overrides)
+    if name:
+        try:
+            for check in controller.check_listeners:
+                check(proposed, changed.keys())
+        except ConfigError as error:
+            raise _dynamic(str(error)) from None
     _check_min_insync_replicas(controller, name, changed)
     if changed.get(CORDONED_LOG_DIRS) is not None and controller.broker_record_version() < 4:
         level = METADATA_VERSIONS[CORDONED_FROM]
@@ -227,8 +233,8 @@ def _refuse_all(keys: Iterable[str], reason: str) -> None:
         raise _wrong(f"{reason}: [{names}]")
 
 
-def _check_broker_values(controller: Controller, name: str, overrides: Overrides) -> None:
-    """How the values stand to each other and to the ones in force."""
+def _check_broker_values(controller: Controller, name: str, overrides: Overrides) -> BrokerConfig:
+    """How the values stand to each other and to the ones in force; the configuration as it would be."""
     current = controller.config
     layers = (overrides, current.dynamic_broker) if not name else (current.dynamic_default, overrides)
     proposed = current.with_dynamic(*layers)
@@ -261,6 +267,7 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
     for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
         if not entry.rpartition(":")[2].strip().isdigit() or ":" not in entry:
             raise _wrong(f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry}")
+    return proposed
 
 
 def _check_min_insync_replicas(controller: Controller, name: str, changed: Mapping[str, str | None]) -> None:

@@ -8,7 +8,7 @@ has changed between them it is made again. The decisions stand in the modules be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
@@ -44,6 +44,9 @@ def unlimited(partitions: int) -> None:
     """Who asks has no quota."""
 
 
+# Called with the configuration as it would be, and the names that a request changes; raises ConfigError.
+CheckListener = Callable[[BrokerConfig, Collection[str]], None]
+
 # A decision about very much: each step takes about a millisecond (`steps.py`).
 Deciding = Generator[None, None, Decision[ReplyT]]
 
@@ -65,9 +68,10 @@ def usable_brokers(image: MetadataImage) -> list[int]:
 
 
 class Controller:
-    """What every decision reads. `config` is replaced when dynamic configs change."""
+    """What every decision reads. `config` is replaced when dynamic configs change; `check_listeners` are asked of
+    changes of this node's own."""
 
-    __slots__ = ("authorizer", "config", "first_leader_epoch", "image", "new_uuid", "node_id")
+    __slots__ = ("authorizer", "check_listeners", "config", "first_leader_epoch", "image", "new_uuid", "node_id")
 
     def __init__(self, image: MetadataImage, config: BrokerConfig, node_id: int, new_uuid: Callable[[], bytes]) -> None:
         self.image = image
@@ -75,6 +79,7 @@ class Controller:
         self.node_id = node_id
         self.new_uuid = new_uuid
         self.authorizer: Authorizer = AllowAll()
+        self.check_listeners: Sequence[CheckListener] = ()
         self.first_leader_epoch = 0  # of new partitions
 
     def partition_record_version(self) -> int:

@@ -174,6 +174,8 @@ HONOURED_BROKER = frozenset(
         "socket.receive.buffer.bytes",
         "socket.request.max.bytes",
         "socket.send.buffer.bytes",
+        "ssl.allow.dn.changes",
+        "ssl.allow.san.changes",
         "ssl.cipher.suites",
         "ssl.client.auth",
         "ssl.enabled.protocols",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.config import BrokerConfig
+from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.server.connection import Connection, Serving
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.transport import PlainTransport, Transport
@@ -26,23 +26,25 @@ class Door(NamedTuple):
 
     new_transport: NewTransport
     new_connection: NewConnection
+    check: CheckListener | None = None  # what may be altered while it serves
 
     def open(self, server: Serving, sock: socket.socket, context: ConnectionContext) -> Connection:
         """A client has come."""
         return self.new_connection(server, self.new_transport(sock), context)
 
 
-def door_of(listener: Listener, config: BrokerConfig, server: Serving) -> Door:
+def door_of(listener: Listener, server: Serving) -> Door:
     """Raises ConfigError if its certificates or mechanisms can't be used."""
     new_transport: NewTransport = PlainTransport
     new_connection: NewConnection = Connection
+    check: CheckListener | None = None
     if listener.has_tls:
         from pykafka_broker.server.tls_listener import TlsListener
 
-        tls = TlsListener(listener.name, config, server)
-        new_transport, new_connection = tls.new_transport, tls.new_connection
+        tls = TlsListener(listener.name, server)
+        new_transport, new_connection, check = tls.new_transport, tls.new_connection, tls.check
     if listener.has_sasl:  # then the name counts by which it logs in
         from pykafka_broker.server.sasl_connection import sasl_connections
 
         new_connection = sasl_connections(listener.name, server)
-    return Door(new_transport, new_connection)
+    return Door(new_transport, new_connection, check)

@@ -1,21 +1,23 @@
 """The handshakes of one listener that are under way.
 
-Rule: a step of one may cost two milliseconds, so a turn does only a few; and who has not shaken hands in time is
-disconnected, so that thousands who never will cost no more than their sockets, and not for long.
+Rule: a step of one may cost milliseconds, so a turn spends only so much on them; and who has not shaken hands in time
+is disconnected, so that thousands who never will cost no more than their sockets, and not for long.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.server.connection import Serving
+from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.server.tls_transport import TlsTransport
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_MS = 30_000
-_STEPS_A_TURN = 4
+_NANOSECONDS_A_TURN = 2_000_000  # the last step may exceed it
 
 
 class Handshakes:
@@ -24,24 +26,27 @@ class Handshakes:
     def __init__(self, server: Serving, listener: str) -> None:
         self._server = server
         self._listener = listener
-        self._left = _STEPS_A_TURN
+        self._spent = 0  # in this turn, in nanoseconds
         self._unfinished: dict[TlsTransport, int] = {}  # and until when, the earliest first
         self._watched = False
 
     def __len__(self) -> int:
         return len(self._unfinished)
 
-    def may_step(self) -> bool:
-        """Whether this turn has time for one more step."""
-        if not self._left:
-            return False
-        if self._left == _STEPS_A_TURN:
+    def step(self, do: Callable[[], None]) -> None:
+        """Do one more, unless this turn has done enough: then BlockingIOError."""
+        if self._spent >= _NANOSECONDS_A_TURN:
+            raise BlockingIOError
+        if not self._spent:
             self._server.turns.soon(self._next_turn)
-        self._left -= 1
-        return True
+        begun = nanoseconds()
+        try:
+            do()
+        finally:
+            self._spent += max(1, nanoseconds() - begun)
 
     def _next_turn(self) -> None:
-        self._left = _STEPS_A_TURN
+        self._spent = 0
 
     def begin(self, transport: TlsTransport) -> None:
         """There is one more."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.emulated_router import new_router
+from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.server.accepting import Accepting
 from pykafka_broker.server.connection import Connection, Dispatching
 from pykafka_broker.server.connection_quota import ConnectionQuota
@@ -64,6 +65,7 @@ class Server:
         self._started = False
         self._connections: dict[int, Connection] = {}
         self._doors: dict[str, Door] = {}  # by the name of the listener
+        self._checks: list[CheckListener] = []  # of those whose settings may be altered
         self._next_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
@@ -86,6 +88,7 @@ class Server:
         self.purgatory = broker.services.purgatory
         self._router.serve(broker.services)
         self._hold_up(broker)
+        broker.check_listeners_by(self._checks)
         self._muting.release_all()
 
     def frame_reader(self, stall: Callable[[], None]) -> FrameReader:
@@ -129,10 +132,13 @@ class Server:
         """
         config = self.broker.config
         for listener in listeners:
-            self._doors[listener.name] = door_of(listener, config, self)
+            self._doors[listener.name] = door = door_of(listener, self)
+            if door.check is not None:
+                self._checks.append(door.check)
             sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
             listener.port = sock.getsockname()[1]
             self._accepting.add(sock, listener)
+        self.broker.check_listeners_by(self._checks)
 
     def start(self) -> None:
         """Accept connections and arm the timer."""

@@ -34,8 +34,8 @@ class Pace(Protocol):
     def end(self, transport: TlsTransport) -> None:
         """It has, or is gone."""
 
-    def may_step(self) -> bool:
-        """Whether this turn has time for one more step."""
+    def step(self, do: Callable[[], None]) -> None:
+        """Do one more step. BlockingIOError if this turn has no time for it: it is ready still in the next one."""
 
 
 class TlsTransport:
@@ -78,14 +78,9 @@ class TlsTransport:
         """In place of `recv_into`, until it is done."""
         if self._late:
             return 0
-        if not self._pace.may_step():
-            raise BlockingIOError  # who is put off is ready still in the next turn
-        tls = self._tls or self._begin()
-        if tls is None:
-            return 0
         self.read_on = READ
         try:
-            tls.do_handshake()
+            self._pace.step(self._step)
         except ssl.SSLWantReadError:
             raise BlockingIOError from None
         except ssl.SSLWantWriteError:
@@ -95,12 +90,19 @@ class TlsTransport:
             return 0
         except ssl.SSLError as error:
             raise FrameError(f"the TLS handshake failed: {reason_of(error)}") from None
+        return self._receive(buffer) if self.established else 0
+
+    def _step(self) -> None:
+        """As far as it comes with what has arrived; nothing at all if the client has gone."""
+        tls = self._tls or self._begin()
+        if tls is None:
+            return
+        tls.do_handshake()
         self.established = True
+        self.recv_into = self._receive
         self._pace.end(self)
         if self.on_established is not None:
             self.on_established(tls)
-        self.recv_into = self._receive
-        return self._receive(buffer)
 
     def _begin(self) -> ssl.SSLSocket | None:
         """None if the client has gone."""

@@ -18,7 +18,7 @@ from tests.security.tls.certificates import server_certificate
 
 def test_behind_a_plain_listener_is_the_socket_itself() -> None:
     no_server: Any = None
-    door = door_of(Listener("PLAINTEXT", "127.0.0.1", 0), BrokerConfig(), no_server)
+    door = door_of(Listener("PLAINTEXT", "127.0.0.1", 0), no_server)
     assert door.new_transport is PlainTransport
     assert door.new_connection is Connection
 
@@ -33,8 +33,8 @@ def test_behind_one_with_tls_a_client_has_the_name_of_its_certificate_or_that_of
         }
     )
     server: Any = SimpleNamespace(broker=SimpleNamespace(config=config), turns=SimpleNamespace(clock=Clock()))
-    tls = door_of(Listener("FRONT", "127.0.0.1", 0, protocol="SSL"), config, server)
+    tls = door_of(Listener("FRONT", "127.0.0.1", 0, protocol="SSL"), server)
     assert isinstance(tls.new_connection.__self__, TlsListener)  # type: ignore[attr-defined]
-    both = door_of(Listener("FRONT", "127.0.0.1", 0, protocol="SASL_SSL"), config, server)
+    both = door_of(Listener("FRONT", "127.0.0.1", 0, protocol="SASL_SSL"), server)
     assert isinstance(both.new_transport.__self__, TlsListener)  # type: ignore[attr-defined]
     assert not isinstance(getattr(both.new_connection, "__self__", None), TlsListener)

@@ -39,6 +39,9 @@ class FakeBroker:
         self.emulation = None
         self.purgatory = Purgatory()
 
+    def check_listeners_by(self, checks: Any) -> None:
+        pass
+
     def settle(self) -> None:
         self.purgatory.settle(self.clock.now)
 

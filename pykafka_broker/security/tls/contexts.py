@@ -28,15 +28,16 @@ _CLIENT_AUTH = {
 }
 
 
-def server_context(settings: ListenerSettings) -> ssl.SSLContext:
-    """Raises ConfigError, which names the listener's setting that can't be used."""
+def server_context(settings: ListenerSettings) -> tuple[ssl.SSLContext, KeyStore]:
+    """And the key that it has. Raises ConfigError, which names the listener's setting that can't be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     _set_versions(context, settings)
     _set_suites(context, settings)
-    _load_key(context, settings, key_store_of(settings))
+    store = key_store_of(settings)
+    _load_key(context, settings, store)
     _trust(context, settings)
-    return context
+    return context, store
 
 
 def _set_versions(context: ssl.SSLContext, settings: ListenerSettings) -> None:

@@ -66,7 +66,7 @@ class CertificateNames(NamedTuple):
     """subject: the DER of its name; alternatives: the encoded names of the extension subjectAltName."""
 
     subject: bytes
-    alternatives: frozenset[bytes]
+    alternatives: tuple[bytes, ...]
 
 
 def names_of(certificate: bytes) -> CertificateNames:
@@ -81,7 +81,7 @@ def names_of(certificate: bytes) -> CertificateNames:
         raise ValueError("no certificate") from error
 
 
-def _alternatives(fields: list[Element]) -> frozenset[bytes]:
+def _alternatives(fields: list[Element]) -> tuple[bytes, ...]:
     for field in fields:
         if field.tag != _EXTENSIONS:
             continue
@@ -90,5 +90,5 @@ def _alternatives(fields: list[Element]) -> frozenset[bytes]:
             parts = list(elements(extension.content))
             if oid_text(parts[0].content) == SUBJECT_ALT_NAME:
                 (names,) = elements(parts[-1].content)
-                return frozenset(name.whole for name in elements(names.content))
-    return frozenset()
+                return tuple(name.whole for name in elements(names.content))
+    return ()

@@ -13,6 +13,7 @@ class Content(NamedTuple):
 
     key: bytes | None
     certificates: list[bytes]
+    alias: str
 
 
 def read_pkcs12(data: bytes, password: str | None) -> Content:
@@ -32,7 +33,10 @@ def read_pkcs12(data: bytes, password: str | None) -> Content:
     own = [] if store.cert is None else [store.cert.certificate]
     others = [each.certificate for each in store.additional_certs]
     chain = _in_order(own, others) if key is not None else own + others
-    return Content(key, [certificate.public_bytes(Encoding.DER) for certificate in chain])
+    alias = (store.cert.friendly_name or b"") if store.cert is not None else b""
+    return Content(
+        key, [certificate.public_bytes(Encoding.DER) for certificate in chain], alias.decode("utf-8", "replace")
+    )
 
 
 def _in_order(own: list[Any], others: list[Any]) -> list[Any]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from pykafka_broker.config.values import ConfigError, invalid
+from pykafka_broker.config.values import ConfigError
 from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.tls.jks import MAGIC, open_key, read_jks
 from pykafka_broker.security.tls.pem import Block, armoured, blocks_of
 from pykafka_broker.security.tls.pkcs12 import read_pkcs12
 
 _BINARY = ("JKS", "PKCS12")
+_INVALID = "org.apache.kafka.common.errors.InvalidConfigurationException"
+_PEM_ALIAS = "kafka"
 
 
 class KeyStore(NamedTuple):
@@ -28,6 +30,7 @@ class KeyStore(NamedTuple):
     pem: str
     chain: list[bytes]
     password: str | None
+    alias: str
 
     def __repr__(self) -> str:
         return f"KeyStore({len(self.chain)} certificates)"
@@ -36,6 +39,7 @@ class KeyStore(NamedTuple):
 def key_store_of(settings: ListenerSettings) -> KeyStore:
     """Raises ConfigError."""
     kind = str(settings.get("ssl.keystore.type")).upper()
+    _check_passwords(settings, kind)
     if kind == "PEM":
         return _pem_key_store(settings)
     if kind not in _BINARY:
@@ -71,17 +75,48 @@ def shown(settings: ListenerSettings, key: str) -> str:
     return str(settings.get(key)) if key.endswith((".location", ".type")) else "[hidden]"
 
 
-def bad_store(settings: ListenerSettings, key: str, reason: str) -> ConfigError:
+class StoreError(ConfigError):
+    """kafka: what Kafka says of it where a client is told."""
+
+    def __init__(self, text: str, kafka: str) -> None:
+        super().__init__(text)
+        self.kafka = kafka
+
+
+def bad_store(settings: ListenerSettings, key: str, reason: str) -> StoreError:
     """There is something wrong with the store that `key` names, or holds."""
-    return invalid(name_of(settings, key), shown(settings, key), f"listener {settings.name}: {reason}")
+    location, kind = (settings.get(f"{key.rpartition('.')[0]}.{rest}") for rest in ("location", "type"))
+    return StoreError(
+        f"Invalid value {shown(settings, key)} for configuration {name_of(settings, key)}: "
+        f"listener {settings.name}: {reason}",
+        f"{_INVALID}: Failed to load PEM SSL keystore {location}"
+        if kind == "PEM"
+        else f"org.apache.kafka.common.KafkaException: Failed to load SSL keystore {location} of type {kind}",
+    )
+
+
+def _misused(settings: ListenerSettings, sentence: str) -> StoreError:
+    """Settings that do not go together."""
+    return StoreError(f"listener {settings.name}: {sentence}", f"{_INVALID}: {sentence}")
 
 
 def _unknown_type(settings: ListenerSettings, key: str, kind: str) -> ConfigError:
     return bad_store(settings, key, f"{kind} is not one of JKS, PKCS12, PEM")
 
 
-def _missing(settings: ListenerSettings) -> ConfigError:
-    return ConfigError(f"Missing required configuration ssl.keystore.location: listener {settings.name} has no key")
+def _check_passwords(settings: ListenerSettings, kind: str) -> None:
+    location, password = settings.get("ssl.keystore.location"), settings.get("ssl.keystore.password")
+    if kind == "PEM" and password is not None:
+        sentence = "SSL key store password cannot be specified with PEM format, only key password may be specified"
+        raise _misused(settings, sentence)
+    if kind == "PEM" and location is not None and settings.get("ssl.keystore.key") is not None:
+        raise _misused(settings, "Both SSL key store location and separate private key are specified.")
+    if kind != "PEM" and location is not None and password is None:
+        raise _misused(settings, "SSL key store is specified, but key store password is not specified.")
+
+
+def _missing(settings: ListenerSettings) -> StoreError:
+    return _misused(settings, "Missing required configuration ssl.keystore.location: there is no key")
 
 
 def _pem_key_store(settings: ListenerSettings) -> KeyStore:
@@ -102,11 +137,14 @@ def _pem_key_store(settings: ListenerSettings) -> KeyStore:
     password = settings.get("ssl.key.password")
     if keys[0].is_encrypted and password is None:
         raise bad_store(settings, key, "its private key is encrypted, and ssl.key.password is not set")
+    if password is not None and not keys[0].is_encrypted:
+        raise bad_store(settings, key, "ssl.key.password is set, and its private key is not encrypted")
     chain = _certificates(settings, chain_key, blocks)
     return KeyStore(
         keys[0].text + "".join(text for text, _ in chain),
         [der for _, der in chain],
-        password if keys[0].is_encrypted else None,
+        password,
+        _PEM_ALIAS,
     )
 
 
@@ -120,16 +158,16 @@ def _binary_key_store(settings: ListenerSettings) -> KeyStore:
             if entry is None or entry.key is None:
                 raise ValueError("it has no private key")
             key = open_key(entry.key, settings.get("ssl.key.password") or password or "")
-            chain = entry.chain
+            chain, alias = entry.chain, entry.alias
         else:
             content = read_pkcs12(data, password)
             if content.key is None:
                 raise ValueError("it has no private key")
-            key, chain = content.key, content.certificates
+            key, chain, alias = content.key, content.certificates, content.alias
     except ValueError as error:
         raise bad_store(settings, location, str(error)) from None
     certificates = "".join(armoured("CERTIFICATE", der) for der in chain)
-    return KeyStore(armoured("PRIVATE KEY", key) + certificates, chain, None)
+    return KeyStore(armoured("PRIVATE KEY", key) + certificates, chain, None, alias)
 
 
 def _binary_trust_store(settings: ListenerSettings) -> list[bytes]:

@@ -10,7 +10,7 @@ import pytest
 
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.tls.contexts import server_context
+from pykafka_broker.security.tls.contexts import server_context as made
 from tests.security.tls.certificates import Issued, authority, pem_of, server_certificate
 
 
@@ -24,6 +24,10 @@ def settings(**texts: str) -> ListenerSettings:
     }
     named |= {f"ssl.{name.replace('_', '.')}": text for name, text in texts.items()}
     return ListenerSettings(BrokerConfig(named), "OUTSIDE")
+
+
+def server_context(settings: ListenerSettings) -> ssl.SSLContext:
+    return made(settings)[0]
 
 
 def handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:

@@ -112,12 +112,12 @@ def test_a_java_store_without_what_is_looked_for_is_refused(tmp_path: Path) -> N
     assert trust_store_of(trusting) == [authority().der]
     with pytest.raises(ConfigError, match="it has no certificate"):
         trust_store_of(settings(truststore_type="JKS", truststore_location=str(keys), truststore_password="secret"))
-    with pytest.raises(ConfigError, match="has no key"):
+    with pytest.raises(ConfigError, match="there is no key"):
         key_store_of(settings(keystore_type="PKCS12"))
 
 
 def test_a_listener_without_a_key_and_an_unknown_type_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"ssl\.keystore\.location: listener OUTSIDE has no key"):
+    with pytest.raises(ConfigError, match=r"listener OUTSIDE: Missing required configuration ssl\.keystore\.location"):
         key_store_of(settings())
     with pytest.raises(ConfigError, match="WALLET is not one of JKS, PKCS12, PEM"):
         key_store_of(settings(keystore_type="WALLET"))
