@@ -18,7 +18,7 @@ from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.clock import Clock
 from pykafka_broker.control.traffic.answers import with_records
 from pykafka_broker.control.traffic.disturb import Change, answer_change, change, refusing
-from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Entry, Exchange, Thinned, thinned
+from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Entry, Exchange, Thinned, is_short, thinned
 from pykafka_broker.control.traffic.faults import Faults
 from pykafka_broker.control.traffic.request_log import SEALED_AT, RequestLog
 from pykafka_broker.control.traffic.rule import Action, Rule
@@ -30,6 +30,7 @@ Answer = Pieces | PendingReply | None
 Dispatch = Callable[[ConnectionContext, memoryview], Answer]
 
 _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+_PLAIN = frozenset({bytes, memoryview})  # pieces of an answer that are no files
 
 
 class Surroundings(Protocol):
@@ -73,7 +74,7 @@ class ObservedRouter:
             raise
         seen: Thinned | bytes | None
         if type(answer) is list:
-            if kept[1] in _WITH_RECORDS:
+            if kept[1] in _WITH_RECORDS and not (_PLAIN.issuperset(map(type, answer)) and is_short(answer)):
                 seen = thinned(answer)
             else:
                 seen = b"".join(answer)  # as it will be sent: nothing else is kept of it

@@ -69,8 +69,13 @@ def test_requests_are_counted_by_api_and_version_with_their_errors(broker: Kafka
     assert came("kafka_network_requestmetrics_requests_total", request="Fetch", version=11) == 3
     assert came("kafka_network_requestmetrics_totaltimems_count", request="Fetch", version=11) == 3
     assert came("kafka_network_requestmetrics_totaltimems_sum", request="Fetch", version=11) > 0
-    assert came("kafka_network_requestmetrics_errors_total", request="Fetch", error="UNKNOWN_TOPIC_OR_PARTITION") == 1
-    assert came("kafka_network_requestmetrics_errors_total", request="Fetch", error="NONE") == 2
+    assert (
+        came(
+            "kafka_network_requestmetrics_errors_total", request="Fetch", version=11, error="UNKNOWN_TOPIC_OR_PARTITION"
+        )
+        == 1
+    )
+    assert came("kafka_network_requestmetrics_errors_total", request="Fetch", version=11, error="NONE") == 2
 
 
 def test_groups_are_told_with_their_lag(broker: KafkaBroker) -> None:

@@ -90,7 +90,7 @@ def _of_requests(counts: RequestCounts) -> Iterator[Metric]:
         times.add_metric(key, sums.requests, sums.duration_ns / 1e6)
     yield times
     says = "Answers with that error, NONE for those without"
-    yield _counters(_REQUEST + "errors", says, ("request", "error"), counts.errors)
+    yield _counters(_REQUEST + "errors", says, (*labels, "error"), counts.errors)
 
 
 def _of_connections(control: Control) -> Iterator[Metric]:

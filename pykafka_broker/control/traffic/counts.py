@@ -56,7 +56,7 @@ class RequestCounts:
         self._known = known
         self._log = log
         self.apis: defaultdict[tuple[str, int], ApiSums] = defaultdict(ApiSums)
-        self.errors: Counter[tuple[str, str]] = Counter()  # by API and name of the error
+        self.errors: Counter[tuple[str, str, str]] = Counter()  # by API, version and name of the error
         self.topics: defaultdict[str, TopicSums] = defaultdict(TopicSums)
         self.catch_up()
         for exchange in log.since():
@@ -80,7 +80,7 @@ class RequestCounts:
         sums.request_bytes += exchange.request_bytes
         sums.answer_bytes += exchange.answer_bytes
         for error in exchange.errors or (NO_ERROR,):
-            self.errors[api, error] += 1
+            self.errors[api, str(exchange.version), error] += 1
         if exchange.api_key == ApiKey.PRODUCE:
             self._add_produce(exchange)
         elif exchange.api_key == ApiKey.FETCH:

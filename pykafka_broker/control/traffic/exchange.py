@@ -6,7 +6,9 @@ are not kept: where a long piece stood are zeros of its length, which decodes al
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from operator import itemgetter
 from struct import Struct
 from typing import Any
 
@@ -23,6 +25,7 @@ _KEY_VERSION_CORRELATION = Struct(">hhi")
 # Broker's time at arrival, connection, the frame's beginning, its length, the answer if there is one, how long it took
 # in nanoseconds, and which fault has met it.
 Entry = tuple[int, ConnectionContext, bytes, int, bytes | Pieces | None, int, int | None]
+CONNECTION, FRAME, _ANSWER = itemgetter(1), itemgetter(2), itemgetter(4)
 
 
 class Exchange:
@@ -118,11 +121,18 @@ def thinned(pieces: Pieces) -> Thinned:
     return found
 
 
-def kept_bytes(entry: Entry) -> int:
-    """What an entry takes of the memory, about."""
-    answer = entry[4]
-    if type(answer) is bytes:
-        return len(entry[2]) + len(answer)
+def is_short(pieces: Pieces) -> bool:
+    """Whether an answer is worth no thinning."""
+    return sum(map(len, pieces)) <= _KEPT_PIECE_BYTES
+
+
+def kept_bytes(entries: Sequence[Entry]) -> int:
+    """What they take of the memory, about."""
+    answers = [len(answer) if type(answer) is bytes else _kept(answer) for answer in map(_ANSWER, entries)]
+    return sum(map(len, map(FRAME, entries))) + sum(answers)
+
+
+def _kept(answer: Any) -> int:
     if not answer:
-        return len(entry[2])
-    return len(entry[2]) + (answer.kept if isinstance(answer, Thinned) else sum(map(len, answer)))
+        return 0
+    return answer.kept if isinstance(answer, Thinned) else sum(map(len, answer))

@@ -27,12 +27,7 @@ class Faults:
         self._rules: dict[int, Rule] = {}
         self._paused: tuple[Rule, Rule] | None = None  # what holds requests, and what holds who connects
         self._last_id = 0
-        self._watching = False
-
-    @property
-    def watching(self) -> bool:
-        """Whether there is anything that requests may meet. Asked for every request."""
-        return self._watching
+        self.watching = False  # whether there is anything that requests may meet; asked for every request
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self._rules.values())
@@ -41,7 +36,7 @@ class Faults:
         """A new one, after the others."""
         self._last_id += 1
         rule = self._rules[self._last_id] = Rule(self._last_id, match, action)
-        self._watching = True
+        self.watching = True
         if self.on_added is not None:
             self.on_added(rule)
         return rule
@@ -49,7 +44,7 @@ class Faults:
     def set_chaos(self, seed: int, rate: float) -> Chaos:
         """Disturb at random from now on; takes the place of an earlier one."""
         self.chaos = Chaos(seed, rate)
-        self._watching = True
+        self.watching = True
         return self.chaos
 
     def end_chaos(self) -> None:
@@ -82,7 +77,7 @@ class Faults:
         """Hold all requests and all who connect. `clear` does not end it."""
         if self._paused is None:
             self._paused = Rule(PAUSE_ID, Match(), Action(hang=True)), Rule(PAUSE_ID, Match(), Action(connect="hang"))
-            self._watching = True
+            self.watching = True
             if self.on_added is not None:
                 self.on_added(self._paused[0])
 
@@ -95,7 +90,7 @@ class Faults:
                 self._release(rule)
 
     def _look(self) -> None:
-        self._watching = bool(self._rules) or self.chaos is not None or self._paused is not None
+        self.watching = bool(self._rules) or self.chaos is not None or self._paused is not None
 
     # -- whom they meet
 

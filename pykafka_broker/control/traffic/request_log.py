@@ -7,10 +7,10 @@ tuple, the bytes are counted a few hundred entries at a time, and what an entry 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from pykafka_broker.control.traffic.exchange import Entry, Exchange, client_id_of, kept_bytes
+from pykafka_broker.control.traffic.exchange import CONNECTION, FRAME, Entry, Exchange, client_id_of, kept_bytes
 
 MOST_ENTRIES = 10_000
 MOST_BYTES = 32 << 20
@@ -59,7 +59,7 @@ class RequestLog:
         self._note_clients(entries)
         if self.on_sealed is not None:
             self.on_sealed(entries)
-        size = sum(map(kept_bytes, entries))
+        size = kept_bytes(entries)
         self._sealed.append((entries, size))
         self._count += len(entries)
         self._bytes += size
@@ -78,11 +78,11 @@ class RequestLog:
         self.recent.clear()
         self._count = self._bytes = 0
 
-    def _note_clients(self, entries: Iterable[Entry]) -> None:
+    def _note_clients(self, entries: Sequence[Entry]) -> None:
         headers = self._headers
-        for id, frame in {entry[1].id: entry[2] for entry in entries}.items():
-            headers.pop(id, None)
-            headers[id] = frame[:_HEADER_BYTES]
+        for connection, frame in dict(zip(map(CONNECTION, entries), map(FRAME, entries), strict=True)).items():
+            headers.pop(connection.id, None)
+            headers[connection.id] = frame[:_HEADER_BYTES]
         while len(headers) > _MOST_CLIENTS:  # the longest silent ones
             del headers[next(iter(headers))]
 
