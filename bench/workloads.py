@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import creation, groups, log, requests
 from bench.fairness import beside_giants
+from bench.many_partitions import many_partitions as forty_thousand
 from bench.peers import build_load
 from bench.running import Running
 from interop.answers.requests import LATEST, list_offsets
@@ -34,6 +35,7 @@ class Sizes:
     connections: int = 1000
     topics: int = 10
     partitions_each: int = 1000
+    many_topics: int = 40
     groups: int = 100
     new_groups: int = 25
     commits: int = 500
@@ -154,6 +156,11 @@ def create_partitions(run: Running, sizes: Sizes) -> Figures:
     return creation.create_partitions(run, sizes.topics, sizes.partitions_each)
 
 
+def many_partitions(run: Running, sizes: Sizes) -> Figures:
+    """Forty thousand partitions: a first record into each at once, a stop and a start."""
+    return forty_thousand(run, sizes.many_topics, sizes.partitions_each)
+
+
 def heartbeats(run: Running, sizes: Sizes) -> Figures:
     """A thousand members in a hundred groups, a heartbeat every three seconds, in the classic protocol."""
     create(run, "beats", partitions=groups.MEMBERS_EACH)
@@ -204,10 +211,11 @@ def fairness(run: Running, sizes: Sizes) -> Figures:
 
 
 def state(run: Running, sizes: Sizes) -> Figures:
-    """A broker for tests: started, emptied, restored. No other peer can do that."""
+    """A broker for tests: started, emptied, restored, waited for. No other peer can do that."""
     from bench.state import state as measured
+    from bench.waits import isolation, waits
 
-    return measured(sizes.kept_mb)
+    return measured(sizes.kept_mb) | isolation() | waits()
 
 
 def spark(run: Running, sizes: Sizes) -> Figures:
@@ -234,6 +242,7 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
         throughput,
         partitions,
         create_partitions,
+        many_partitions,
         heartbeats,
         consumer_heartbeats,
         first_message,
@@ -251,8 +260,17 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
 # Of the peers; the others keep what they have with the defaults.
 SETTINGS: dict[str, dict[str, str]] = {"compaction": log.COMPACTION_SETTINGS}
 # kfake is for tests: it holds its logs in memory, compacts nothing and syncs nothing; and it keeps more files open for
-# each partition than a process may have.
+# each partition than a process may have. So does a Kafka with forty thousand.
 NOT_FOR: dict[str, set[str]] = {
-    "kafka": {"state"},
-    "kfake": {"recovery", "position", "compaction", "group_commit", "create_partitions", "fairness", "state"},
+    "kafka": {"state", "many_partitions"},
+    "kfake": {
+        "recovery",
+        "position",
+        "compaction",
+        "group_commit",
+        "create_partitions",
+        "many_partitions",
+        "fairness",
+        "state",
+    },
 }
