@@ -81,7 +81,6 @@ TITLES = {
 WITHIN_S = 150.0
 TOPICS, PARTITIONS_EACH = 9, 1000
 _SETTLED_S = 0.5
-_LED_WITHIN_S = 30.0
 _PAUSE_S = 0.001
 _NAMES = [f"many-{number}" for number in range(TOPICS)]
 _TOPIC_RESOURCE = 2
@@ -256,7 +255,7 @@ def _make_segments(client: RawClient, count: int) -> None:
     """A log in which each record has a segment of its own, a millisecond after the one before."""
     answer = client.call(create(new_topic(_SEGMENTED, 1, configs={"segment.ms": "1", "retention.ms": "-1"})), 5)
     assert not answer.topics[0].error_code, answer
-    deadline = time.perf_counter() + _LED_WITHIN_S
+    deadline = time.perf_counter() + WITHIN_S
     while _write_segment(client, 0) and time.perf_counter() < deadline:
         time.sleep(0.1)  # a real Kafka's broker comes to lead it only some time after the answer
     for number in range(1, count):

@@ -15,6 +15,7 @@ from typing import Self
 import psutil
 
 from bench.peers import Peer
+from interop.guard import Guard
 from interop.real_kafka import answers_api_versions, free_port
 
 START_WITHIN_S = 120
@@ -31,6 +32,7 @@ class Running:
         self.data = self.directory / peer.data
         self._log = self.directory / "bench.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: Guard | None = None
         self.start_s = 0.0
         try:
             self._command = peer.command(self.directory, self.port, settings or {})
@@ -48,6 +50,7 @@ class Running:
         begun = time.perf_counter()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
+        self._guard = Guard(self._process.pid)
         while not answers_api_versions(self.port):
             if self._process.poll() is not None or time.perf_counter() - begun > START_WITHIN_S:
                 text = self._log.read_text(errors="replace")[-2000:]
@@ -63,12 +66,19 @@ class Running:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        self._release()
 
     def kill(self) -> None:
         """As `kill -9`."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+        self._release()
+
+    def _release(self) -> None:
+        if self._guard is not None:
+            self._guard.release()
+            self._guard = None
 
     def restart(self) -> None:
         self.stop()

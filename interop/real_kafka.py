@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from interop.guard import Guard
 from interop.java import java_command, kafka_classpath
 
 CLUSTER_ID = "DlucevI8RBOIwwbz5AzpFA"
@@ -84,6 +85,7 @@ class RealKafka:
         self.port = port or free_port()
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
+        self._guard: Guard | None = None
         self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC", *jvm]
         self._classpath = kafka_classpath()
         self._standalone = standalone
@@ -126,6 +128,7 @@ class RealKafka:
         self.format()
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
+        self._guard = Guard(self.process.pid)
         deadline = time.monotonic() + timeout_s
         while not answers_api_versions(self.port):
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -146,6 +149,9 @@ class RealKafka:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        if self._guard is not None:
+            self._guard.release()
+            self._guard = None
 
     def stop(self) -> None:
         self._end(signal.SIGTERM, 30)
