@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
+from interop.proxied import Proxy
 from pykafka_broker.control.proxy.addresses import only_known_versions, replace
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 from pykafka_broker.testing import ControlError, KafkaBroker
-from pykafka_broker.testing.controlled import RemoteBroker
 from tests.control.test_faults import Client
 
 
@@ -27,24 +27,6 @@ from tests.control.test_faults import Client
 def behind() -> Iterator[KafkaBroker]:
     with KafkaBroker({"num.partitions": 1}) as broker:
         yield broker
-
-
-class Proxy(RemoteBroker):
-    """`pykafka-broker proxy` as a process; `address` is where clients connect."""
-
-    def __init__(self, to: str) -> None:
-        command = [sys.executable, "-m", "pykafka_broker", "proxy", "--to", to]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ.copy())
-        assert self.process.stdout is not None
-        control, listening = (self.process.stdout.readline().split()[-1] for _ in range(2))
-        super().__init__(control)
-        self.address = listening
-
-    def end(self) -> int:
-        self.process.terminate()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        return self.process.wait(30)
 
 
 @pytest.fixture(scope="module")
