@@ -34,8 +34,9 @@ CHANCE = re.compile(
     # Which member becomes a group's leader when the old one is gone comes from a hash table of random ids.
     r"JoinGroup v\d+\.(leader|members)\b"
     # A JoinGroup with an unknown id that an empty group of a newer protocol refuses: Kafka describes it as it was,
-    # and takes offsets as if there were none.
+    # and takes offsets and heartbeats as if there were none.
     r"|OffsetCommit v\d+\.topics\[\d+\]\.partitions\[\d+\]\.error_code: Kafka 69, found 25"
+    r"|StreamsGroupHeartbeat v\d+\.error_code: Kafka 69, found 25"
 )
 # Differences that the makers of sequences keep clear of:
 # - The header of an uncompressed batch is believed; Kafka looks at every record of it, and writes the greatest

@@ -167,6 +167,11 @@ FOUND: dict[str, list[Step]] = {
           for version in (3, 13) for name, value in (("magic", 3), ("magic", 1), ("length", 13), ("length", 48))),
         produce_to(9, {"§a": {9: [records(patch={"magic": 3})], 0: [records()]}, "§none": {0: [records()]}}),
     ],
+    "codecs-that-there-are-not-spoil-their-request": [
+        create("§a"),
+        *(produce_to(version, {"§a": {0: [records()], number: [records(patch={"attributes": codec})]}})
+          for version in (6, 7, 13) for codec in (5, 7) for number in (1, 9)),
+    ],
     "two-batches-of-which-one-is-old": [
         create("§a"),
         *(produce_to(9, {"§a": {0: [{"records": [["k", "v", STAMP]], "magic": one} for one in two]}})

@@ -6,19 +6,21 @@ only by who may use the transactional id.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.produce_checks import MESSAGE_SETS_UP_TO, Buffer, Explained
+from pykafka_broker.broker.produce_checks import MESSAGE_SETS_UP_TO, ZSTD_FROM, Buffer, Explained
 from pykafka_broker.broker.reply import NOTHING, After
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
+from pykafka_broker.records.compression import ZSTD
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.header import TRANSACTIONAL_BIT, BatchHeader, peek
+from pykafka_broker.records.header import CODEC_MASK, TRANSACTIONAL_BIT, BatchHeader, peek
 
 TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
 _ATTRIBUTES_LOW_BYTE = 22
@@ -99,9 +101,24 @@ def refusal(
         return Explained(ErrorCode.CORRUPT_MESSAGE, str(error))
     if found and (transactional_id is None or not services.allows(context, *_WRITE_TRANSACTION, transactional_id)):
         return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if context.api_version < ZSTD_FROM and any(_has_strange_codec(services, *one) for one in topics):
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a codec that there is not")
     return None
 
 
 def _is_transactional(records: Buffer) -> bool:
     """Raises CorruptBatch where no batch can be made out."""
     return peek(records) == 2 and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT != 0
+
+
+def _has_strange_codec(services: Services, topic: TopicProduceData, partitions: Sequence[PartitionProduceData]) -> bool:
+    """Whether something is for a partition that there is, in a codec that there is not: as a real broker looks for zstd
+    it stumbles over that.
+    """
+    image = services.image.topics.get(topic.name)
+    there = () if image is None else [one.records for one in partitions if one.index in image.partitions]
+    for records in there:
+        with contextlib.suppress(CorruptBatch):
+            if records and peek(records) == 2 and records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK > ZSTD:
+                return True
+    return False
