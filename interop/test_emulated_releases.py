@@ -13,6 +13,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Partition
 
+from interop import toolchains
+from interop.test_languages import BOTH_LEVELS, run
 from interop.test_old_releases import KAFKA_PYTHON, folder_of
 from pykafka_broker.releases.release import release_names
 from pykafka_broker.testing import KafkaBroker
@@ -21,6 +23,15 @@ pytestmark = pytest.mark.ours_only
 
 WITHOUT_GROUPS = ("0.8",)
 WITHOUT_API_VERSIONS = {"0.8": (0, 8, 2), "0.9": (0, 9)}
+JAVA_OF_ITS_AGE = [
+    ("0.9", "0.9.0.1"),
+    ("0.10.2", "0.10.2.2"),
+    ("0.11.0", "0.11.0.3"),
+    ("1.1", "1.1.1"),
+    ("2.0", "2.0.1"),
+    ("2.8", "2.8.2"),
+    ("3.9", "3.9.2"),
+]
 VALUES = [b"%d" % number for number in range(20)]
 
 
@@ -89,3 +100,29 @@ def test_old_kafka_python(emulated: tuple[str, KafkaBroker], version: str) -> No
         capture_output=True, text=True, timeout=90, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.slow
+@pytest.mark.java
+@pytest.mark.parametrize(("name", "release"), JAVA_OF_ITS_AGE)
+def test_java_of_its_age(name: str, release: str) -> None:
+    """Kafka's own client of each age: groups, seeking, commits, and transactions from when there were any."""
+    age = tuple(map(int, release.split(".")))
+    codecs = ["none", "gzip", "snappy", "lz4", *(["zstd"] if age >= (2, 1) else [])]
+    with KafkaBroker(emulate=name) as broker:
+        broker.create_topic("basic", 4)
+        said = run([*toolchains.java("Basic", release), broker.bootstrap_servers, "basic", ",".join(codecs)])
+        assert said == {"group": str(200 * len(codecs)), "offsets": "0 7 true"}
+        if age >= (0, 11):
+            broker.create_topic("transactions")
+            said = run([*toolchains.java("Transactions", release), broker.bootstrap_servers, "transactions"])
+            assert said == {"transactions": f"{BOTH_LEVELS} 20", "fenced": "yes"}
+
+
+@pytest.mark.slow
+@pytest.mark.java
+def test_java_of_0_8() -> None:
+    with KafkaBroker(emulate="0.8") as broker:
+        broker.create_topic("t")
+        said = run([*toolchains.java("Old", "0.8.2.2"), broker.bootstrap_servers, "t"])
+        assert said == {"read": "300 300 1", "committed": "OffsetMetadataAndError[17,m,0]"}

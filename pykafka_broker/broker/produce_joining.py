@@ -7,7 +7,7 @@ only by who may use the transactional id.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition import Partition
@@ -89,7 +89,7 @@ def _verdict(error: ApiError, partition: Partition) -> ApiError:
 
 
 def refusal(
-    services: Services, context: RequestContext, transactional_id: str | None, topics: Iterable[TopicAndPartitions]
+    services: Services, context: RequestContext, transactional_id: str | None, topics: Sequence[TopicAndPartitions]
 ) -> ApiError | None:
     """What makes the whole request wrong, if these are in it."""
     if context.api_version <= MESSAGE_SETS_UP_TO:

@@ -12,7 +12,7 @@ add partitions by producing (KIP-890), 13 topic ids (KIP-516).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -175,7 +175,7 @@ class Production:
 
     # -- the transaction
 
-    def _refused(self, topics: Iterable[TopicAndPartitions]) -> ApiError | None:
+    def _refused(self, topics: Sequence[TopicAndPartitions]) -> ApiError | None:
         return refusal(self._services, self._context, self._request.transactional_id, topics)
 
     @property
