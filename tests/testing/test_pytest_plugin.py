@@ -181,6 +181,42 @@ def test_a_marker_asks_for_settings_and_topics(pytester: pytest.Pytester) -> Non
     pytester.runpytest_subprocess("--strict-markers").assert_outcomes(passed=4)
 
 
+def test_a_marker_asks_for_a_release(pytester: pytest.Pytester) -> None:
+    """Tests of one release share a broker, and its name stands in theirs."""
+    pytester.makepyfile("""
+        import pytest
+        from interop.raw import RawClient
+        from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+
+        seen = {}
+
+        def newest_produce(broker):
+            with RawClient(broker.bootstrap_servers) as client:
+                keys = client.call(ApiVersionsRequest(), 0).api_keys
+            seen.setdefault(broker.pid, 0)
+            return next(key.max_version for key in keys if key.api_key == 0)
+
+        def test_of_today(kafka_broker):
+            assert newest_produce(kafka_broker) == 13
+        @pytest.mark.kafka(emulate="2.8", topics=["t"])
+        def test_of_2_8(kafka_broker):
+            assert newest_produce(kafka_broker) == 9
+            assert [each["name"] for each in kafka_broker.topics()] == ["t"]
+        @pytest.mark.kafka(emulate="2.8")
+        def test_of_2_8_again(kafka_broker):
+            assert newest_produce(kafka_broker) == 9
+            assert kafka_broker.topics() == []
+        @pytest.mark.kafka(emulate="1.1")
+        def test_of_1_1(kafka_broker):
+            assert newest_produce(kafka_broker) == 5
+        def test_each_release_has_one():
+            assert len(seen) == 3
+    """)
+    result = pytester.runpytest_subprocess("--strict-markers", "-v")
+    result.assert_outcomes(passed=5)
+    assert "test_of_2_8[2.8]" in result.stdout.str()
+
+
 @pytest.mark.parametrize("client", ["confluent", "kafka-python"])
 def test_clients_of_a_library_that_is_installed(pytester: pytest.Pytester, client: str) -> None:
     pytester.makeini(f"[pytest]\nkafka_client = {client}\n")
