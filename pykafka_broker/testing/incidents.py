@@ -21,7 +21,9 @@ class Incidents(Handle):
     def move_coordinator(
         self, group: str | None = None, transactional_id: str | None = None, away_ms: int = 100
     ) -> None:
-        """Take the coordinator of a group or transactional id away for a time, and bring it back."""
+        """Take the coordinator of a group or transactional id away for a time of the broker's clock, and bring it back;
+        while the clock is frozen this does not wait for that.
+        """
         body = {"group": group, "transactional_id": transactional_id, "away_ms": away_ms}
         self.control.call("POST", "/incidents/coordinator", body)
 

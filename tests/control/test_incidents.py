@@ -8,7 +8,11 @@ from collections.abc import Iterator
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
+from interop.raw import RawClient
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.testing import ControlError, KafkaBroker
 from tests.control.test_faults import Client
 
@@ -73,6 +77,25 @@ def test_a_coordinator_goes_away_and_comes_back(broker: KafkaBroker, consumer: K
     assert told & {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"}
     with pytest.raises(ControlError, match="either group or transactional_id"):
         broker.move_coordinator()
+
+
+def test_a_coordinator_is_away_for_a_time_of_the_clock(broker: KafkaBroker) -> None:
+    with RawClient(broker.bootstrap_servers) as client:
+        client.call(FindCoordinatorRequest(coordinator_keys=["clocked"]), 6)
+
+        def answer() -> int:
+            return client.call(HeartbeatRequest("clocked", 1, "nobody"), 4).error_code
+
+        assert answer() == ErrorCode.UNKNOWN_MEMBER_ID
+        broker.clock.freeze()
+        try:
+            broker.move_coordinator(group="clocked", away_ms=60_000)
+            broker.clock.advance(seconds=59)
+            assert answer() == ErrorCode.NOT_COORDINATOR
+            broker.clock.advance(seconds=1)
+            assert answer() == ErrorCode.UNKNOWN_MEMBER_ID
+        finally:
+            broker.clock.resume()
 
 
 def test_a_member_whose_session_ends_joins_again(broker: KafkaBroker, consumer: KafkaConsumer) -> None:

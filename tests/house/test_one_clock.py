@@ -41,7 +41,6 @@ MAY_WAIT = {
     "pykafka_broker.control.http": "how long a client of the control API may be silent",
     "pykafka_broker.control.inside": "the pause until a coordinator is asked again",
     "pykafka_broker.control.observing": "a fault whose delay is meant to be real",
-    "pykafka_broker.control.api.incidents": "how long a coordinator is away",
     "pykafka_broker.log.fresh_folders": "until a thread has done something, without a limit",
 }
 

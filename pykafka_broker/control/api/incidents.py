@@ -5,10 +5,10 @@ An incident is made as the broker itself would meet it, so that what follows is 
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.cluster.image import TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -21,9 +21,10 @@ from pykafka_broker.log.filesystem import pretend_full
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
-AwayMs = Annotated[int, Limits(minimum=0, maximum=60_000, says="milliseconds of real time")]
+AwayMs = Annotated[int, Limits(minimum=0, maximum=60_000, says="milliseconds of the broker's clock")]
 _NOBODY = -1
 _CLEANED_WITHIN_S = 60.0
+_LATE_S = 10.0
 
 
 @dataclass
@@ -62,7 +63,7 @@ async def move_coordinator(
     control: Control, group: str | None = None, transactional_id: str | None = None, away_ms: AwayMs = 100
 ) -> LeaderEpoch:
     """Take the coordinator of a group or of a transactional id away for a time, and bring it back: it is read from its
-    log again, and clients have to find it.
+    log again, and clients have to find it. While the clock is frozen this does not wait for it to be back.
     """
     if (group is None) == (transactional_id is None):
         raise Problem(400, "either group or transactional_id must be given")
@@ -73,12 +74,19 @@ async def move_coordinator(
         raise Problem(409, f"nobody has asked for this coordinator yet: there is no topic {name}")
     number = shards.number_of(group or transactional_id or "")
     image = _topic(control, name)
-    control.in_turn(lambda: _lead(control, image, number, _NOBODY))
-    try:
-        await asyncio.sleep(away_ms / 1000)
-    finally:
-        back = control.in_turn(lambda: _lead(control, _topic(control, name), number, control.services.node_id))
-    return back
+    broker = control.broker
+    led = [control.in_turn(lambda: _lead(control, image, number, _NOBODY))]
+
+    def bring_back(now: int) -> LeaderEpoch:
+        there = broker.services.image.topics.get(name)
+        if control.broker is broker and there is not None:  # whoever has taken its place has all of its coordinators
+            led.append(_lead(control, there, number, control.services.node_id))
+        return led[-1]
+
+    parked = Parked(control.turns.clock.now + away_ms, expire=bring_back)
+    control.in_turn(lambda: broker.node.purgatory.park(parked))
+    await control.until(lambda: parked.done or control.time.frozen or None, away_ms / 1000 + _LATE_S)
+    return led[-1]
 
 
 def _topic(control: Control, topic: str) -> TopicImage:
