@@ -143,6 +143,7 @@ HONOURED_BROKER = frozenset(
         "offsets.topic.replication.factor",
         "offsets.topic.segment.bytes",
         "port",
+        "principal.builder.class",
         "process.roles",
         "producer.id.expiration.check.interval.ms",
         "producer.id.expiration.ms",
@@ -226,7 +227,6 @@ _REASONS = [
         ("there is no ZooKeeper", r"zookeeper\."),
         ("it is the client that looks at the broker's name", r"ssl\.endpoint"),
         ("TLS is OpenSSL's here", r"ssl\."),
-        ("nothing builds principals", r"principal\."),
         (
             "this broker logs in nowhere",
             r"sasl\.(client|login|mechanism|oauthbearer\.(assertion|client|token|scope$|jwt\.r))",

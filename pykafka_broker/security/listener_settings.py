@@ -7,6 +7,7 @@ with name and mechanism in lower case.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pykafka_broker.config import BrokerConfig, ConfigError
@@ -24,6 +25,11 @@ class ListenerSettings:
         self._config = config
         self._extras = config.extras
         self._prefix = f"listener.name.{name.lower()}."
+
+    @property
+    def static(self) -> Mapping[str, str]:
+        """All settings as they were at the start, for classes that a configuration names."""
+        return self._config.static
 
     def text(self, key: str, mechanism: str | None = None) -> tuple[str, str] | None:
         """The full name and the text of what is set for this listener alone, or None."""

@@ -18,6 +18,7 @@ from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.security.sasl.exchange import Exchange
 from pykafka_broker.security.sasl.listener import SaslListener
@@ -30,31 +31,39 @@ log = logging.getLogger(__name__)
 
 _API_KEY = Struct(">h")
 _LENGTH = Struct(">i")
+_HANDSHAKE = ApiKey.SASL_HANDSHAKE.value
+_NOT_YET = -1  # no time at which it is served
 
 
 class SaslConnection(Connection):
     """Serves a client once it has authenticated."""
 
-    __slots__ = ("_exchange", "_listener", "_max_request_bytes", "_open")
+    __slots__ = ("_exchange", "_listener", "_max_request_bytes", "_served_until")
 
     def __init__(
         self, server: Serving, transport: Transport, context: ConnectionContext, listener: SaslListener
     ) -> None:
         self._listener = listener
         self._exchange = context.login = Exchange(listener, context)
-        self._open = False  # no frame of it concerns the exchange any more
+        self._served_until = _NOT_YET
         super().__init__(server, transport, context)
         self._max_request_bytes = self._reader.max_bytes
         self._limit_frames()
 
     def _limit_frames(self) -> None:
-        exchange = self._exchange
-        known = self.context.authenticated
-        self._open = known and exchange.expires_at is None
-        self._reader.max_bytes = self._max_request_bytes if known else self._listener.max_receive_bytes
+        expires_at = self._exchange.expires_at
+        if not self.context.authenticated:
+            self._reader.max_bytes = self._listener.max_receive_bytes
+            self._served_until = _NOT_YET
+            return
+        self._reader.max_bytes = self._max_request_bytes
+        if expires_at is None:
+            self.__class__ = _Unlimited
+        else:
+            self._served_until = expires_at
 
     def _deliver(self, frame: memoryview) -> bool:
-        if self._open:
+        if self._turns.clock.now <= self._served_until and len(frame) > 1 and frame[1] != _HANDSHAKE:
             return Connection._deliver(self, frame)
         exchange = self._exchange
         api_key = _API_KEY.unpack_from(frame)[0] if len(frame) >= _API_KEY.size else -1
@@ -88,7 +97,7 @@ class SaslConnection(Connection):
 
     def _on_reply(self, reply: Any) -> None:
         Connection._on_reply(self, reply)
-        if not self._open:  # what a fault has held may have been a step
+        if self._served_until == _NOT_YET:  # what a fault has held may have been a step
             self._limit_frames()
             self.go_on()
 
@@ -116,6 +125,16 @@ class SaslConnection(Connection):
         channel = f"{context.local_host}:{context.local_port}-{self.peer}-{context.id}"
         shown = "".join(letter if letter.isprintable() else "?" for letter in reason)
         log.info("Failed %s with /%s (channelId=%s) (%s)", what, context.client_host, channel, shown)
+
+
+class _Unlimited(SaslConnection):
+    """The same one when no frame concerns the exchange any more: it is served as on a listener without SASL."""
+
+    __slots__ = ()
+    _deliver = Connection._deliver
+    _on_reply = Connection._on_reply
+    go_on = Connection.go_on
+    refuse = Connection.refuse
 
 
 class _Late(PendingReply):

@@ -14,7 +14,7 @@ from pykafka_broker.server.tls_transport import TlsTransport
 
 
 class TlsConnection(Connection):
-    """principal_of: from a certificate in DER to the text of a principal; raises FrameError."""
+    """principal_of: from a certificate in DER and a host to the text of a principal; raises FrameError."""
 
     __slots__ = ("_principal_of",)
 
@@ -23,7 +23,7 @@ class TlsConnection(Connection):
         server: Serving,
         transport: TlsTransport,
         context: ConnectionContext,
-        principal_of: Callable[[bytes], str],
+        principal_of: Callable[[bytes, str], str],
     ) -> None:
         self._principal_of = principal_of
         transport.on_established = self._established
@@ -32,4 +32,4 @@ class TlsConnection(Connection):
     def _established(self, tls: ssl.SSLSocket) -> None:
         certificate = tls.getpeercert(binary_form=True)
         if certificate is not None:
-            self.context.principal = self._principal_of(certificate)
+            self.context.principal = self._principal_of(certificate, self.context.client_host)

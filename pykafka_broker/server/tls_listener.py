@@ -16,6 +16,8 @@ from pykafka_broker.cluster.config_rules import PER_LISTENER
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
 from pykafka_broker.errors import FrameError
+from pykafka_broker.security.hooks.loading import HookFailed
+from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity
 from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.tls.contexts import server_context
 from pykafka_broker.security.tls.mapping_rules import MappingRules
@@ -45,6 +47,7 @@ class TlsListener:
         settings = ListenerSettings(self._seen, name)
         self._context, self._store = server_context(settings)
         self._principals = Principals(_rules_of(settings), _guarded)
+        self._built = BuiltPrincipals(settings)
 
     def new_transport(self, sock: socket.socket) -> TlsTransport:
         """For a client that has come."""
@@ -76,10 +79,11 @@ class TlsListener:
         assert isinstance(transport, TlsTransport)
         return TlsConnection(server, transport, context, self._principal_of)
 
-    def _principal_of(self, certificate: bytes) -> str:
+    def _principal_of(self, certificate: bytes, host: str) -> str:
         try:
-            return self._principals.of(certificate)
-        except ValueError as error:
+            name = self._principals.of(certificate)
+            return self._built.principal_of(Identity(name, self.name, host, certificate=certificate))
+        except (ValueError, HookFailed) as error:
             raise FrameError(str(error)) from None
 
 

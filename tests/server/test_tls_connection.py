@@ -82,3 +82,20 @@ def test_a_client_without_a_name_is_closed_and_the_log_says_why(
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 3
     assert all(why in line for line in lines)
+
+
+def test_a_class_of_python_may_say_what_it_is_called(tmp_path: Path) -> None:
+    settings = tls_settings(
+        tmp_path,
+        ssl_client_auth="required",
+        principal_builder_class="tests.security.hooks.test_login:Department",
+    )
+
+    async def scenario() -> None:
+        shown = client_context(ssl.TLSVersion.TLSv1_3, authority().issue("carol"), tmp_path)
+        async with serving(tmp_path, shown, **settings) as (_, connect, _):
+            client = await connect()
+            client.send(b"who:")
+            assert (await client.answer()).decode().startswith("User:CN=carol@")
+
+    run(scenario)

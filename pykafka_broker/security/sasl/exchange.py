@@ -50,6 +50,7 @@ class Client(Protocol):
     principal: str
     authenticated: bool
     by_token: bool
+    client_host: str
 
 
 class Exchange:
@@ -170,11 +171,13 @@ class Exchange:
         step = self._mechanism.step(token, clock.wall)
         if isinstance(step, Challenge):
             return step, 0
-        client = self._client
-        if self.has_authenticated and step.principal != client.principal:
-            before, after = (name.replace(":", ".", 1) for name in (client.principal, step.principal))
+        client, principal = self._client, step.principal
+        if not step.by_token:
+            principal = self._listener.principal_of(principal, self._mechanism_name, client.client_host)
+        if self.has_authenticated and principal != client.principal:
+            before, after = (name.replace(":", ".", 1) for name in (client.principal, principal))
             raise Refused(f"Cannot change principals during re-authentication from {before}: {after}")
-        client.principal, client.by_token = step.principal, step.by_token
+        client.principal, client.by_token = principal, step.by_token
         self._state, self._mechanism = State.DONE, None
         client.authenticated = self.has_authenticated = True
         limits = [limit for limit in (self._listener.max_reauth_ms(self._mechanism_name),) if limit > 0]

@@ -10,9 +10,13 @@ import logging
 from collections.abc import Callable
 
 from pykafka_broker.config import BrokerConfig, ConfigError
+from pykafka_broker.security.hooks.loading import HookFailed
+from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.sasl.mechanism import Mechanism, MechanismServer, mechanism_server
+from pykafka_broker.security.sasl.mechanism import Mechanism, Refused, mechanism_server
 from pykafka_broker.security.sasl.realm import Around, Realm
+
+_KEYS = ("sasl.", "principal.", "connection")
 
 log = logging.getLogger(__name__)
 
@@ -25,23 +29,35 @@ class SaslListener:
         self.around = around
         self._config = config
         self._seen = config()
-        self._settings, self._servers = self._made(self._seen)
+        self._texts = self._relevant(self._seen)
+        self._make(self._seen)
 
-    def _made(self, config: BrokerConfig) -> tuple[ListenerSettings, dict[str, MechanismServer]]:
+    def _make(self, config: BrokerConfig) -> None:
         settings = ListenerSettings(config, self.name)
         names: list[str] = settings.get("sasl.enabled.mechanisms")
         if not names:
             raise ConfigError(f"listener {self.name} has no mechanism: sasl.enabled.mechanisms is empty")
         realm = Realm(settings, self.around)
-        return settings, {name: mechanism_server(name, realm) for name in names}
+        servers = {name: mechanism_server(name, realm) for name in names}
+        self._principals = BuiltPrincipals(settings)
+        self._settings, self._servers = settings, servers
+
+    def _relevant(self, config: BrokerConfig) -> list[object]:
+        """What a change of means that mechanisms are made anew: they may hold keys that took long to fetch."""
+        prefix = f"listener.name.{self.name.lower()}."
+        own = {name: text for name, text in config.extras.items() if name.startswith(prefix)}
+        return [own, *(config[name] for name in config.keys if name.startswith(_KEYS))]
 
     def _follow(self) -> None:
         config = self._config()
         if config is self._seen:
             return
-        self._seen = config
+        self._seen, before = config, self._texts
+        self._texts = self._relevant(config)
+        if self._texts == before:
+            return
         try:
-            self._settings, self._servers = self._made(config)
+            self._make(config)
         except ConfigError as error:
             log.warning("listener %s keeps the settings that it had: %s", self.name, error)
 
@@ -56,6 +72,13 @@ class SaslListener:
         self._follow()
         server = self._servers.get(mechanism)
         return None if server is None else server.begin()
+
+    def principal_of(self, name: str, mechanism: str, host: str) -> str:
+        """What a client is called that has logged in as `name`. Raises Refused."""
+        try:
+            return self._principals.principal_of(Identity(name, self.name, host, mechanism))
+        except HookFailed:
+            raise Refused("Authentication failed: there is no principal for this client") from None
 
     def max_reauth_ms(self, mechanism: str) -> int:
         """After how long a client has to authenticate anew; 0 if never."""

@@ -1,13 +1,16 @@
 """PLAIN: name and password in one token (RFC 4616).
 
-Rule: the accounts are the options `user_NAME="PASSWORD"` of the listener's PlainLoginModule. A password is compared in
-constant time, and a name that there is not is refused in the same words.
+Rule: the accounts are the options `user_NAME="PASSWORD"` of the listener's PlainLoginModule, or what a class of Python
+says (`hooks/login.py`). A password is compared in constant time, and a name that there is not is refused in the same
+words.
 """
 
 from __future__ import annotations
 
 import hmac
 
+from pykafka_broker.security.hooks.loading import HookFailed, call_hook
+from pykafka_broker.security.hooks.login import PlainLogin, plain_login
 from pykafka_broker.security.sasl.mechanism import Done, Refused
 from pykafka_broker.security.sasl.realm import Realm
 
@@ -18,10 +21,11 @@ _ACCOUNT = "user_"
 class PlainServer:
     """PLAIN on one listener."""
 
-    __slots__ = ("_passwords",)
+    __slots__ = ("_hook", "_passwords")
 
     def __init__(self, realm: Realm) -> None:
         module = realm.jaas("PLAIN")
+        self._hook = plain_login(realm.settings)
         options = module.options if module.name == _MODULE else {}
         self._passwords = {
             key.removeprefix(_ACCOUNT): password.encode()
@@ -34,9 +38,17 @@ class PlainServer:
 
     def knows(self, name: str, password: str) -> bool:
         """Whether that is the password of that account."""
+        if self._hook is not None:
+            return self._asked(self._hook, name, password)
         known = self._passwords.get(name)
         right = hmac.compare_digest(b"" if known is None else known, password.encode())
         return right and known is not None
+
+    def _asked(self, hook: PlainLogin, name: str, password: str) -> bool:
+        try:
+            return bool(call_hook(hook, hook.authenticate, name, password))
+        except HookFailed:
+            return False
 
 
 class Plain:

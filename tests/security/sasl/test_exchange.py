@@ -26,6 +26,7 @@ class Someone:
     principal = "User:ANONYMOUS"
     authenticated = True
     by_token = False
+    client_host = "127.0.0.1"
 
 
 class Played:

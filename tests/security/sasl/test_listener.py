@@ -78,3 +78,11 @@ def test_limits_are_read_for_the_listener() -> None:
         }
     ).listener
     assert (listener.failure_delay_ms, listener.max_receive_bytes, listener.max_reauth_ms("PLAIN")) == (7, 999, 5)
+
+
+def test_other_changes_leave_mechanisms_as_they_are() -> None:
+    configured = Configured()
+    servers = configured.listener._servers
+    configured.change("log.cleaner.threads", "1")
+    assert configured.admits("alice")
+    assert configured.listener._servers is servers

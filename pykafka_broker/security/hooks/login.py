@@ -1,0 +1,73 @@
+"""Who a client is, by classes of Python: `sasl.server.callback.handler.class` of PLAIN, and `principal.builder.class`.
+
+Rule: a hook is asked once for each login, on the broker's loop: it must answer at once, from memory. One that fails has
+refused the client, and the log says why. The text of an exception goes into the log: no password belongs there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from pykafka_broker.config.registry import broker_keys
+from pykafka_broker.security.hooks.loading import call_hook, load_hook
+from pykafka_broker.security.listener_settings import ListenerSettings
+
+_BUILDER = "principal.builder.class"
+_HANDLER = "sasl.server.callback.handler.class"
+
+
+class PlainLogin(Protocol):
+    """`listener.name.<name>.plain.sasl.server.callback.handler.class`: who has which password, in the place of the
+    accounts of the login module.
+    """
+
+    def authenticate(self, name: str, password: str) -> bool:
+        """Whether that is the password of `name`."""
+
+
+class Identity(NamedTuple):
+    """What is known of a client. name: its principal as the broker would have it, "User:alice"; mechanism: "PLAIN" and
+    so on, empty without SASL; certificate: in DER, None where it has logged in by SASL.
+    """
+
+    name: str
+    listener: str
+    host: str
+    mechanism: str = ""
+    certificate: bytes | None = None
+
+
+class PrincipalBuilder(Protocol):
+    """`principal.builder.class`: what a client is called in ACLs, quotas and logs, once it has logged in or shown a
+    certificate.
+    """
+
+    def build(self, client: Identity) -> str:
+        """The principal, as "User:alice"."""
+
+
+class BuiltPrincipals:
+    """Asks the hook of a listener, where one is configured."""
+
+    __slots__ = ("_hook",)
+
+    def __init__(self, settings: ListenerSettings) -> None:
+        """Raises ConfigError."""
+        text = settings.get("principal.builder.class")
+        chosen = text != broker_keys()[_BUILDER].default
+        self._hook: PrincipalBuilder | None = (
+            load_hook(_BUILDER, text, PrincipalBuilder, settings.static) if chosen else None
+        )
+
+    def principal_of(self, client: Identity) -> str:
+        """Raises HookFailed."""
+        return client.name if self._hook is None else str(call_hook(self._hook, self._hook.build, client))
+
+
+def plain_login(settings: ListenerSettings) -> PlainLogin | None:
+    """The hook of a listener, if one is configured. Raises ConfigError."""
+    text = settings.get("sasl.server.callback.handler.class", "PLAIN")
+    if text is None:
+        return None
+    login: PlainLogin = load_hook(_HANDLER, text, PlainLogin, settings.static)
+    return login
