@@ -32,6 +32,7 @@ LONG = (
     "interop/test_log_kill.py",
     "interop/test_groups_churn.py",
     "interop/test_differential.py",
+    "interop/test_security_acls.py",
     "interop/test_share_groups.py",
     "interop/test_streams_groups.py",
     "interop/test_groups_exchange.py",

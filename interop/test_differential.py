@@ -13,6 +13,7 @@ from interop.differential.pair import CONFIG, Pair
 from interop.differential.recording import RECORDED, Recording, differences, read
 from interop.differential.steps import Step, prefix_of, step_of
 from interop.differential.warm import offered, warm_up
+from interop.rights import AUTHORIZER, STRANGER, open_up
 from interop.targets import Target, start
 from pykafka_broker.protocol.api_keys import SPECS
 
@@ -72,6 +73,23 @@ def test_answers_are_those_that_kafka_gives(usual_broker: Target, slow: bool) ->
         found = hunt.run(seed, A_NIGHTS_STEPS) if slow else hunt.run(SEED, STEPS)
     assert not found, "\n".join(told)
     assert hunt.steps >= (A_NIGHTS_STEPS if slow else STEPS)
+
+
+@pytest.mark.java
+@pytest.mark.ours_only
+def test_answers_to_a_client_whose_rights_change_are_those_that_kafka_gives(slow: bool) -> None:
+    told: list[str] = []
+    with (
+        start("pykafka", CONFIG | AUTHORIZER) as ours,
+        start("kafka", CONFIG | AUTHORIZER) as kafka,
+    ):
+        pair = Pair(ours.bootstrap_servers, kafka.bootstrap_servers, stranger=STRANGER)
+        for address in pair.addresses:
+            warm_up(address)
+            open_up(address)
+        hunt = Hunt([pair], offered(*pair.addresses), say=told.append, rights=True)
+        found = hunt.run(SEED, STEPS * 10 if slow else STEPS // 2)
+    assert not found, "\n".join(told)
 
 
 def started(stack: ExitStack, ours: str = "") -> Pair:

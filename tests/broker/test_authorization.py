@@ -289,3 +289,11 @@ def test_who_may_not_join_is_told_no_protocol(node: RealBroker, version: int, pr
     authorized_by(node, Denies((Operation.READ, GROUP, "g")))
     answer = ask(node, ApiKey.JOIN_GROUP, version, group_id="g", member_id="m", protocol_type="consumer")
     assert (answer.error_code, answer.protocol_name, answer.member_id) == (GROUP_DENIED, protocol_name, "")
+
+
+def test_reassignments_that_may_not_be_seen_are_named_as_they_were_asked_for(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.DESCRIBE, CLUSTER, CLUSTER_NAME)))
+    asked = {"topics": [{"name": "t", "partition_indexes": [0, 7]}]}
+    answer = ask(node, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, **asked)
+    assert answer.error_code == CLUSTER_DENIED
+    assert [(one.name, [each.partition_index for each in one.partitions]) for one in answer.topics] == [("t", [0, 7])]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
+from pykafka_broker.cluster.authorizer import Operation, Resource, Rights, denial
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.placement import check_assignment
@@ -27,15 +27,26 @@ from pykafka_broker.protocol.messages.alter_partition_reassignments_response imp
     ReassignableTopicResponse,
 )
 from pykafka_broker.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
-from pykafka_broker.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+from pykafka_broker.protocol.messages.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 
 
 @handles(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 def list_partition_reassignments(
     services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
-    return ListPartitionReassignmentsResponse(error_message=None)
+    if services.allows(context, Operation.DESCRIBE, Resource.CLUSTER):
+        return ListPartitionReassignmentsResponse(error_message=None)
+    error = denial(Resource.CLUSTER)
+    # What was asked for is named all the same, as by Kafka.
+    topics = [
+        OngoingTopicReassignment(topic.name, [OngoingPartitionReassignment(each) for each in topic.partition_indexes])
+        for topic in request.topics or ()
+    ]
+    return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message, topics=topics)
 
 
 @handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
