@@ -134,6 +134,10 @@ METRICS: dict[str, tuple[str, list[Goal]]] = {
     "isolated_test_ms": ("a further test's clean broker, ms", [most(10)]),
     "wait_after_event_ms": ("a wait's answer after the event, ms", [most(5)]),
     "wait_after_event_p99_ms": ("the same, p99 of 200, ms", []),
+    "acls_produce_speed": ("produce 1 KiB with 1,000 ACLs / without", [Goal(None, 0.97, at_least=True)]),
+    "acls_consume_speed": ("consume 1 KiB with 1,000 ACLs / without", [Goal(None, 0.97, at_least=True)]),
+    "acls_produce_cpu": ("CPU in with 1,000 ACLs / without", []),
+    "acls_consume_cpu": ("CPU out with 1,000 ACLs / without", []),
     "spark_batch_ms": ("Spark: ack to foreachBatch, ms", [most(0.25, "kafka")]),
     "spark_pipeline_mb_s": ("Spark: 1 M records bronze -> silver, MB/s", [least(1.0, "kafka")]),
 }

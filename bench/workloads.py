@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench import acls as rights
 from bench import creation, groups, log, requests
 from bench.fairness import beside_giants
 from bench.many_partitions import many_partitions as forty_thousand
-from bench.peers import build_load
+from bench.peers import PEERS, build_load
 from bench.running import Running
 from interop.answers.requests import LATEST, list_offsets
 from interop.raw import RawClient, framed, request_bytes
@@ -232,6 +233,16 @@ def spark_pipeline(run: Running, sizes: Sizes) -> Figures:
     return {"spark_pipeline_mb_s": mb_per_s(run.bootstrap, sizes.pipeline_records)}
 
 
+def acls(run: Running, sizes: Sizes) -> Figures:
+    """A thousand of them against none."""
+    with Running(PEERS[run.name]) as without:
+        topics = [f"load-{number}" for number in range(rights.ROUNDS)]
+        for each in (run, without):
+            create(each, *topics, partitions=4)
+        rights.make_acls(run.bootstrap)
+        return rights.compared(run, without, sizes.records_1k // 2, load)
+
+
 WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
     function.__name__: function
     for function in (
@@ -255,10 +266,11 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
         state,
         spark,
         spark_pipeline,
+        acls,
     )
 }
 # Of the peers; the others keep what they have with the defaults.
-SETTINGS: dict[str, dict[str, str]] = {"compaction": log.COMPACTION_SETTINGS}
+SETTINGS: dict[str, dict[str, str]] = {"compaction": log.COMPACTION_SETTINGS, "acls": rights.SETTINGS}
 # kfake is for tests: it holds its logs in memory, compacts nothing and syncs nothing; and it keeps more files open for
 # each partition than a process may have. So does a Kafka with forty thousand.
 NOT_FOR: dict[str, set[str]] = {
@@ -272,5 +284,6 @@ NOT_FOR: dict[str, set[str]] = {
         "many_partitions",
         "fairness",
         "state",
+        "acls",
     },
 }

@@ -166,11 +166,6 @@ def refused(number: int, code: int, message: str | None) -> PartitionData:
     return PartitionData(number, code, message, records=b"", acquired_records=_NOTHING)
 
 
-def refused(number: int, code: int, message: str | None) -> PartitionData:
-    """There may be half a million, hence one list for all of them."""
-    return PartitionData(number, code, message, records=b"", acquired_records=_NOTHING)
-
-
 def _is_uninitialized(error: ApiError) -> bool:
     """A group that has no state for the partition, or none any more: its members ask for metadata and try again."""
     return error.code is ErrorCode.INVALID_REQUEST

@@ -49,7 +49,10 @@ class Patterns:
 
     def put(self, pattern_type: int, name: str, number: int) -> None:
         if pattern_type == LITERAL:
-            _put(self.literal, name, number)
+            if number:
+                self.literal[name] = number
+            else:
+                self.literal.pop(name, None)
             return
         if self.prefixed is None:
             self.prefixed = {}
@@ -101,9 +104,11 @@ class AclIndex:
     def add(self, acl: Acl) -> None:
         self.changes += 1
         bit = _bit(acl)
-        of_client = self._clients.setdefault((acl.resource_type, acl.principal, acl.host), Patterns())
-        number = of_client.get(acl.pattern_type, acl.resource_name)
-        of_client.put(acl.pattern_type, acl.resource_name, number | bit)
+        client = (acl.resource_type, acl.principal, acl.host)
+        of_client = self._clients.get(client)
+        if of_client is None:
+            of_client = self._clients[client] = Patterns()
+        of_client.put(acl.pattern_type, acl.resource_name, of_client.get(acl.pattern_type, acl.resource_name) | bit)
         self._count(acl, 1)
 
     def remove(self, acl: Acl) -> None:
@@ -118,7 +123,9 @@ class AclIndex:
         self._count(acl, -1)
 
     def _count(self, acl: Acl, more: int) -> None:
-        counts = self._resources.setdefault(acl.resource_type, Patterns())
+        counts = self._resources.get(acl.resource_type)
+        if counts is None:
+            counts = self._resources[acl.resource_type] = Patterns()
         count = counts.get(acl.pattern_type, acl.resource_name)
         counts.put(acl.pattern_type, acl.resource_name, count + more)
 

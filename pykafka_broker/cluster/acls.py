@@ -35,10 +35,12 @@ _PATTERN_TYPES = frozenset((LITERAL, PREFIXED))
 _OPERATIONS = frozenset((ALL_OPERATIONS, *Operation))
 _PERMISSIONS = frozenset((DENY, _ALLOW))
 _LIKE_ITEMS = 6  # that a creation takes as long as
-_LOOKED_AT = 2000  # ACLs that are looked at between two looks at the pace,
-_LOOKED_AT_LIKE_ITEMS = 300  # and what that is like
+_LOOKED_AT = 2000  # ACLs that are looked at between two looks at the pace
+_LOOKED_AT_ONCE = 5  # take as long as an item
+_FILTER_LIKE_ITEMS = 4  # without the ACLs that it is compared with
 _FEW_FILTERS = 4  # that are not worth an index
 _MOST_MATCHES = 10 * MAX_RECORDS_PER_OPERATION  # that one answer tells of: filters may match the same
+_STUMBLED = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 _TOO_MANY = ApiError(
     ErrorCode.INVALID_REQUEST,
     f"Cannot remove more than {MAX_RECORDS_PER_OPERATION} acls in a single delete operation.",
@@ -121,7 +123,7 @@ def create_acls(controller: Controller, request: CreateAclsRequest) -> Deciding[
         if ANY in (one.resource_type, one.resource_pattern_type, one.operation, one.permission_type) or (
             one.resource_pattern_type == MATCH
         ):  # Kafka stumbles over it
-            return Decision([], refused_creations(request, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)))
+            return Decision([], (yield from refused_creations(request, _STUMBLED)))
         if pace.due():
             yield
     records: dict[tuple[object, ...], ApiMessageAndVersion] = {}
@@ -144,16 +146,31 @@ def create_acls(controller: Controller, request: CreateAclsRequest) -> Deciding[
             if not result.error_code:
                 result.error_code = ErrorCode.POLICY_VIOLATION
                 result.error_message = "Unable to perform excessively large batch operation."
+            if pace.due():
+                yield
         return Decision([], CreateAclsResponse(results=results))
     return Decision(list(records.values()), CreateAclsResponse(results=results))
 
 
-def refused_creations(request: CreateAclsRequest, error: ApiError) -> CreateAclsResponse:
-    return CreateAclsResponse(results=[AclCreationResult(error.code, error.message) for _ in request.creations])
+def refused_creations(request: CreateAclsRequest, error: ApiError) -> Generator[None, None, CreateAclsResponse]:
+    """Each with the same error."""
+    pace = Pace()
+    results = []
+    for _ in request.creations:
+        results.append(AclCreationResult(error.code, error.message))
+        if pace.due():
+            yield
+    return CreateAclsResponse(results=results)
 
 
-def refused_filters(request: DeleteAclsRequest, error: ApiError) -> DeleteAclsResponse:
-    results = [DeleteAclsFilterResult(error.code, error.message) for _ in request.filters]
+def refused_filters(request: DeleteAclsRequest, error: ApiError) -> Generator[None, None, DeleteAclsResponse]:
+    """Each with the same error."""
+    pace = Pace()
+    results = []
+    for _ in request.filters:
+        results.append(DeleteAclsFilterResult(error.code, error.message))
+        if pace.due():
+            yield
     return DeleteAclsResponse(filter_results=results)
 
 
@@ -195,18 +212,24 @@ def delete_acls(controller: Controller, request: DeleteAclsRequest) -> Deciding[
     removed: dict[bytes, ApiMessageAndVersion] = {}
     results = []
     matches = 0
+    pace = Pace()
     for wanted in request.filters:
         one = filter_of(wanted)
         problem = _problem(one)
         if problem is not None:
             results.append(DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, problem))
+            if pace.due():
+                yield
             continue
-        found = yield from matching(candidates(one), one)
+        worth_a_look = candidates(one)
+        found = yield from matching(worth_a_look, one, pace)
         for acl in found:
             removed[acl.id] = ApiMessageAndVersion(RemoveAccessControlEntryRecord(acl.id), 0)
+        if pace.due(_FILTER_LIKE_ITEMS + len(one.name or "") + 4 * len(found)):
+            yield
         matches += len(found)
         if len(removed) > MAX_RECORDS_PER_OPERATION or matches > _MOST_MATCHES:
-            return Decision([], refused_filters(request, _TOO_MANY))
+            return Decision([], (yield from refused_filters(request, _TOO_MANY)))
         results.append(DeleteAclsFilterResult(0, None, [_told(acl) for acl in found]))
     return Decision(list(removed.values()), DeleteAclsResponse(filter_results=results))
 
@@ -236,13 +259,13 @@ def _told(acl: AccessControlEntryRecord) -> DeleteAclsMatchingAcl:
 Records = Sequence[AccessControlEntryRecord]
 
 
-def matching(acls: Records, wanted: Filter) -> Generator[None, None, list[AccessControlEntryRecord]]:
+def matching(acls: Records, wanted: Filter, pace: Pace) -> Generator[None, None, list[AccessControlEntryRecord]]:
     """Those that the filter means, in the order in which they are there."""
     found: list[AccessControlEntryRecord] = []
-    pace = Pace()
     for start in range(0, len(acls), _LOOKED_AT):
-        found += filter(wanted.matches, acls[start : start + _LOOKED_AT])
-        if pace.due(_LOOKED_AT_LIKE_ITEMS):
+        some = acls[start : start + _LOOKED_AT]
+        found += filter(wanted.matches, some)
+        if pace.due(len(some) // _LOOKED_AT_ONCE):
             yield
     return found
 

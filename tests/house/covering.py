@@ -139,12 +139,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/partition_reader
         """,
     ),
-    "broker/api/test_acls.py": (
-        "asks a broker with the standard authorizer",
-        """
-        cluster/acls
-        """,
-    ),
     "broker/api/test_like_kafka.py": (
         "compares every answer with Kafka's",
         """

@@ -52,9 +52,9 @@ def describe_acls(
 def _described(
     services: Services, context: RequestContext, request: DescribeAclsRequest
 ) -> Steps[DescribeAclsResponse]:
-    found = yield from acls.matching(list(services.image.acls.values()), acls.filter_of(request))
-    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
     pace = Pace()
+    found = yield from acls.matching(list(services.image.acls.values()), acls.filter_of(request), pace)
+    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
     for acl in found:
         pattern = acl.resource_type, acl.resource_name, acl.pattern_type
         resource = resources.get(pattern)
@@ -76,7 +76,7 @@ def create_acls(
     try:
         _check_rights(controller, context)
     except ApiError as error:
-        return Decision([], acls.refused_creations(request, error))
+        return Decision([], (yield from acls.refused_creations(request, error)))
     return (yield from acls.create_acls(controller, request))
 
 
@@ -88,7 +88,7 @@ def delete_acls(
     try:
         _check_rights(controller, context)
     except ApiError as error:
-        return Decision([], acls.refused_filters(request, error))
+        return Decision([], (yield from acls.refused_filters(request, error)))
     return (yield from acls.delete_acls(controller, request))
 
 
