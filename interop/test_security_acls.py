@@ -355,12 +355,15 @@ def test_streams_needs_rights_on_its_inner_topics(broker: SaslBroker, admin: Adm
 
 def bindings(address: str) -> set[str]:
     admin = AdminClient({"bootstrap.servers": address})
-    found = admin.describe_acls(
-        AclBindingFilter(
-            ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-        )
-    )
+    found = admin.describe_acls(every(ResourceType.ANY, ResourcePatternType.ANY))
     return {str(one) for one in found.result(20)}
+
+
+def every(kind: ResourceType, pattern: ResourcePatternType, name: str | None = None) -> AclBindingFilter:
+    anything: Any = None  # which its types do not know
+    return AclBindingFilter(
+        kind, name or anything, pattern, anything, anything, AclOperation.ANY, AclPermissionType.ANY
+    )
 
 
 @pytest.mark.java
@@ -387,15 +390,7 @@ def test_acls_change_hands_with_kafka(tmp_path: Path) -> None:
                 acl(AclOperation.ALTER, ResourceType.BROKER, "kafka-cluster"),
             )
             if turn:
-                gone = AclBindingFilter(
-                    ResourceType.TOPIC,
-                    f"t{turn - 1}",
-                    ResourcePatternType.LITERAL,
-                    None,
-                    None,
-                    AclOperation.ANY,
-                    AclPermissionType.ANY,
-                )
+                gone = every(ResourceType.TOPIC, ResourcePatternType.LITERAL, f"t{turn - 1}")
                 [(_, done)] = admin.delete_acls([gone]).items()
                 assert len(done.result(20)) == 1
             time.sleep(0.3)
