@@ -24,7 +24,7 @@ from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.muting import Muting, TurnedAway
 from pykafka_broker.server.request_memory import LimitedFrameReader, RequestMemory
-from pykafka_broker.server.sockets import listening, prepare
+from pykafka_broker.server.sockets import as_java_writes, listening, plain_address, prepare
 from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.server.turns import Turns
 
@@ -155,9 +155,10 @@ class Server:
         self._quota.follow(self.broker.config)
 
     def _adopt(self, sock: socket.socket, address: tuple[str, int], listener: Listener) -> None:
-        host = address[0]
+        plain = plain_address(address[0])
+        host = as_java_writes(plain) if ":" in plain else plain
         quotas = self.broker.services.quotas
-        if quotas is not None and (hold_ms := quotas.connection_throttle_ms(host)):
+        if quotas is not None and (hold_ms := quotas.connection_throttle_ms(plain)):
             self._turn_away_later(sock, f"{host}:{address[1]}", hold_ms)
             return
         exceeded = self._quota.enter(host, listener.name)

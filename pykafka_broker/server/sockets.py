@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from collections.abc import Callable
 
 MORE: int = getattr(socket, "MSG_MORE", 0)  # the answer goes on: a file follows its header in the same packet
@@ -43,3 +44,17 @@ def prepare(sock: socket.socket, send_buffer_bytes: int = -1) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a request may wait for long: is anybody there?
     if send_buffer_bytes > 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+
+
+def plain_address(address: str) -> str:
+    """An address of IPv4 as such, also where a socket for both families has accepted it."""
+    return address.removeprefix("::ffff:") if "." in address else address
+
+
+def as_java_writes(address: str) -> str:
+    """An address as ACLs, groups and logs of Kafka have it: one of IPv6 without `::`."""
+    plain, _, scope = address.partition("%")
+    if ":" not in plain:
+        return address
+    groups = struct.unpack(">8H", socket.inet_pton(socket.AF_INET6, plain))
+    return ":".join(f"{group:x}" for group in groups) + (f"%{scope}" if scope else "")

@@ -469,7 +469,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "server/test_server.py": (
         "connects to a server",
         """
-        server/channel server/connection server/sockets server/turns
+        server/channel server/connection server/turns
         """,
     ),
     "testing/test_pytest_plugin.py": (
