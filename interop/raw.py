@@ -35,8 +35,11 @@ class Closed(Exception):
 class RawClient:
     """One connection. `call` for one request and its answer, `send` and `receive` for several in flight."""
 
-    def __init__(self, bootstrap_servers: str, timeout_s: float = 10, source: str = "") -> None:
+    def __init__(
+        self, bootstrap_servers: str, timeout_s: float = 10, source: str = "", client_id: str | None = "raw"
+    ) -> None:
         """`source`: the address that it comes from, of this machine."""
+        self.client_id = client_id
         host, _, port = bootstrap_servers.rpartition(":")
         self.socket = socket.create_connection(
             (host, int(port)), max(timeout_s, _CONNECT_TIMEOUT_S), (source, 0) if source else None
@@ -58,7 +61,7 @@ class RawClient:
         correlation_id = self._next_correlation_id
         self._next_correlation_id += 1
         self._waiting.append((correlation_id, spec, version))
-        self.send_bytes(framed(request_bytes(request, version, correlation_id)))
+        self.send_bytes(framed(request_bytes(request, version, correlation_id, self.client_id)))
 
     def receive(self) -> Any:
         correlation_id, spec, version = self._waiting.popleft()

@@ -1,0 +1,441 @@
+"""Quotas: what is counted, what clients are told, and for how long they are held up. Windows are three of a second, so
+that two seconds' worth of a quota are free at first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from kafka import KafkaProducer
+
+from interop.java_tools import JavaTools, Outcome
+from interop.quota_requests import (
+    VERSIONS,
+    Quotas,
+    creating,
+    produced,
+    producing,
+    reading,
+    seconds_until_served,
+    size_of,
+)
+from interop.raw import Closed, RawClient, framed, request_bytes
+from interop.real_kafka import RealKafka
+from interop.secured import plain, secured
+from interop.targets import Target, start
+from interop.waiting import eventually
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.testing import KafkaBroker
+
+WINDOWS = {"quota.window.num": "3", "controller.quota.window.num": "3"}
+EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+NEAR_MS = 60  # that a busy machine is late
+
+
+@pytest.fixture(scope="module")
+def broker(target_name: str) -> Iterator[Target]:
+    with start(target_name, {**WINDOWS, "num.partitions": "1"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def quotas(broker: Target) -> Iterator[Quotas]:
+    found = Quotas(broker.bootstrap_servers)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def filled(quotas: Quotas) -> str:
+    """A topic with twelve batches of 40 kB."""
+    topic = quotas.topic()
+    quotas.fill(topic, 12, 40_000)
+    return topic
+
+
+# -- bytes
+
+
+def test_a_producer_is_answered_and_then_held_up(quotas: Quotas) -> None:
+    topic, client = quotas.topic(), quotas.client(producer_byte_rate=40_000)
+    throttle_ms = produced(client, topic, 120_000).throttle_time_ms
+    assert throttle_ms == pytest.approx(1002, abs=10)
+    assert seconds_until_served(client) * 1000 == pytest.approx(throttle_ms, abs=NEAR_MS)
+
+
+def test_one_that_wants_no_answer_is_held_up_too(quotas: Quotas) -> None:
+    topic, client = quotas.topic(), quotas.client(producer_byte_rate=40_000)
+    client.call(VERSIONS, 3)
+    client.send_bytes(_framed(producing(topic, 110_000, acks=0), client))
+    assert seconds_until_served(client) * 1000 == pytest.approx(753, abs=NEAR_MS)
+
+
+def _framed(request: object, client: RawClient) -> bytes:
+    return framed(request_bytes(request, 9, 1, client.client_id))  # type: ignore[arg-type]
+
+
+def test_others_go_on_meanwhile(quotas: Quotas) -> None:
+    topic, client, other = quotas.topic(), quotas.client(producer_byte_rate=40_000), quotas.client()
+    produced(client, topic, 120_000)
+    client.send(VERSIONS, 3)
+    for _ in range(20):
+        assert seconds_until_served(other) < 0.2
+    client.receive()
+
+
+def test_above_its_quota_a_fetch_is_empty(quotas: Quotas, filled: str) -> None:
+    client = quotas.client(consumer_byte_rate=50_000)
+    first = client.call(reading(filled, most=50_000), 12)
+    assert 40_000 < size_of(first) <= 50_000
+    second = client.call(reading(filled, most=100_000), 12)
+    assert (first.throttle_time_ms, second.responses) == (0, [])
+    assert seconds_until_served(client) * 1000 == pytest.approx(second.throttle_time_ms, abs=NEAR_MS)
+    served = time.monotonic() + 5
+    while not size_of(client.call(reading(filled, most=50_000), 12)):
+        assert time.monotonic() < served
+
+
+def test_a_fetch_gets_the_free_burst_at_most(quotas: Quotas, filled: str) -> None:
+    client = quotas.client(consumer_byte_rate=60_000)
+    answer = client.call(reading(filled), 12)
+    while not answer.responses:  # Kafka fills it to the last byte, and is above it by the rest of the answer then
+        answer = client.call(reading(filled), 12)
+    assert 80_000 < size_of(answer) <= 120_000
+
+
+def test_a_session_goes_on_after_an_empty_answer(quotas: Quotas, filled: str) -> None:
+    client = quotas.client(consumer_byte_rate=60_000)
+    opened = client.call(reading(filled, most=50_000, session=(0, 0)), 12)
+    assert opened.session_id > 0
+    epoch, sizes = 1, []
+    for epoch in range(1, 6):
+        answer = client.call(reading(filled, epoch, most=90_000, session=(opened.session_id, epoch)), 12)
+        assert (answer.error_code, answer.session_id) == (0, opened.session_id)
+        sizes.append(size_of(answer))
+    assert 0 in sizes
+    assert max(sizes) > 40_000
+
+
+def test_another_quota_holds_at_once_and_none_ends_it(quotas: Quotas) -> None:
+    topic, client = quotas.topic(), quotas.client(producer_byte_rate=10_000_000)
+    assert produced(client, topic, 120_000).throttle_time_ms == 0
+    quotas.set(("client-id", client.client_id), producer_byte_rate=40_000)
+    assert produced(client, topic, 1000).throttle_time_ms > 500
+    quotas.set(("client-id", client.client_id), producer_byte_rate=None)
+    client.call(VERSIONS, 3)
+    assert produced(client, topic, 500_000).throttle_time_ms == 0
+
+
+def test_users_have_quotas_over_sasl(target_name: str) -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    accounts = 'user_alice="alice-secret" user_bob="bob-secret"'
+    settings = {
+        **WINDOWS,
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl.plain.sasl.jaas.config": f"{module} required {accounts};",
+    }
+    with secured(target_name, {"SASL": "SASL_PLAINTEXT"}, settings) as broker:
+        quotas = Quotas(broker.address("PLAINTEXT"))
+        topic = quotas.topic()
+        quotas.set(("user", "alice"), producer_byte_rate=40_000)
+        quotas.set(("user", None), producer_byte_rate=1_000_000)
+        with plain(broker.connect("SASL"), "alice", "alice-secret") as alice:
+            assert produced(alice, topic, 120_000).throttle_time_ms == pytest.approx(1002, abs=20)
+            with plain(broker.connect("SASL"), "alice", "alice-secret") as again:  # is counted with her other one
+                assert produced(again, topic, 1000).throttle_time_ms > 100
+        with plain(broker.connect("SASL"), "bob", "bob-secret") as bob:
+            assert produced(bob, topic, 120_000).throttle_time_ms == 0
+        quotas.close()
+
+
+# -- request time
+
+
+def test_request_time_holds_up_in_every_api(quotas: Quotas, filled: str) -> None:
+    client = quotas.client(request_percentage=0.001)
+    client.call(VERSIONS, 3)
+    answers = [client.call(VERSIONS, 3), client.call(ListGroupsRequest(), 4), client.call(reading(filled), 12)]
+    assert [answer.throttle_time_ms for answer in answers] == [1000] * 3
+    assert answers[2].responses == []
+    assert seconds_until_served(client) == pytest.approx(1, abs=NEAR_MS / 1000)
+
+
+# -- topics
+
+
+def test_topics_pass_one_by_one_until_there_is_a_debt(quotas: Quotas) -> None:
+    client = quotas.client(controller_mutation_rate=1)
+    names = [f"{client.client_id}-{number}" for number in range(6)]
+    answer = client.call(creating(*names), 7)
+    found = {topic.name: (topic.error_code, topic.error_message) for topic in answer.topics}
+    assert [found[name] for name in names] == [(0, None)] * 4 + [(EXCEEDED, None)] * 2
+    assert answer.throttle_time_ms == pytest.approx(1000, abs=150)
+
+
+def test_deletions_and_partitions_count_and_older_clients_are_served(quotas: Quotas) -> None:
+    first, second = quotas.topic(4), quotas.topic(4)
+    client = quotas.client(controller_mutation_rate=1)
+    deleted = client.call(DeleteTopicsRequest([DeleteTopicState(first)], timeout_ms=9000), 6)
+    assert (deleted.responses[0].error_code, deleted.throttle_time_ms) == (0, 0)
+    refused = client.call(DeleteTopicsRequest([DeleteTopicState(second)], timeout_ms=9000), 6)
+    assert (refused.responses[0].name, refused.responses[0].error_code) == (second, EXCEEDED)
+    assert refused.throttle_time_ms == pytest.approx(1000, abs=150)
+    assert client.call(_growing(second, 6), 2).throttle_time_ms == pytest.approx(2000, abs=300)  # after a second
+    assert client.call(_growing(second, 9), 3).results[0].error_code == 0
+    refused = client.call(_growing(second, 10), 3)
+    assert (refused.results[0].error_code, refused.results[0].error_message) == (EXCEEDED, None)
+    older = client.call(creating(f"{client.client_id}-a", partitions=2), 5)
+    assert (older.topics[0].error_code, older.throttle_time_ms) == (0, pytest.approx(2000, abs=500))
+
+
+def _growing(topic: str, partitions: int) -> CreatePartitionsRequest:
+    return CreatePartitionsRequest([CreatePartitionsTopic(topic, partitions, None)], 9000)
+
+
+def test_what_is_only_validated_counts(quotas: Quotas) -> None:
+    client = quotas.client(controller_mutation_rate=1)
+    name = f"{client.client_id}-a"
+    assert client.call(creating(name, partitions=6, validate_only=True), 7).topics[0].error_code == 0
+    assert client.call(creating(name, validate_only=True), 7).topics[0].error_code == EXCEEDED
+
+
+def test_topics_that_are_named_stay_missing_while_there_is_a_debt(quotas: Quotas, broker: Target) -> None:
+    client = quotas.client(controller_mutation_rate=0.5)
+    names = [f"{client.client_id}-{number}" for number in range(4)]
+    for name in names:
+        answer = client.call(MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True), 9)
+        assert answer.throttle_time_ms == 0
+    with RawClient(broker.bootstrap_servers) as other:
+        eventually(lambda: [name for name in names if name in _topics(other)], names[:2])
+
+
+def _topics(client: RawClient) -> list[str | None]:
+    return [topic.name for topic in client.call(MetadataRequest(None), 9).topics]
+
+
+# -- connections
+
+
+def test_connections_of_an_address_come_at_their_rate(quotas: Quotas, broker: Target) -> None:
+    quotas.set(("ip", "127.0.0.3"), connection_creation_rate=2)
+
+    def comes() -> bool:
+        with RawClient(broker.bootstrap_servers, source="127.0.0.3") as client:
+            try:
+                client.call(VERSIONS, 3)
+            except (Closed, ConnectionError):
+                return False
+            return True
+
+    assert [comes() for _ in range(4)] == [True] * 4
+    begin = time.monotonic()
+    assert not comes()
+    assert 0.3 < time.monotonic() - begin < 1.2
+    with RawClient(broker.bootstrap_servers, source="127.0.0.4") as other:
+        other.call(VERSIONS, 3)
+    quotas.set(("ip", "127.0.0.3"), connection_creation_rate=None)
+    assert [comes() for _ in range(8)] == [True] * 8
+
+
+def test_a_listener_has_its_own_limit_of_connections(target_name: str) -> None:
+    settings = {"listener.name.small.max.connections": "1"}
+    with secured(target_name, {"SMALL": "PLAINTEXT"}, settings) as broker:
+        first, second = broker.connect("SMALL"), broker.connect("SMALL")
+        first.call(VERSIONS, 3)
+        second.send(VERSIONS, 3)
+        with broker.connect("PLAINTEXT") as other:
+            other.call(VERSIONS, 3)
+        second.socket.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            second.socket.recv(1)
+        first.close()
+        second.socket.settimeout(10)
+        assert second.receive().error_code == 0
+        second.close()
+
+
+# -- rates
+
+
+@pytest.mark.ours_only
+def test_the_rate_is_held_over_ten_seconds_of_the_brokers_clock() -> None:
+    """Ten seconds that a test moves by itself."""
+    with KafkaBroker(WINDOWS) as broker:
+        quotas = Quotas(broker.bootstrap_servers)
+        topic, client = quotas.topic(), quotas.client(producer_byte_rate=100_000)
+        began = now = broker.clock.freeze()
+        used = 0
+        while now < began + 14_000:
+            throttle_ms = produced(client, topic, 900).throttle_time_ms
+            if began + 4000 <= now:
+                used += len(request_bytes(producing(topic, 900), 9, client_id=client.client_id))
+            now = broker.clock.advance(milliseconds=max(5, throttle_ms))
+        broker.clock.resume()
+        assert used == pytest.approx(1_000_000, rel=0.05)
+        quotas.close()
+
+
+QUOTA, SECONDS = 1_000_000, 10.0
+
+
+def confluent_producer(bootstrap: str, topic: str, client_id: str) -> Iterator[int]:
+    """Bytes of records that were delivered, again and again. Batches are a hundredth of the quota: larger ones come in
+    bursts, here and with Kafka.
+    """
+    delivered = 0
+
+    def on_delivery(error: object, message: object) -> None:
+        nonlocal delivered
+        assert error is None, error
+        delivered += 1000
+
+    client = Producer(
+        {"bootstrap.servers": bootstrap, "client.id": client_id, "batch.size": 10_000, "linger.ms": 5, "acks": 1}
+    )
+    while True:
+        while len(client) < 500:
+            client.produce(topic, b"x" * 1000, partition=0, on_delivery=on_delivery)
+        client.poll(0.01)
+        yield delivered
+
+
+def python_producer(bootstrap: str, topic: str, client_id: str) -> Iterator[int]:
+    delivered = 0
+
+    def on_delivery(metadata: object) -> None:
+        nonlocal delivered
+        delivered += 1000
+
+    client = KafkaProducer(
+        bootstrap_servers=bootstrap, client_id=client_id, batch_size=10_000, linger_ms=5, buffer_memory=500_000,
+        max_block_ms=60_000,
+    )  # fmt: skip
+    while True:
+        client.send(topic, b"x" * 1000, partition=0).add_callback(on_delivery)
+        yield delivered
+
+
+def confluent_consumer(bootstrap: str, topic: str, client_id: str) -> Iterator[int]:
+    client = Consumer(
+        {
+            "bootstrap.servers": bootstrap, "client.id": client_id, "group.id": client_id,
+            "auto.offset.reset": "earliest", "fetch.message.max.bytes": 10_000, "queued.min.messages": 10_000,
+        }
+    )  # fmt: skip
+    client.subscribe([topic])
+    read = 0
+    while True:
+        for message in client.consume(500, 0.01):
+            assert message.error() is None, message.error()
+            read += len(message.value() or b"")
+        yield read
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", [confluent_producer, python_producer, confluent_consumer])
+def test_the_rate_of_clients_is_held_over_ten_seconds(
+    quotas: Quotas, broker: Target, client: Callable[[str, str, str], Iterator[int]]
+) -> None:
+    topic, name = quotas.topic(), f"rate-{client.__name__}"
+    if client is confluent_consumer:
+        for _ in range(2600):
+            quotas.fill(topic, 1, 9_000)
+    quotas.set(("client-id", name), producer_byte_rate=QUOTA, consumer_byte_rate=QUOTA)
+    counts = client(broker.bootstrap_servers, topic, name)
+    begin = time.monotonic()
+    while time.monotonic() < begin + 5:  # the free burst
+        before = next(counts)
+    begin = time.monotonic()
+    while time.monotonic() < begin + SECONDS:
+        after = next(counts)
+    rate = (after - before) / (time.monotonic() - begin)
+    assert rate == pytest.approx(QUOTA, rel=0.05)
+
+
+# -- Java
+
+
+@pytest.fixture(scope="module")
+def jvm() -> Iterator[JavaTools]:
+    with JavaTools() as tools:
+        yield tools
+
+
+ENTITIES = {
+    "users": ("alice", "producer_byte_rate=20000,request_percentage=12.5"),
+    "clients": ("app", "consumer_byte_rate=30000,controller_mutation_rate=5.5"),
+    "ips": ("127.0.0.9", "connection_creation_rate=7"),
+}
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("kind", ENTITIES)
+def test_kafka_configs_sets_tells_and_removes(jvm: JavaTools, broker: Target, kind: str) -> None:
+    name, values = ENTITIES[kind]
+
+    def configs(*arguments: str) -> Outcome:
+        outcome = jvm.run("kafka-configs", "--bootstrap-server", broker.bootstrap_servers, *arguments)
+        assert outcome.status == 0, outcome.err
+        return outcome
+
+    entity = ("--entity-type", kind, "--entity-name", name)
+    configs("--alter", *entity, "--add-config", values)
+    told = [f"{each.partition('=')[0]}={float(each.partition('=')[2])}" for each in values.split(",")]
+    eventually(lambda: [each for each in told if each in configs("--describe", *entity).out], told)
+    configs("--alter", *entity, "--delete-config", ",".join(each.partition("=")[0] for each in values.split(",")))
+    eventually(lambda: "rate=" in configs("--describe", *entity).out, False)
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_the_rate_of_a_java_producer_is_held(jvm: JavaTools, broker: Target, quotas: Quotas) -> None:
+    topic = quotas.topic()
+    quotas.set(("client-id", "perf"), producer_byte_rate=QUOTA)
+    records = 15_000
+    begin = time.monotonic()
+    outcome = jvm.run(
+        "kafka-producer-perf-test", "--topic", topic, "--num-records", str(records), "--record-size", "1000",
+        "--throughput", "-1", "--command-property", f"bootstrap.servers={broker.bootstrap_servers}",
+        "client.id=perf", "batch.size=10000", "acks=1",
+    )  # fmt: skip
+    seconds = time.monotonic() - begin
+    assert outcome.status == 0, outcome.err
+    assert (records * 1000 - 2 * QUOTA) / seconds == pytest.approx(QUOTA, rel=0.1)  # two seconds' worth are free
+
+
+# -- files
+
+
+@pytest.mark.java
+@pytest.mark.ours_only
+@pytest.mark.parametrize("first", ["ours", "kafka"])
+def test_a_data_directory_with_quotas_changes_hands(tmp_path: Path, first: str) -> None:
+    def opened(who: str) -> KafkaBroker | RealKafka:
+        if who == "kafka":
+            return RealKafka(WINDOWS, directory=tmp_path)
+        return KafkaBroker(WINDOWS, data_dir=tmp_path / "logs")
+
+    second = "kafka" if first == "ours" else "ours"
+    with opened(first) as broker:
+        quotas = Quotas(broker.bootstrap_servers)
+        topic = quotas.topic()
+        quotas.set(("client-id", None), producer_byte_rate=40_000)
+        quotas.set(("client-id", "free"), producer_byte_rate=1e9)
+        quotas.set(("user", None), ("client-id", "gone"), producer_byte_rate=1)
+        quotas.set(("user", None), ("client-id", "gone"), producer_byte_rate=None)
+        quotas.set(("ip", "127.0.0.3"), connection_creation_rate=2)
+        quotas.close()
+    for who in (second, first):
+        with opened(who) as broker:
+            with RawClient(broker.bootstrap_servers, client_id="gone") as client:
+                assert produced(client, topic, 120_000).throttle_time_ms == pytest.approx(1002, abs=20)
+            with RawClient(broker.bootstrap_servers, client_id="free") as client:
+                assert produced(client, topic, 120_000).throttle_time_ms == 0
