@@ -58,6 +58,7 @@ _SERVERS = {
     "PLAIN": ("plain", "PlainServer"),
     "SCRAM-SHA-256": ("scram", "ScramSha256Server"),
     "SCRAM-SHA-512": ("scram", "ScramSha512Server"),
+    "GSSAPI": ("kerberos", "GssapiServer"),
     "OAUTHBEARER": ("oauthbearer", "OAuthBearerServer"),
 }
 
