@@ -163,6 +163,14 @@ def test_bytes_that_are_no_ticket_are_refused(broker: Secured, token: bytes) -> 
     assert "GSSAPI" in str(refused.value)
 
 
+def test_a_ticket_that_was_tampered_with_is_refused(broker: Secured) -> None:
+    name = gssapi.Name("kafka@localhost", gssapi.NameType.hostbased_service)
+    token = bytearray(gssapi.SecurityContext(name=name, usage="initiate").step())
+    token[len(token) // 2] ^= 1
+    with broker.connect("KERBEROS") as client, pytest.raises(NotAuthenticated):
+        Wrapped(client).show(bytes(token))
+
+
 @pytest.mark.ours_only
 def test_a_keytab_without_the_key_ends_the_start(kdc: Kdc, environment: None, tmp_path: Path) -> None:
     from pykafka_broker.testing import KafkaBroker

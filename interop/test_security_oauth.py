@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jwt
 import pytest
@@ -361,3 +363,66 @@ def is_cut_off(client: RawClient) -> bool:
     client.send_bytes((100 << 20).to_bytes(4, "big"))
     client.send_bytes(framed(b"x")[:2])
     return client.is_closed_by_broker()
+
+
+@pytest.mark.ours_only
+def test_nobody_waits_for_keys_that_come_from_a_slow_url() -> None:
+    site = KeySite(key_set("one"))
+    with site, secured("pykafka", LISTENERS, settings(site.url)) as broker:
+        with broker.connect("SIGNED") as client:
+            bearer(client, signed())
+        site.content, site.pause_s = key_set("two"), 2
+        time.sleep(1.1)
+        begun = time.monotonic()
+        with broker.connect("SIGNED") as client, pytest.raises(NotAuthenticated):
+            bearer(client, signed(kid="two"))  # which has them read anew
+        with broker.connect("SIGNED") as client:
+            bearer(client, signed())
+            assert client.call(MetadataRequest([])).brokers
+        assert time.monotonic() - begun < 1.5
+        time.sleep(3)
+        with broker.connect("SIGNED") as client:
+            bearer(client, signed(kid="two"))
+        assert site.asked == 2
+
+
+class KeySite:
+    """Serves keys over HTTP, as slowly as it is told."""
+
+    def __init__(self, content: str) -> None:
+        site = self
+        self.content, self.pause_s, self.asked = content, 0.0, 0
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked += 1
+                time.sleep(site.pause_s)
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(site.content.encode())
+
+            def log_message(self, *_: object) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/keys"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def test_librdkafka_makes_unsecured_tokens_of_its_own(broker: Secured) -> None:
+    known = {
+        "bootstrap.servers": broker.address("UNSECURED"),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": "true",
+        "sasl.oauthbearer.config": "principal=alice scope=kafka lifeSeconds=60",
+    }
+    producer = Producer(known)
+    producer.produce("librdkafka-unsecured", b"value")
+    assert producer.flush(10) == 0

@@ -162,6 +162,7 @@ HONOURED_BROKER = frozenset(
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
         "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.jwt.validator.class",
         "sasl.oauthbearer.scope.claim.name",
         "sasl.oauthbearer.sub.claim.name",
         "sasl.server.callback.handler.class",

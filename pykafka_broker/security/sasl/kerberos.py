@@ -8,6 +8,7 @@ that the ticket proves is who the client is; another name that it wishes for is 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.kerberos_names import KerberosNames, NoName
@@ -50,7 +51,9 @@ class GssapiServer:
         self._names = KerberosNames(rules, principal.rpartition("@")[2])
 
     def begin(self) -> Gssapi:
-        return Gssapi(gssapi.SecurityContext(creds=self._credentials, usage="accept"), self._names, self._listener)
+        context: Any = gssapi.SecurityContext(creds=self._credentials, usage="accept")
+        context.__DEFER_STEP_ERRORS__ = False  # a client hears of its failure from SASL, not in words of Kerberos
+        return Gssapi(context, self._names, self._listener)
 
 
 class Gssapi:

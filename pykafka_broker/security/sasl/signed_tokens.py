@@ -27,6 +27,10 @@ _ALGORITHMS = frozenset(f"{family}{bits}" for family in ("RS", "PS", "ES", "HS")
 }
 
 
+_PACKAGE = "org.apache.kafka.common.security.oauthbearer."
+_VALIDATORS = (_PACKAGE + "DefaultJwtValidator", _PACKAGE + "BrokerJwtValidator")
+
+
 class SignedTokens:
     """Knows tokens that were signed with one of the keys. Raises ConfigError."""
 
@@ -37,6 +41,7 @@ class SignedTokens:
             raise ConfigError(
                 f"sasl.oauthbearer.jwks.endpoint.url of listener {realm.listener} is not set: the keys that sign tokens"
             )
+        _check_validator(settings.get("sasl.oauthbearer.jwt.validator.class"), realm.listener)
         self._clock = realm.around.clock
         self._keys = Jwks(settings, realm.around.document(url))
         self._skew_s: int = settings.get("sasl.oauthbearer.clock.skew.seconds")
@@ -98,3 +103,11 @@ class SignedTokens:
         # A token that is meant for somebody is meant for nobody else: not for who has no name either.
         if self._audiences.isdisjoint(meant) and (self._audiences or audience is not None):
             raise InvalidToken("it is meant for another audience")
+
+
+def _check_validator(name: str, listener: str) -> None:
+    if name not in _VALIDATORS:
+        raise ConfigError(
+            f"Invalid value {name} for configuration sasl.oauthbearer.jwt.validator.class of listener {listener}: "
+            "tokens are not validated by that class here"
+        )

@@ -176,6 +176,12 @@ def test_kafkas_handler_is_what_asks_for_signed_tokens(place: str) -> None:
     assert type(server.begin().step(message(unsecured()), WALL)) is Challenge
 
 
+def test_another_class_that_validates_can_not_be_had() -> None:
+    assert shown(signed(), jwt_validator_class=f"{MODULES}.oauthbearer.BrokerJwtValidator").name == "alice"
+    with pytest.raises(ConfigError, match=r"com\.example\.Own .* listener OUTSIDE"):
+        shown(signed(), jwt_validator_class="com.example.Own")
+
+
 def test_without_a_url_the_start_ends() -> None:
     with pytest.raises(ConfigError, match=r"jwks\.endpoint\.url of listener OUTSIDE is not set"):
         SignedTokens(Realm(settings_of(), around()))
