@@ -66,6 +66,10 @@ class Broker:
             from pykafka_broker.security.acls.choosing import authorizer_of  # no other start waits for it
 
             node.metadata.controller.authorizer = authorizer_of(config, node.image)
+        if config.create_topic_policy_class_name or config.alter_config_policy_class_name:
+            from pykafka_broker.security.hooks.policies import HookedPolicies  # nor for that
+
+            node.metadata.controller.policies = HookedPolicies(config)
         self._timed: list[Timed] = [node.purgatory, node.logs]
         self.services = Services(node, new_session_id, self._timed.append)
         self._directories = DirectoryKeeper(node.id, node.metadata, node.logs, node.replicas, clock)
@@ -153,7 +157,7 @@ class Broker:
 
     def _close_hooks(self) -> None:
         """What somebody else has written may hold something."""
-        for hook in (self.services.authorizer, self._quota_hook):
+        for hook in (self.services.authorizer, self.node.metadata.controller.policies, self._quota_hook):
             close = getattr(hook, "close", None)
             if close is not None:
                 close()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pykafka_broker.cluster import config_rules
 from pykafka_broker.cluster.controller import Controller
+from pykafka_broker.cluster.policies import ConfigAlteration
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.config.registry import (
     ConfigKey,
@@ -60,7 +61,7 @@ def incremental_alter_configs(controller: Controller, kind: int, name: str, ops:
         else:
             changed[op.key] = op.value if op.operation == SET else None
     check_operations(ops)  # Kafka comes upon them in the order of a hash table, and then fails
-    return _records(controller, kind, name, present, changed)
+    return _records(controller, kind, name, present, changed, changed)
 
 
 def alter_configs(controller: Controller, kind: int, name: str, configs: Sequence[tuple[str, str | None]]) -> Records:
@@ -70,7 +71,7 @@ def alter_configs(controller: Controller, kind: int, name: str, configs: Sequenc
     present = controller.image.config(kind, name)
     changed: dict[str, str | None] = dict(configs)
     changed.update((key, None) for key in present if key not in changed)
-    return _records(controller, kind, name, present, changed)
+    return _records(controller, kind, name, present, changed, dict(configs))
 
 
 def check_ops(ops: Sequence[ConfigOp]) -> None:
@@ -123,8 +124,14 @@ def _inherited_text(controller: Controller, kind: ResourceType, key: ConfigKey) 
 
 
 def _records(
-    controller: Controller, kind: int, name: str, present: Mapping[str, str], changed: Mapping[str, str | None]
+    controller: Controller,
+    kind: int,
+    name: str,
+    present: Mapping[str, str],
+    changed: Mapping[str, str | None],
+    named: Mapping[str, str | None],
 ) -> Records:
+    """`named` are those of the changes that the request names."""
     overrides = {**present, **{key: value for key, value in changed.items() if value is not None}}
     for key, value in changed.items():
         if value is None:
@@ -142,6 +149,10 @@ def _records(
         config_rules.check_group(controller.config, name, overrides)
     else:
         config_rules.check_client_metrics(name, overrides)
+    if controller.policies is not None:
+        always = kind == ResourceType.BROKER  # as Kafka has it
+        asked = {key: value for key, value in named.items() if always or value != present.get(key)}
+        controller.policies.check_configs(ConfigAlteration(ResourceType(kind).name, name, asked))
     return [
         ApiMessageAndVersion(ConfigRecord(kind, name, key, value), 0)
         for key, value in changed.items()

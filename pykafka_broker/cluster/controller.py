@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.cluster.policies import Policies
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config.broker import BrokerConfig
 
@@ -71,7 +72,16 @@ class Controller:
     """What every decision reads. `config` is replaced when dynamic configs change; `check_listeners` are asked of
     changes of this node's own."""
 
-    __slots__ = ("authorizer", "check_listeners", "config", "first_leader_epoch", "image", "new_uuid", "node_id")
+    __slots__ = (
+        "authorizer",
+        "check_listeners",
+        "config",
+        "first_leader_epoch",
+        "image",
+        "new_uuid",
+        "node_id",
+        "policies",
+    )
 
     def __init__(self, image: MetadataImage, config: BrokerConfig, node_id: int, new_uuid: Callable[[], bytes]) -> None:
         self.image = image
@@ -79,6 +89,7 @@ class Controller:
         self.node_id = node_id
         self.new_uuid = new_uuid
         self.authorizer: Authorizer = AllowAll()
+        self.policies: Policies | None = None
         self.check_listeners: Sequence[CheckListener] = ()
         self.first_leader_epoch = 0  # of new partitions
 

@@ -21,6 +21,7 @@ from pykafka_broker.cluster.controller import (
     unlimited,
 )
 from pykafka_broker.cluster.placement import check_assignment, directories_of, place
+from pykafka_broker.cluster.policies import check_creation
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
 from pykafka_broker.config.broker import BrokerConfig
@@ -177,6 +178,8 @@ class _Creation:
             )
         overrides = configs.checked(self.controller.config)
         assignments = self._assignments(topic)
+        if self.controller.policies is not None:
+            check_creation(self.controller.policies, topic, assignments, overrides)
         self.spend(len(assignments))  # also where it is only looked at, as in Kafka
         topic_id = self.controller.new_uuid()
         records = [ApiMessageAndVersion(TopicRecord(name, topic_id), 0)]

@@ -76,6 +76,7 @@ HONOURED_BROKER = frozenset(
         "advertised.host.name",
         "advertised.listeners",
         "advertised.port",
+        "alter.config.policy.class.name",
         "authorizer.class.name",
         "auto.create.topics.enable",
         "background.threads",
@@ -89,6 +90,7 @@ HONOURED_BROKER = frozenset(
         "controller.quota.window.size.seconds",
         "client.quota.callback.class",
         "cordoned.log.dirs",
+        "create.topic.policy.class.name",
         "default.replication.factor",
         "delegation.token.expiry.check.interval.ms",
         "delegation.token.expiry.time.ms",
@@ -213,11 +215,17 @@ STANDARD_AUTHORIZERS = (
     "kafka.security.authorizer.AclAuthorizer",
 )
 
+# Classes of Python are asked (security/hooks/); what one of Java would have to do, that is refused.
+HOOKS = {
+    "alter.config.policy.class.name": "veto changes",
+    "authorizer.class.name": "say who may do what",
+    "client.quota.callback.class": "set quotas",
+    "create.topic.policy.class.name": "veto topics",
+}
+
 # Refused when set to something else than the default.
 REFUSED = {
-    "alter.config.policy.class.name": "it names a Java class that would have to veto changes",
     "config.providers": "values are taken as they stand, so a reference to a provider would be used as the value",
-    "create.topic.policy.class.name": "it names a Java class that would have to veto topics",
     "remote.log.storage.system.enable": "there is no tiered storage",
     "ssl.engine.factory.class": "it names a Java class that would have to speak TLS",
 }
@@ -277,13 +285,10 @@ def refusals(config: BrokerConfig) -> list[str]:
         for name, reason in REFUSED.items()
         if name in config.static and config[name] != broker_keys()[name].default
     ]
-    authorizer, quotas = config.authorizer_class_name, config.client_quota_callback_class
-    if authorizer and authorizer not in STANDARD_AUTHORIZERS and ":" not in authorizer:
-        reason = "it names a Java class that would have to say who may do what"
-        lines.append(f"Invalid value {authorizer} for configuration authorizer.class.name: {reason}")
-    if quotas and ":" not in quotas:
-        reason = "it names a Java class that would have to set quotas"
-        lines.append(f"Invalid value {quotas} for configuration client.quota.callback.class: {reason}")
+    for name, work in HOOKS.items():
+        if config[name] and ":" not in config[name] and config[name] not in STANDARD_AUTHORIZERS:
+            reason = f"it names a Java class that would have to {work}"
+            lines.append(f"Invalid value {config[name]} for configuration {name}: {reason}")
     if config.process_roles is not None and "broker" not in config.process_roles:
         roles = ",".join(config.process_roles)
         lines.append(f"Invalid value {roles} for configuration process.roles: it must contain broker")

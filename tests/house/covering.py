@@ -19,6 +19,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         cluster/features
         """,
     ),
+    "security/hooks/test_policies.py": (
+        "a broker asks a policy about topics and configs",
+        """
+        cluster/policies
+        """,
+    ),
     "control/test_door.py": (
         "asks a real process over sockets",
         """

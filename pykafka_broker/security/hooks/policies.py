@@ -1,0 +1,81 @@
+"""`create.topic.policy.class.name` and `alter.config.policy.class.name` as classes of Python.
+
+Rule: a policy has no opinion unless it raises `PolicyViolation`; the client is answered POLICY_VIOLATION with its text.
+It may raise `ApiError` for another of Kafka's errors. What else it raises is its defect: nothing is changed, the client
+gets UNKNOWN_SERVER_ERROR with the class and the error, and the log the whole of it. It is asked on the loop that serves
+everybody, so it must not wait for anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from pykafka_broker.cluster.policies import ConfigAlteration, TopicCreation
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.security.hooks.loading import HookFailed, call_hook, close_hook, load_hook
+
+CREATE_TOPIC = "create.topic.policy.class.name"
+ALTER_CONFIG = "alter.config.policy.class.name"
+
+W = TypeVar("W")
+
+
+class PolicyViolation(ApiError):
+    """This must not be, for that reason."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(ErrorCode.POLICY_VIOLATION, message)
+
+
+class CreateTopicPolicy(Protocol):
+    """Asked about each topic that a client, or the broker for a client, wants to create."""
+
+    def validate(self, creation: TopicCreation, /) -> None:
+        """Raises PolicyViolation if there must be no such topic."""
+
+
+class AlterConfigPolicy(Protocol):
+    """Asked about each resource whose configs somebody wants to change, a new topic with configs of its own too."""
+
+    def validate(self, alteration: ConfigAlteration, /) -> None:
+        """Raises PolicyViolation if that must not be changed so."""
+
+
+class HookedPolicies:
+    """The policies of a configuration. Raises ConfigError when it is made."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._create: CreateTopicPolicy | None = None
+        self._alter: AlterConfigPolicy | None = None
+        if config.create_topic_policy_class_name:
+            self._create = load_hook(
+                CREATE_TOPIC, config.create_topic_policy_class_name, CreateTopicPolicy, config.static
+            )
+        if config.alter_config_policy_class_name:
+            self._alter = load_hook(
+                ALTER_CONFIG, config.alter_config_policy_class_name, AlterConfigPolicy, config.static
+            )
+
+    def check_topic(self, creation: TopicCreation) -> None:
+        if self._create is not None:
+            _ask(self._create, self._create.validate, creation)
+
+    def check_configs(self, alteration: ConfigAlteration) -> None:
+        if self._alter is not None:
+            _ask(self._alter, self._alter.validate, alteration)
+
+    def close(self) -> None:
+        """The broker ends."""
+        for policy in (self._create, self._alter):
+            if policy is not None:
+                close_hook(policy)
+
+
+def _ask(policy: object, validate: Callable[[W], None], wish: W) -> None:
+    try:
+        call_hook(policy, validate, wish, own=(ApiError,))
+    except HookFailed as failed:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(failed)) from None
