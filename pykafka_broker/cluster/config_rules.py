@@ -38,7 +38,7 @@ _POOLS = (
 # Known as dynamic to Kafka, and fixed here: sockets are bound once.
 _FIXED_HERE = ("listeners", "listener.security.protocol.map")
 # Keys and who is trusted: each listener has its own.
-PER_LISTENER = frozenset(
+_PER_LISTENER = frozenset(
     f"ssl.{rest}"
     for rest in (
         "key.password",
@@ -162,7 +162,7 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
     fixed = [key for key in known if keys[key].read_only or (name and key in _FIXED_HERE)]
     _refuse_all(fixed, "Cannot update these configs dynamically")
     _refuse_all(
-        [key for key in known if key in PER_LISTENER],
+        [key for key in known if key in _PER_LISTENER],
         "These security configs can be dynamically updated only per-listener using the listener prefix",
     )
     try:

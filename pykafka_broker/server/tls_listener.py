@@ -12,7 +12,6 @@ import socket
 from collections.abc import Callable, Collection
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.cluster.config_rules import PER_LISTENER
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
 from pykafka_broker.errors import FrameError
@@ -44,33 +43,28 @@ class TlsListener:
         self._server = server
         self._handshakes = Handshakes(server, name)
         self._seen = server.broker.config
-        settings = ListenerSettings(self._seen, name)
-        self._context, self._store = server_context(settings)
-        self._principals = Principals(_rules_of(settings), _guarded)
-        self._built = BuiltPrincipals(settings)
+        self._made = _Made(ListenerSettings(self._seen, name))
 
     def new_transport(self, sock: socket.socket) -> TlsTransport:
         """For a client that has come."""
         if self._server.broker.config is not self._seen:
             self._follow(self._server.broker.config)
-        return TlsTransport(sock, self._context, self._handshakes)
+        return TlsTransport(sock, self._made.context, self._handshakes)
 
     def _follow(self, config: BrokerConfig) -> None:
         self._seen = config
         try:
-            self._context, self._store = server_context(ListenerSettings(config, self.name))
+            self._made = _Made(ListenerSettings(config, self.name))
         except ConfigError as error:
             log.warning("listener %s keeps the key and the certificates that it had: %s", self.name, error)
 
     def check(self, config: BrokerConfig, changed: Collection[str]) -> None:
         """Whether these settings may come into force, of which those names are changed. Raises ConfigError."""
-        prefix = f"listener.name.{self.name.lower()}."
-        if not any(name.startswith(prefix) and name.removeprefix(prefix) in PER_LISTENER for name in changed):
+        if not any(name.startswith(f"listener.name.{self.name.lower()}.ssl.") for name in changed):
             return
         settings = ListenerSettings(config, self.name)
         try:
-            _, store = server_context(settings)
-            check_replacement(self._store, store, settings)
+            check_replacement(self._made.store, _Made(settings).store, settings)
         except ConfigError as error:
             raise refused(error) from None
 
@@ -81,10 +75,19 @@ class TlsListener:
 
     def _principal_of(self, certificate: bytes, host: str) -> str:
         try:
-            name = self._principals.of(certificate)
-            return self._built.principal_of(Identity(name, self.name, host, certificate=certificate))
+            name = self._made.principals.of(certificate)
+            return self._made.built.principal_of(Identity(name, self.name, host, certificate=certificate))
         except (ValueError, HookFailed) as error:
             raise FrameError(str(error)) from None
+
+
+class _Made:
+    """What follows from settings. Raises ConfigError."""
+
+    def __init__(self, settings: ListenerSettings) -> None:
+        self.context, self.store = server_context(settings)
+        self.principals = Principals(_rules_of(settings), _guarded)
+        self.built = BuiltPrincipals(settings)
 
 
 def _rules_of(settings: ListenerSettings) -> MappingRules:

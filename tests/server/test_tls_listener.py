@@ -130,5 +130,5 @@ def test_a_lost_alternative_name_is_refused_unless_it_is_allowed() -> None:
 
 def test_what_concerns_another_listener_or_no_key_is_not_looked_at() -> None:
     another = authority().issue("another")
-    for name in ("listener.name.back.ssl.keystore.location", "log.retention.ms", FRONT + "ssl.client.auth"):
+    for name in ("listener.name.back.ssl.keystore.location", "log.retention.ms", FRONT + "max.connections"):
         check(another, name)
