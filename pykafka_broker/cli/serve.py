@@ -16,7 +16,7 @@ from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cli.environment import cluster_id_of
 from pykafka_broker.cli.settings import ABSENT_MEMBER_MS, DEVELOPMENT, UsageError, own_options, static_settings
-from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
+from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors, UnusableError
 from pykafka_broker.config.effects import has_no_effect, refusals
 from pykafka_broker.config.problems import problems
 
@@ -142,6 +142,8 @@ def serve(
 
     try:
         return run(config, on_ready=on_ready, signals=signals, setup=setup, beside=beside)
+    except UnusableError as error:
+        return cannot_start(error)
     except ConfigError as error:
         return complain([str(error)])
     except (LogDirectoryError, OSError) as error:

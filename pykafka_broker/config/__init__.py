@@ -5,6 +5,6 @@ Rule: what is set is checked here once, in Kafka's words, and read everywhere el
 
 from pykafka_broker.config.broker import BrokerConfig, ConfigErrors
 from pykafka_broker.config.topic import TopicConfig
-from pykafka_broker.config.values import ConfigError, ConfigType, Value
+from pykafka_broker.config.values import ConfigError, ConfigType, UnusableError, Value
 
-__all__ = ["BrokerConfig", "ConfigError", "ConfigErrors", "ConfigType", "TopicConfig", "Value"]
+__all__ = ["BrokerConfig", "ConfigError", "ConfigErrors", "ConfigType", "TopicConfig", "UnusableError", "Value"]

@@ -36,6 +36,10 @@ class ConfigError(ValueError):
     """One value of one key is not acceptable; the text is what a client or the operator is shown."""
 
 
+class UnusableError(ConfigError):
+    """A value is what it may be, but what it names can't be used: a file that is not there, or does not open."""
+
+
 def invalid(name: str, value: object, reason: str) -> ConfigError:
     return ConfigError(f"Invalid value {value} for configuration {name}: {reason}")
 

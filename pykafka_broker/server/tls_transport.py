@@ -22,6 +22,7 @@ from pykafka_broker.server.framing import spoken_in
 from pykafka_broker.server.transport import READ, WRITE, FilePiece, copy_file
 
 _RECORD_BYTES = 16 << 10  # the most that is encrypted as one
+_LINGERING_BYTES = 64 << 10
 _HELLO = b"\x16\x03"  # how the record of a ClientHello begins
 
 
@@ -46,6 +47,7 @@ class TlsTransport:
         "_fd",
         "_late",
         "_pace",
+        "_refusal",
         "_sock",
         "_stuck",
         "_tls",
@@ -65,6 +67,7 @@ class TlsTransport:
         pace.begin(self)
         self._tls: ssl.SSLSocket | None = None  # from the first byte on
         self._late = False
+        self._refusal: FrameError | None = None
         self._stuck = False  # it has encrypted something that the socket has not taken
         self.established = False
         self.on_established: Callable[[ssl.SSLSocket], None] | None = None
@@ -89,7 +92,11 @@ class TlsTransport:
         except ssl.SSLEOFError:
             return 0
         except ssl.SSLError as error:
-            raise FrameError(f"the TLS handshake failed: {reason_of(error)}") from None
+            self._refusal = FrameError(f"the TLS handshake failed: {reason_of(error)}")
+            self.recv_into = self._linger
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_WR)
+            return self._linger(buffer)
         return self._receive(buffer) if self.established else 0
 
     def _step(self) -> None:
@@ -115,6 +122,21 @@ class TlsTransport:
             raise FrameError(f"the client does not speak TLS{f', but {spoken}' if spoken else ''}")
         self._sock = self._tls = self._context.wrap_socket(self._sock, server_side=True, do_handshake_on_connect=False)
         return self._tls
+
+    def _linger(self, buffer: memoryview) -> int:
+        """In place of `recv_into` after a failed handshake, until the client goes: it may have sent its first request,
+        and if that were not read the system would reset the connection, perhaps before the client has seen why.
+        """
+        left = _LINGERING_BYTES
+        try:
+            while left > 0 and not self._late and (count := socket.socket.recv_into(self._sock, buffer)):
+                left -= count
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass  # it has gone
+        assert self._refusal is not None
+        raise self._refusal
 
     def give_up(self) -> None:
         """It has taken too long: the stream is over, and whoever reads is told so."""

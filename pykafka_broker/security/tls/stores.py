@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from pykafka_broker.config.values import ConfigError
+from pykafka_broker.config.values import UnusableError
 from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.tls.jks import MAGIC, open_key, read_jks
 from pykafka_broker.security.tls.pem import Block, armoured, blocks_of
@@ -75,7 +75,7 @@ def shown(settings: ListenerSettings, key: str) -> str:
     return str(settings.get(key)) if key.endswith((".location", ".type")) else "[hidden]"
 
 
-class StoreError(ConfigError):
+class StoreError(UnusableError):
     """kafka: what Kafka says of it where a client is told."""
 
     def __init__(self, text: str, kafka: str) -> None:
@@ -100,7 +100,7 @@ def _misused(settings: ListenerSettings, sentence: str) -> StoreError:
     return StoreError(f"listener {settings.name}: {sentence}", f"{_INVALID}: {sentence}")
 
 
-def _unknown_type(settings: ListenerSettings, key: str, kind: str) -> ConfigError:
+def _unknown_type(settings: ListenerSettings, key: str, kind: str) -> StoreError:
     return bad_store(settings, key, f"{kind} is not one of JKS, PKCS12, PEM")
 
 
