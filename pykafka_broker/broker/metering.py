@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 from pykafka_broker.broker.context import NO_CONNECTION, RequestContext
 from pykafka_broker.broker.router import Endpoint, Pieces
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.throttled_answer import throttled
 from pykafka_broker.cluster.controller import Spend, unlimited
 from pykafka_broker.cluster.image import QuotaEntity
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
@@ -53,14 +55,17 @@ _STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_
 
 
 class MeteredContext(RequestContext):
-    """A request that is counted. mutations: what it may change of topics, where that is limited."""
+    """A request that is counted. began_ns: when what it does now has begun, None while it waits; spent_ns: what it has
+    done before took so long; mutations: what it may change of topics, where that is limited.
+    """
 
-    __slots__ = ("began_ns", "bytes", "mutations", "user")
+    __slots__ = ("began_ns", "bytes", "mutations", "spent_ns", "user")
 
     def __init__(self, of: RequestContext, size: int, began_ns: int) -> None:
         super().__init__(of.api_key, of.api_version, of.correlation_id, of.client_id, of.connection, of.now)
         self.bytes = size
-        self.began_ns = began_ns
+        self.began_ns: int | None = began_ns
+        self.spent_ns = 0
         self.mutations: Mutations | None = None
         self.user = of.connection.principal, of.client_id or ""
 
@@ -112,6 +117,17 @@ class Metering:
             metered.mutations = self.quotas.mutations(*metered.user, context.now, strict=strict)
         return found, metered
 
+    def works(self, context: MeteredContext) -> None:
+        """Something is done for it."""
+        if context.began_ns is None:
+            context.began_ns = self._services.nanoseconds()
+
+    def rests(self, context: MeteredContext) -> None:
+        """That is over."""
+        if context.began_ns is not None:
+            context.spent_ns += self._services.nanoseconds() - context.began_ns
+            context.began_ns = None
+
     def most_bytes(self, context: RequestContext) -> int | None:
         """Of one fetch."""
         return self.quotas.most_bytes(FETCHED_BYTES, context.connection.principal, context.client_id or "")
@@ -119,7 +135,8 @@ class Metering:
     def answered(self, context: MeteredContext, answer_bytes: int) -> int:
         """It has an answer, or needs none: returns for how long its client is held up."""
         api_key, now, quotas, user = context.api_key, self._clock.now, self.quotas, context.user
-        throttle_ms = quotas.record_time(*user, self._services.nanoseconds() - context.began_ns, now)
+        self.rests(context)
+        throttle_ms = quotas.record_time(*user, context.spent_ns, now)
         if api_key == ApiKey.PRODUCE:
             throttle_ms = max(throttle_ms, quotas.record(PRODUCED_BYTES, *user, context.bytes, now))
         elif api_key in _FETCHES:
@@ -175,9 +192,10 @@ class MeteredEndpoint(Endpoint):
         return self.inner.handler(services, context, request)
 
     def encode(self, context: RequestContext, reply: Any) -> Pieces:
-        pieces = self.inner.encode(context, reply)
         if not isinstance(context, MeteredContext):
-            return pieces
+            return self.inner.encode(context, reply)
+        self._metering.works(context)
+        pieces = self.inner.encode(context, reply)
         throttle_ms = self._metering.answered(context, sum(map(len, pieces)) - 4)
         if not throttle_ms:
             return pieces
@@ -188,3 +206,30 @@ class MeteredEndpoint(Endpoint):
     def needs_no_answer(self, context: RequestContext) -> None:
         if isinstance(context, MeteredContext):
             self._metering.answered(context, 0)
+
+    def waits(self, context: RequestContext) -> None:
+        if isinstance(context, MeteredContext):
+            self._metering.rests(context)
+
+    def timed(self, context: RequestContext, steps: Steps[Any]) -> Steps[Any]:
+        return self._timed(context, steps) if isinstance(context, MeteredContext) else steps
+
+    def _timed(self, context: MeteredContext, steps: Steps[Any]) -> Steps[Any]:
+        """What is done before the request waits is counted as it is."""
+        metering, error = self._metering, None
+        while True:
+            waited = context.began_ns is None
+            if waited:
+                metering.works(context)
+            try:
+                after = next(steps) if error is None else steps.throw(error)
+            except StopIteration as end:
+                return end.value
+            finally:
+                if waited:
+                    metering.rests(context)
+            error = None
+            try:
+                yield after
+            except ApiError as lost:
+                error = lost

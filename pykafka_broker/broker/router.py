@@ -38,7 +38,7 @@ from pykafka_broker.broker.reply import After, Reply, when_all
 from pykafka_broker.broker.request_header import read_header_tail
 from pykafka_broker.broker.routes import ROUTES, Route
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Work
+from pykafka_broker.broker.slices import Steps, Work
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -134,6 +134,13 @@ class Endpoint:
 
     def needs_no_answer(self, context: RequestContext) -> None:
         """In the place of `encode` where a client wants none."""
+
+    def waits(self, context: RequestContext) -> None:
+        """The request goes on later."""
+
+    def timed(self, context: RequestContext, steps: Steps[Any]) -> Steps[Any]:
+        """Steps that are taken while it waits."""
+        return steps
 
     def decode_anew(self, frame: memoryview, body: int, version: int) -> Any:
         """The request that begins there. Raises FrameError."""
@@ -307,6 +314,7 @@ class Router:
             parked = reply
         if parked.done:
             return PendingReply(parked, endpoint, context).pieces(parked.reply) or None
+        endpoint.waits(context)
         _guard(parked, endpoint, context, request)
         self._services.purgatory.park(parked)
         return PendingReply(parked, endpoint, context)
@@ -405,6 +413,7 @@ def _giant(services: Services, endpoint: Endpoint, context: RequestContext, fram
 
     division = division_of(endpoint.api_key, context.api_version)
     work = served(_Asking(services, endpoint, GiantContext(context)), bytes(frame), body, division)
+    work = endpoint.timed(context, work)
     return services.slices.reply(work, outlives_client=endpoint.api_key is ApiKey.PRODUCE)  # who may want no answer
 
 
