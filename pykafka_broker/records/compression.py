@@ -2,7 +2,7 @@
 
 What is written is what Java's clients write and read: gzip with one member, snappy in the framing of snappy-java
 ("xerial"), lz4 frames of independent 64 KiB blocks, zstd frames. What is read is what Java reads (`decompression`).
-Damaged input is a `CorruptBatch`, and so is input that would grow beyond `max_bytes`.
+Damaged input is a `CorruptBatch`; so is what would grow beyond `max_bytes`, a `GrowsTooLarge`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pykafka_broker.records.decompression import (
     xxh32_short,
     zstd_pieces,
 )
-from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.errors import CorruptBatch, GrowsTooLarge
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -124,7 +124,7 @@ def decompress_in_steps(
     for piece in decompressed(codec, data, check_lz4_header=not broken_lz4_checksum):
         left -= len(piece)
         if left < 0:
-            raise CorruptBatch(f"{CODEC_NAMES[codec]} grows beyond {max_bytes} bytes")
+            raise GrowsTooLarge(f"{CODEC_NAMES[codec]} grows beyond {max_bytes} bytes")
         parts.append(piece)
         if left < pause or not piece:
             pause = left - _PIECES_A_STEP

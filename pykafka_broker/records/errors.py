@@ -11,6 +11,10 @@ class TruncatedBatch(CorruptBatch):
     """The bytes end before the batch does, as at the end of a fetch or of a torn log; what comes before it is sound."""
 
 
+class GrowsTooLarge(CorruptBatch):
+    """Its records are more bytes than whoever reads them has room for."""
+
+
 class UnsupportedCompression(ValueError):
     """The message format can't carry this codec: zstd needs format v2 (KIP-110). UNSUPPORTED_COMPRESSION_TYPE."""
 

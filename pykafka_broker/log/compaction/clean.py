@@ -51,7 +51,13 @@ class PartitionCleaner:
         transactions = CleanedTransactions()
         transactions.add_aborted(self._aborted_after(-1))
         filter_ = BatchFilter(
-            self._latest, transactions, request.producers, end_offset, request.wall, request.delete_retention_ms
+            self._latest,
+            transactions,
+            request.producers,
+            end_offset,
+            request.wall,
+            request.delete_retention_ms,
+            request.most_unpacked_bytes,
         )
         cleaned = []
         try:
@@ -92,7 +98,7 @@ class PartitionCleaner:
         if header.is_control:
             transactions.ends_nothing(header, batch.data)
         elif not transactions.is_aborted(header):
-            data = records_bytes(batch.data, header)
+            data = records_bytes(batch.data, header, self._request.most_unpacked_bytes)
             if not latest.has_room(min(header.count, len(data) // LEAST_RECORD_BYTES)):
                 return False
             latest.learn(header.base_offset, iter_spans(data, header.count))

@@ -19,8 +19,10 @@ from collections.abc import Callable
 from pykafka_broker.log.compaction.clean import PartitionCleaner
 from pykafka_broker.log.compaction.request import CleanRequest, CleanResult
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
+from pykafka_broker.records.errors import GrowsTooLarge
 
 _SMALL_BYTES = 1 << 20
+_MOST_UNPACKED_HERE = 8 << 20
 _UNLIMITED = 1e18
 _NICENESS = 5
 
@@ -39,9 +41,16 @@ class CleaningProcesses:
 
     def __call__(self, fs: FileSystem, request: CleanRequest) -> CleanResult:
         """`ValueError` if the log can't be cleaned, `CleaningStopped` if there was no time for it."""
-        if isinstance(fs, OsFileSystem) and sum(size for _, size in request.segments) >= _SMALL_BYTES:
+        may_be_beside = isinstance(fs, OsFileSystem)
+        if may_be_beside and sum(size for _, size in request.segments) >= _SMALL_BYTES:
             return self._clean_beside(request)
-        return PartitionCleaner(fs, request, self._throttle(request.bytes_per_second)).run()
+        here = request._replace(most_unpacked_bytes=_MOST_UNPACKED_HERE) if may_be_beside else request
+        try:
+            return PartitionCleaner(fs, here, self._throttle(request.bytes_per_second)).run()
+        except GrowsTooLarge:
+            if not may_be_beside:
+                raise
+        return self._clean_beside(request)  # little on disk, and much when it is unpacked
 
     def cancel(self) -> None:
         """End what is going on, and start nothing more."""

@@ -43,8 +43,10 @@ class BatchFilter:
         round_end: int,
         wall: int,
         delete_retention_ms: int,
+        most_unpacked_bytes: int,
     ) -> None:
         self.dropped_keyless = 0
+        self._most_unpacked_bytes = most_unpacked_bytes
         self._latest = latest
         self._transactions = transactions
         self._producers = producers
@@ -65,11 +67,11 @@ class BatchFilter:
             return self._emptied(header)
         if GONE not in marks:
             return batch
-        data = records_bytes(batch, header)
+        data = records_bytes(batch, header, self._most_unpacked_bytes)
         return rewrite(header, data, marked_places(data, marks), header.delete_horizon_ms)
 
     def _keep_spans(self, header: BatchHeader, batch: memoryview, marks: bytearray | None) -> Buffer | None:
-        data = records_bytes(batch, header)
+        data = records_bytes(batch, header, self._most_unpacked_bytes)
         spans = list(iter_spans(data, header.count))
         kept = self._kept(header, spans, marks)
         if not kept:
@@ -86,7 +88,7 @@ class BatchFilter:
             return self._emptied(header)
         if not ends_nothing or horizon is not None:
             return batch
-        data = records_bytes(batch, header)
+        data = records_bytes(batch, header, self._most_unpacked_bytes)
         return rewrite(header, data, _places(iter_spans(data, header.count)), self._new_horizon)
 
     def _kept(self, header: BatchHeader, spans: list[Span], marks: bytearray | None) -> list[Span]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pykafka_broker.records.compression import MAX_DECOMPRESSED
+
 
 class LastRecord(NamedTuple):
     """The end of an active producer's records: its last data offset (-1: only a marker) and its epoch."""
@@ -25,6 +27,7 @@ class CleanRequest(NamedTuple):
     index_interval_bytes: int
     map_bytes: int  # memory for keys
     bytes_per_second: float
+    most_unpacked_bytes: int = MAX_DECOMPRESSED  # of one batch
 
 
 class CleanedSegment(NamedTuple):

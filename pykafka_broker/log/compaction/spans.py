@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pykafka_broker.log.filesystem import Buffer
-from pykafka_broker.records.compression import NONE, decompress
+from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, decompress
 from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader
 from pykafka_broker.records.record import read_varint
@@ -21,11 +21,11 @@ Place = tuple[int, int, int, int]
 LEAST_RECORD_BYTES = 7  # a byte for each field, and nothing in them
 
 
-def records_bytes(batch: Buffer, header: BatchHeader) -> bytes:
+def records_bytes(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED) -> bytes:
     """The records, uncompressed."""
     if header.codec == NONE:
         return bytes(memoryview(batch)[HEADER_SIZE : header.size])
-    return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size])
+    return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], max_bytes)
 
 
 def iter_spans(data: bytes, count: int) -> Iterator[Span]:
