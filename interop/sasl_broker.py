@@ -100,8 +100,8 @@ def settings(ports: Mapping[str, int], folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def sasl_broker(target: str, folder: Path, **more: str) -> Iterator[SaslBroker]:
-    """One that runs; `more` are further settings, with `__` for dots."""
+def sasl_broker(target: str, folder: Path, *, keeps: bool = False, **more: str) -> Iterator[SaslBroker]:
+    """One that runs; `more` are further settings, with `__` for dots. keeps: its data are in `folder`, for another."""
     ca = folder / "ca.pem"
     ca.write_text(authority().pem)
     server_certificate().write(folder / "keystore.pem")
@@ -112,9 +112,9 @@ def sasl_broker(target: str, folder: Path, **more: str) -> Iterator[SaslBroker]:
         values["listeners"] += f",CONTROLLER://127.0.0.1:{controller}"
         values["listener.security.protocol.map"] += ",CONTROLLER:PLAINTEXT"
         values["controller.quorum.voters"] = f"1@127.0.0.1:{controller}"
-        kafka = RealKafka(values, port=ports["PLAINTEXT"])
+        kafka = RealKafka(values, port=ports["PLAINTEXT"], directory=folder if keeps else None)
         with kafka:
             yield SaslBroker(kafka, ports, ca)
         return
-    with KafkaBroker(values, quick_groups=False) as broker:
+    with KafkaBroker(values, quick_groups=False, data_dir=folder / "logs" if keeps else None) as broker:
         yield SaslBroker(broker, ports, ca)

@@ -2,9 +2,11 @@
 
 import asyncio
 import ssl
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaTimeoutError, SaslAuthenticationFailedError
 
+from interop import toolchains
 from interop.java_transactions import JavaClients
 from interop.raw import Closed, RawClient, framed
 from interop.sasl_broker import MECHANISMS, PASSWORDS, SESSION_MS, SaslBroker, sasl_broker
@@ -29,6 +32,7 @@ from pykafka_broker.protocol.messages.list_groups_request import ListGroupsReque
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from pykafka_broker.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from tests.security.sasl.test_scram import final
 
 LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL")
 WAYS = [(listener, mechanism) for listener in LISTENERS for mechanism in MECHANISMS]
@@ -267,6 +271,44 @@ def test_users_by_kafka_configs(broker: SaslBroker, java: JavaClients) -> None:
     assert gone.status == 0, gone.err
 
 
+@pytest.mark.java
+@pytest.mark.ours_only
+@pytest.mark.parametrize(("first", "second"), [("pykafka", "kafka"), ("kafka", "pykafka")])
+def test_users_come_along_with_a_data_directory(tmp_path: Path, first: str, second: str) -> None:
+    """From one broker to the other and back."""
+    with sasl_broker(first, tmp_path, keeps=True) as broker:
+        add_user(broker, "erin", "one")
+        assert changed(broker, "erin", "one")
+    with sasl_broker(second, tmp_path, keeps=True) as broker:
+        assert all(log_in(broker, "erin", "one", mechanism) for mechanism in NUMBERS)
+        add_user(broker, "erin", "two")
+        assert changed(broker, "erin", "two")
+    with sasl_broker(first, tmp_path, keeps=True) as broker:
+        assert all(log_in(broker, "erin", "two", mechanism) for mechanism in NUMBERS)
+        assert not log_in(broker, "erin", "one")
+
+
+@pytest.mark.slow
+@pytest.mark.java
+@pytest.mark.ours_only
+@pytest.mark.parametrize("release", ["0.10.2.2", "0.11.0.3"])
+def test_a_java_client_from_before_tokens_were_wrapped(broker: SaslBroker, topic: str, release: str) -> None:
+    """It sends its tokens bare, and does not know what a refusal is. Its SCRAM needs a Java before 11."""
+    program = toolchains.java("Login", release)
+    for password, expected in (("alice-secret", "read: 10"), ("wrong", "refused: TimeoutException")):
+        known = broker.java("SASL_PLAINTEXT", "PLAIN", "alice", password) | {"max.block.ms": "4000"}
+        known = {name: value for name, value in known.items() if not name.startswith(("ssl.", "bootstrap"))}
+        settings = [part for pair in known.items() for part in pair]
+        done = subprocess.run(
+            [*program, broker.address("SASL_PLAINTEXT"), topic, *settings],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.stdout.strip() == expected, done.stderr
+
+
 # -- sessions
 
 
@@ -381,6 +423,18 @@ def test_each_step_is_answered_as_kafka_does(
                 found.append(CLOSED)
                 break
     assert found == expected
+
+
+@pytest.mark.parametrize(("kind", "mechanism"), [(1, "SCRAM-SHA-256"), (2, "SCRAM-SHA-512")])
+def test_bare_tokens_of_scram(broker: SaslBroker, kind: int, mechanism: str) -> None:
+    first = "n,,n=alice,r=abc"
+    with RawClient(broker.address("SASL_PLAINTEXT")) as client:
+        assert client.call(SaslHandshakeRequest(mechanism), 0).error_code == 0
+        client.send_bytes(framed(first.encode()))
+        last, verifier = final(first, client.receive_frame(), PASSWORDS["alice"], kind)
+        client.send_bytes(framed(last))
+        assert client.receive_frame() == verifier
+        assert _served(client) == 0
 
 
 def _served(client: RawClient) -> int:
