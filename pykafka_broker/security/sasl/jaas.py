@@ -20,7 +20,8 @@ _TOKEN = re.compile(
     (?P<blank>\s+|//[^\r\n]*|/\*.*?\*/)
     |"(?P<quoted>(?:[^"\\\r\n]|\\.)*)"
     |'(?P<single>(?:[^'\\\r\n]|\\.)*)'
-    |(?P<word>[A-Za-z_$\-\x80-\U0010ffff][\w.$\-\x80-\U0010ffff]*)
+    |(?P<number>-?(?:\d+\.?\d*|\.\d+))
+    |(?P<word>[A-Za-z_$\x80-\U0010ffff][\w.$\-\x80-\U0010ffff]*)
     |(?P<sign>.)
     """,
     re.VERBOSE | re.DOTALL,
@@ -71,11 +72,11 @@ def _module(tokens: list[tuple[str, bool]]) -> LoginModule:
     options: dict[str, str] = {}
     while tokens and tokens[-1] != (";", False):
         key, is_text = tokens.pop()
-        if not is_text:
-            raise ValueError("an option has no name in the JAAS config")
         if len(tokens) < 2 or tokens.pop() != ("=", False) or not tokens[-1][1]:
-            raise ValueError(f"Value not specified for key '{key}' in JAAS config")
-        options[key] = tokens.pop()[0]
+            raise ValueError(f"Value not specified for key '{key if is_text else None}' in JAAS config")
+        value, _ = tokens.pop()
+        if is_text:  # a number or a sign is no name to Kafka, and no error
+            options[key] = value
     if not tokens:
         raise ValueError("JAAS config entry not terminated by semi-colon")
     tokens.pop()

