@@ -8,7 +8,7 @@ whether it was swept already or not; times are those of the wall clock.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Set
 
 from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Deciding, Decision
 from pykafka_broker.cluster.features import METADATA_VERSION
@@ -21,7 +21,7 @@ from pykafka_broker.protocol.stored.delegation_token_record import DelegationTok
 from pykafka_broker.protocol.stored.remove_delegation_token_record import RemoveDelegationTokenRecord
 from pykafka_broker.steps import Pace
 
-MAX_RENEWERS = 1000  # a record has to hold them all
+MAX_RENEWERS = 1000  # of one token, since a record has to hold them all
 _TOKENS_FROM = 14  # the first metadata.version with records of tokens, 3.6-IV2
 _LIKE_ITEMS = 4  # that making an Hmac takes as long as
 
@@ -46,8 +46,6 @@ def create_token(
 ) -> Decision[tuple[DelegationTokenRecord, bytes]]:
     """A new token and its Hmac."""
     secret_key = _enabled(controller)
-    if len(renewers) > MAX_RENEWERS:
-        raise ApiError(ErrorCode.INVALID_REQUEST)
     config = controller.config
     most = config.delegation_token_max_lifetime_ms
     end = wall + (min(most, lifetime_ms) if lifetime_ms > 0 else most)
@@ -89,10 +87,10 @@ def expired_tokens(image: MetadataImage, wall: int) -> list[ApiMessageAndVersion
     return records
 
 
-def tokens_of(image: MetadataImage, people: frozenset[str] | None) -> Iterator[DelegationTokenRecord]:
+def tokens_of(image: MetadataImage, people: Set[str] | None) -> Iterator[DelegationTokenRecord]:
     """Those that one of `people` has a part in; all of them for None."""
     for token in list(image.delegation_tokens.values()):
-        if people is None or not people.isdisjoint((token.owner, token.requester, *token.renewers)):
+        if people is None or any(each in people for each in (token.owner, token.requester, *token.renewers)):
             yield token
 
 

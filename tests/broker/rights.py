@@ -400,8 +400,8 @@ NOTHING_TO_ASK = {
     ApiKey.SASL_HANDSHAKE: "comes before the client has a name",
     ApiKey.SASL_AUTHENTICATE: "is how the client gets a name",
     ApiKey.DESCRIBE_CLUSTER: "everybody may see the brokers; only the authorized operations are of those who may ask",
-    ApiKey.CREATE_DELEGATION_TOKEN: "only who has said who it is may ask: api/test_delegation_tokens.py",
-    ApiKey.RENEW_DELEGATION_TOKEN: "a matter of owner and renewers",
-    ApiKey.EXPIRE_DELEGATION_TOKEN: "a matter of owner and renewers",
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: "the same as creation",
+    ApiKey.CREATE_DELEGATION_TOKEN: "one's own: nothing; another's: CreateTokens on that User, or 65",
+    ApiKey.RENEW_DELEGATION_TOKEN: "nothing: whoever owns the token or may renew it, or 63",
+    ApiKey.EXPIRE_DELEGATION_TOKEN: "nothing: whoever owns the token or may renew it, or 63",
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: "one's own: nothing; others by Describe DelegationToken or DescribeTokens User",
 }

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pykafka_broker.cluster.delegation_tokens import (
-    MAX_RENEWERS,
     create_token,
     expire_token,
     expired_tokens,
@@ -158,11 +157,6 @@ def test_without_a_secret_key_there_are_no_tokens() -> None:
 def test_a_metadata_version_that_has_no_tokens_is_told(tokens: Tokens) -> None:
     tokens.image.apply(FeatureLevelRecord("metadata.version", 13), MetadataDelta())
     refused(ErrorCode.UNSUPPORTED_VERSION, tokens.create)
-
-
-def test_renewers_by_the_thousand_are_refused(tokens: Tokens) -> None:
-    tokens.create(-1, ALICE, ALICE, *["User:r"] * MAX_RENEWERS)
-    refused(ErrorCode.INVALID_REQUEST, tokens.create, -1, ALICE, ALICE, *["User:r"] * (MAX_RENEWERS + 1))
 
 
 def test_whoever_has_a_part_in_a_token_finds_it(tokens: Tokens) -> None:

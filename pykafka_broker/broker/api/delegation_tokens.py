@@ -87,6 +87,8 @@ def _refusal_of_creation(
         context, Operation.CREATE_TOKENS, Resource.USER, owner
     ):
         return ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    if len(request.renewers) > tokens.MAX_RENEWERS:
+        return ErrorCode.INVALID_REQUEST
     if any(renewer.principal_type != _USER for renewer in request.renewers):
         return ErrorCode.INVALID_PRINCIPAL_TYPE
     return ErrorCode.NONE
@@ -118,9 +120,13 @@ def describe_delegation_token(
 def _described(
     services: Services, context: RequestContext, request: DescribeDelegationTokenRequest, secret_key: str
 ) -> Steps[DescribeDelegationTokenResponse]:
-    owners = request.owners
-    people = None if owners is None else frozenset(f"{each.principal_type}:{each.principal_name}" for each in owners)
     pace = Pace()
+    people: set[str] | None = None if request.owners is None else set()
+    for owner in request.owners or ():
+        if pace.due():
+            yield None
+        assert people is not None
+        people.add(f"{owner.principal_type}:{owner.principal_name}")
     described = []
     for token in tokens.tokens_of(services.image, people):
         if pace.due(_LIKE_ITEMS + len(token.renewers)):
