@@ -24,6 +24,7 @@ from pykafka_broker.protocol.messages.describe_delegation_token_request import (
 from pykafka_broker.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
+from pykafka_broker.testing import KafkaBroker
 
 SECRET_KEY = "the-secret-key-of-tokens"
 MODULES = "org.apache.kafka.common.security"
@@ -237,6 +238,60 @@ def test_expired_tokens_are_swept(target_name: str) -> None:
         assert kept.token_id in described(alice, "alice")
         answer = alice.call(RenewDelegationTokenRequest(token.hmac, -1))
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+@pytest.mark.ours_only
+def test_time_that_is_moved_ends_sessions_and_tokens() -> None:
+    with secured("pykafka", SASL, SETTINGS) as broker:
+        assert isinstance(broker.target, KafkaBroker)
+        with plain(broker.connect("SASL"), "alice", "alice-secret") as alice, broker.connect("SASL") as client:
+            token = create(alice)
+            scram(client, token.token_id, password_of(token), extensions=TOKEN_AUTH)
+            broker.target.clock.advance(hours=23, minutes=59)
+        with plain(broker.connect("SASL"), "alice", "alice-secret") as alice, broker.connect("SASL") as client:
+            assert scram(client, token.token_id, password_of(token), extensions=TOKEN_AUTH) <= 60_000
+            assert token.token_id in described(alice, "alice")
+            broker.target.clock.advance(minutes=1, seconds=1)
+            with pytest.raises((Closed, ConnectionError)):
+                client.call(MetadataRequest([]))
+        with broker.connect("SASL") as client, pytest.raises(NotAuthenticated):
+            scram(client, token.token_id, password_of(token), extensions=TOKEN_AUTH)
+        broker.target.clock.advance(hours=1)
+        with plain(broker.connect("SASL"), "alice", "alice-secret") as alice:
+            assert not described(alice, "alice")
+
+
+@pytest.mark.ours_only
+def test_a_reset_takes_the_tokens_with_it() -> None:
+    with secured("pykafka", SASL, SETTINGS) as broker:
+        assert isinstance(broker.target, KafkaBroker)
+        with plain(broker.connect("SASL"), "alice", "alice-secret") as alice:
+            token = create(alice)
+            broker.target.reset()
+            assert not described(alice, "alice")
+            with broker.connect("SASL") as client, pytest.raises(NotAuthenticated):
+                scram(client, token.token_id, password_of(token), extensions=TOKEN_AUTH)
+            create(alice)
+
+
+def test_a_session_goes_on_with_a_renewed_token(broker: Secured, alice: RawClient) -> None:
+    """KIP-368: the same client logs in anew on the connection that it has, and asks for no other."""
+    token = create(alice, lifetime_ms=60_000)
+    alice.call(ExpireDelegationTokenRequest(token.hmac, 4000))
+    with broker.connect("SASL") as client:
+        eventually(lambda: described(alice, "alice")[token.token_id].expiry_timestamp < token.expiry_timestamp_ms, True)
+        first = scram(client, token.token_id, password_of(token), extensions=TOKEN_AUTH)
+        alice.call(RenewDelegationTokenRequest(token.hmac, -1))
+        renewed = token.expiry_timestamp_ms - 4000
+        eventually(lambda: described(alice, "alice")[token.token_id].expiry_timestamp > renewed, True)
+        second = scram(client, token.token_id, password_of(token), extensions=TOKEN_AUTH)
+        assert first <= 4000 < second
+        time.sleep(max(0, first / 1000) + 0.2)
+        answer = client.call(CreateDelegationTokenRequest())
+        assert (answer.error_code, answer.principal_name) == (
+            ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+            "alice",
+        )
 
 
 @pytest.mark.ours_only
