@@ -12,7 +12,6 @@ import logging
 import re
 from typing import Protocol
 
-from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.jws import InvalidToken, Shown
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, Refused
 from pykafka_broker.security.sasl.realm import Realm
@@ -40,31 +39,34 @@ class Validator(Protocol):
 
 
 class OAuthBearerServer:
-    """The mechanism on one listener: for unsecured tokens, unless Kafka's handler for signed ones is configured."""
+    """The mechanism on one listener: for unsecured tokens, unless Kafka's handler for signed ones is configured, or a
+    class of Python.
+    """
 
     __slots__ = ("_listener", "_validator")
 
     def __init__(self, realm: Realm) -> None:
         self._listener = realm.listener
-        options = realm.jaas(OAUTHBEARER).options
-        self._validator: Validator
-        handler = realm.settings.get("sasl.server.callback.handler.class", OAUTHBEARER)
-        if handler in _SIGNED:
-            from pykafka_broker.security.sasl.signed_tokens import SignedTokens
-
-            self._validator = SignedTokens(realm)
-        elif handler in _UNSECURED:
-            from pykafka_broker.security.sasl.unsecured_tokens import UnsecuredTokens
-
-            self._validator = UnsecuredTokens(options)
-        else:
-            raise ConfigError(
-                f"Invalid value {handler} for configuration sasl.server.callback.handler.class of listener "
-                f"{realm.listener}: tokens are not validated by that class here"
-            )
+        self._validator = _validator(realm)
 
     def begin(self) -> OAuthBearer:
         return OAuthBearer(self._validator, self._listener)
+
+
+def _validator(realm: Realm) -> Validator:
+    options = realm.jaas(OAUTHBEARER).options
+    handler = realm.settings.get("sasl.server.callback.handler.class", OAUTHBEARER)
+    if handler in _UNSECURED:
+        from pykafka_broker.security.sasl.unsecured_tokens import UnsecuredTokens
+
+        return UnsecuredTokens(options)
+    if handler in _SIGNED:
+        from pykafka_broker.security.sasl.signed_tokens import SignedTokens
+
+        return SignedTokens(realm)
+    from pykafka_broker.security.hooks.bearer import HookedTokens
+
+    return HookedTokens(realm.settings, handler)
 
 
 class OAuthBearer:

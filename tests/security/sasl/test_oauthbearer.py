@@ -134,7 +134,7 @@ def test_unsecured_tokens_are_what_is_taken_by_default(name: str) -> None:
 
 
 def test_another_validator_can_not_be_had() -> None:
-    with pytest.raises(ConfigError, match=r"com\.example\.Own .* listener OUTSIDE"):
+    with pytest.raises(ConfigError, match=r"com\.example\.Own .* package\.module:Class"):
         OAuthBearerServer(realm_of({KEY + "sasl.server.callback.handler.class": "com.example.Own"}))
 
 

@@ -1,0 +1,48 @@
+"""A class of Python that knows tokens."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from pykafka_broker.config import ConfigError
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, mechanism_server
+from tests.security.sasl.bearer import WALL, message
+from tests.security.sasl.realms import PREFIX, realm_of
+
+HERE = "tests.security.hooks.test_bearer"
+HANDLER = PREFIX + "oauthbearer.sasl.server.callback.handler.class"
+
+
+class Opaque:
+    """Tokens that say nothing."""
+
+    def identify(self, token: str, now_ms: int) -> tuple[str, int] | None:
+        if token == "fails":
+            raise LookupError("no directory")
+        return ("alice", now_ms + 1000) if token == "known" else None
+
+
+class Nothing:
+    pass
+
+
+def answer(token: str) -> Challenge | Done:
+    return mechanism_server("OAUTHBEARER", realm_of({HANDLER: f"{HERE}:Opaque"})).begin().step(message(token), WALL)
+
+
+def test_what_it_knows_logs_in() -> None:
+    assert answer("known") == Done(b"", "User:alice", WALL + 1000)
+
+
+@pytest.mark.parametrize("token", ["unknown", "fails"])
+def test_what_it_does_not_know_is_refused(token: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        assert answer(token) == Challenge(b'{"status":"invalid_token"}')
+    assert ("no directory" in caplog.text) == (token == "fails")
+
+
+def test_one_without_the_method_ends_the_start() -> None:
+    with pytest.raises(ConfigError, match="must have the method identify"):
+        mechanism_server("OAUTHBEARER", realm_of({HANDLER: f"{HERE}:Nothing"}))
