@@ -61,6 +61,7 @@ class Faults:
         api: str | Sequence[str] | None = None,
         version: int | None = None,
         client_id: str | None = None,
+        principal: str | None = None,
         connection: int | None = None,
         listener: str | None = None,
         topic: str | None = None,
@@ -116,7 +117,7 @@ class Traffic(Handle):
         return self.faults.chaos(seed, rate)
 
     def connections(self, client_id: str | None = None) -> list[dict[str, Any]]:
-        """Who is connected: connection, client_id, software, client and listener. A `*` stands for anything."""
+        """Who is connected: connection, client_id, principal, software, client, listener. A `*` stands for anything."""
         found: list[dict[str, Any]] = self.control.call("GET", "/connections", query={"client_id": client_id})
         return found
 
@@ -130,6 +131,7 @@ class Traffic(Handle):
         *,
         version: int | None = None,
         client_id: str | None = None,
+        principal: str | None = None,
         connection: int | None = None,
         topic: str | None = None,
         group: str | None = None,
@@ -159,6 +161,7 @@ class Traffic(Handle):
         *,
         version: int | None = None,
         client_id: str | None = None,
+        principal: str | None = None,
         connection: int | None = None,
         topic: str | None = None,
         group: str | None = None,

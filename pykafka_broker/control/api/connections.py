@@ -12,10 +12,13 @@ from pykafka_broker.control.traffic.rule import pattern
 
 @dataclass
 class Connected:
-    """A connection of a client. Before its first request its client id is not known."""
+    """A connection of a client. Before its first request its client id is not known; before it has said who it is, on a
+    listener that asks, its principal is User:ANONYMOUS.
+    """
 
     connection: int
     client_id: str | None
+    principal: str
     software: str
     client: str
     listener: str
@@ -31,7 +34,7 @@ def connections(control: Control, client_id: str | None = None) -> list[Connecte
         name = called.get(context.id)
         if wanted is None or (name is not None and wanted.fullmatch(name)):
             software = f"{context.software_name} {context.software_version}".strip()
-            found.append(Connected(context.id, name, software, connection.peer, context.listener))
+            found.append(Connected(context.id, name, context.principal, software, connection.peer, context.listener))
     return found
 
 

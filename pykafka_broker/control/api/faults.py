@@ -35,6 +35,7 @@ class Fault:
     api: list[str] | None
     version: int | None
     client_id: str | None
+    principal: str | None
     connection: int | None
     listener: str | None
     topic: str | None
@@ -71,6 +72,7 @@ def add_fault(
     api: Apis = None,
     version: int | None = None,
     client_id: str | None = None,
+    principal: str | None = None,
     connection: int | None = None,
     listener: str | None = None,
     topic: str | None = None,
@@ -104,7 +106,7 @@ def add_fault(
         raise Problem(409, f"there are {_MOST_FAULTS} faults already; remove some")
     seed = random.getrandbits(32) if seed is None else seed
     who = (api_keys(api), version, client_id, connection, listener)
-    match = Match(*who, topic, partition, group, transactional_id, every, times, probability, seed)
+    match = Match(*who, topic, partition, group, transactional_id, every, times, probability, seed, principal)
     code = None if error is None else error_code(error)
     action = Action(code, applied, delay_ms, delay_clock, drop, cut, corrupt, hang, throttle_ms, connect)
     _check(match, action)
@@ -119,7 +121,7 @@ def _check(match: Match, action: Action) -> None:
         )
     if action.connect is not None and action != Action(connect=action.connect):
         raise Problem(400, "connect can't be had together with what happens to requests")
-    if action.connect is not None and (match.api or match.version is not None or match.client_id is not None):
+    if action.connect is not None and (match.api or (match.version, match.client_id, match.principal) != (None,) * 3):
         raise Problem(
             400, "who connects has not asked for anything yet: connect takes listener, every, times, probability"
         )

@@ -42,6 +42,7 @@ def requests(
     api: str | None = None,
     version: int | None = None,
     client_id: str | None = None,
+    principal: str | None = None,
     connection: int | None = None,
     topic: str | None = None,
     group: str | None = None,
@@ -57,7 +58,8 @@ def requests(
     a `*` for anything. `since` is a time (milliseconds since 1970), `after` a request's `number`; of more than `limit`
     that fit the newest are returned. `bodies` decodes requests and responses.
     """
-    match = Match(api_keys(api), version, client_id, connection, None, topic, None, group, transactional_id)
+    names = (connection, None, topic, None, group, transactional_id)
+    match = Match(api_keys(api), version, client_id, *names, principal=principal)
     asked = Asked(control, match, error, since)
     found: deque[Exchange] = deque(filter(asked.fits, control.observing.log.since(after)), limit)
     if waiting:
@@ -75,6 +77,7 @@ async def wait_for_request(
     api: Apis = None,
     version: int | None = None,
     client_id: str | None = None,
+    principal: str | None = None,
     connection: int | None = None,
     topic: str | None = None,
     group: str | None = None,
@@ -88,7 +91,8 @@ async def wait_for_request(
     timeout_ms: TimeoutMs = 10_000,
 ) -> list[SeenRequest]:
     """Wait until the log has so many such requests, answered or waiting; returns them. 408 if they do not come."""
-    match = Match(api_keys(api), version, client_id, connection, None, topic, None, group, transactional_id)
+    names = (connection, None, topic, None, group, transactional_id)
+    match = Match(api_keys(api), version, client_id, *names, principal=principal)
     asked, log = Asked(control, match, error, since), control.observing.log
     answered: list[Exchange] = []
     looked_at = after

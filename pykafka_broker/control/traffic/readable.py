@@ -11,6 +11,7 @@ from base64 import b64encode
 from dataclasses import dataclass
 from typing import Any
 
+from pykafka_broker.broker.context import ANONYMOUS
 from pykafka_broker.config.describe import base_name
 from pykafka_broker.config.registry import broker_keys
 from pykafka_broker.control.traffic.exchange import Exchange
@@ -37,6 +38,7 @@ class SeenRequest:
     client: str
     listener: str
     client_id: str | None
+    principal: str
     software: str
     api: str
     version: int
@@ -60,6 +62,7 @@ def seen(exchange: Exchange, bodies: bool) -> SeenRequest:
         client=f"{connection.client_host}:{connection.client_port}",
         listener=connection.listener,
         client_id=exchange.client_id,
+        principal=connection.principal,
         software=exchange.software,
         api=exchange.api,
         version=exchange.version,
@@ -110,11 +113,14 @@ def _bytes(value: bytes, name: str) -> str:
 
 
 def line(seen: SeenRequest) -> str:
-    """`12:30:01.250 Fetch v17 consumer-1 127.0.0.1:50312 123 B -> 214 B in 1.3 ms NOT_LEADER_OR_FOLLOWER`"""
+    """`12:30:01.250 Fetch v17 consumer-1 127.0.0.1:50312 123 B -> 214 B in 1.3 ms NOT_LEADER_OR_FOLLOWER`; with
+    `User:alice` before the address where clients say who they are.
+    """
     seconds, milliseconds = divmod(seen.time, 1000)
     clock = f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{milliseconds:03}"
     answer = "no answer" if seen.response_bytes is None else f"{seen.response_bytes} B"
-    parts = [clock, f"{seen.api} v{seen.version}", seen.client_id or "-", seen.client]
+    parts = [clock, f"{seen.api} v{seen.version}", seen.client_id or "-"]
+    parts += [seen.client] if seen.principal == ANONYMOUS else [seen.principal, seen.client]
     parts += [f"{seen.request_bytes} B -> {answer} in {seen.duration_ms:.1f} ms", *seen.errors]
     parts += [f"(fault {seen.fault})"] if seen.fault is not None else []
     return " ".join(parts)

@@ -37,6 +37,7 @@ class Match:
     times: int | None = None
     probability: float = 1.0
     seed: int = 0
+    principal: str | None = None
 
     @property
     def names_places(self) -> bool:
@@ -79,7 +80,7 @@ class Rule:
         self._random = random.Random(match.seed)
         self._patterns = {
             name: pattern(text)
-            for name in ("client_id", "topic", "group", "transactional_id")
+            for name in ("client_id", "principal", "topic", "group", "transactional_id")
             if (text := getattr(match, name)) is not None
         }
 
@@ -98,6 +99,8 @@ class Rule:
         if not self.fits_connection(exchange.connection.id, exchange.connection.listener):
             return False
         if match.client_id is not None and not self._like("client_id", exchange.client_id):
+            return False
+        if match.principal is not None and not self._like("principal", exchange.connection.principal):
             return False
         if match.names_places or match.group is not None or match.transactional_id is not None:
             return self._fits_mentions(mentions_of(exchange.request, known))
