@@ -14,6 +14,7 @@ from bench.fairness import beside_giants
 from bench.many_partitions import many_partitions as forty_thousand
 from bench.peers import PEERS, build_load
 from bench.running import Running
+from bench.tls import TlsRunning, handshakes
 from interop.answers.requests import LATEST, list_offsets
 from interop.raw import RawClient, framed, request_bytes
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -50,13 +51,14 @@ class Sizes:
     synced_commits: int = 20_000
     hostile_percent: int = 100
     kept_mb: int = 1000
+    handshake_seconds: int = 6
 
     def quick(self) -> "Sizes":
         return Sizes(*(max(1, getattr(self, name) // 10) for name in self.__dataclass_fields__))
 
 
 def create(run: Running, *topics: str, partitions: int = 1) -> None:
-    admin = AdminClient({"bootstrap.servers": run.bootstrap, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{run.port}", "log_level": 0})
     for future in admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
         future.result(120)
     time.sleep(0.3)  # a real Kafka's broker catches up with its controller
@@ -219,6 +221,18 @@ def state(run: Running, sizes: Sizes) -> Figures:
     return measured(sizes.kept_mb) | isolation() | waits()
 
 
+def tls(run: Running, sizes: Sizes) -> Figures:
+    """Records of 1 KiB over TLS 1.3, as in `throughput`, and handshakes."""
+    figures: Figures = {}
+    with TlsRunning(run.name) as secured:
+        create(secured, "load-tls", partitions=4)
+        for mode, settings in (("produce", ("linger.ms=5", "acks=all")), ("consume", ())):
+            found = load(secured, mode, "load-tls", 4, sizes.records_1k, 1024, *settings, *secured.client_settings)
+            figures[f"{mode}_tls_mb_s"] = found["mb_per_s"]
+            figures[f"{mode}_tls_cpu_s_gb"] = found["cpu_s_per_gb"]
+        return figures | handshakes(secured, sizes.handshake_seconds)
+
+
 def spark(run: Running, sizes: Sizes) -> Figures:
     from bench.spark_latency import micro_batch_latency
 
@@ -264,6 +278,7 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
         group_commit,
         fairness,
         state,
+        tls,
         spark,
         spark_pipeline,
         acls,
@@ -285,5 +300,6 @@ NOT_FOR: dict[str, set[str]] = {
         "fairness",
         "state",
         "acls",
+        "tls",
     },
 }
