@@ -17,6 +17,7 @@ from pykafka_broker.server.tls_transport import TlsTransport
 log = logging.getLogger(__name__)
 
 TIMEOUT_MS = 30_000
+_SCRATCH_BYTES = 64 << 10  # a connection keeps as much memory as it has once received
 _NANOSECONDS_A_TURN = 2_000_000  # the last step may exceed it
 
 
@@ -27,6 +28,7 @@ class Handshakes:
         self._server = server
         self._listener = listener
         self._spent = 0  # in this turn, in nanoseconds
+        self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._unfinished: dict[TlsTransport, int] = {}  # and until when, the earliest first
         self._watched = False
 

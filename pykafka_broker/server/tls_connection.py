@@ -29,7 +29,7 @@ class TlsConnection(Connection):
         transport.on_established = self._established
         super().__init__(server, transport, context)
 
-    def _established(self, tls: ssl.SSLSocket) -> None:
+    def _established(self, tls: ssl.SSLObject) -> None:
         certificate = tls.getpeercert(binary_form=True)
         if certificate is not None:
             self.context.principal = self._principal_of(certificate, self.context.client_host)

@@ -91,11 +91,11 @@ class PlainTransport:
 _COPIED_BYTES = 256 << 10
 
 
-def copy_file(send: Callable[[Buffer, int], int], piece: FilePiece) -> int:
-    """`send_file` by way of memory."""
+def copy_file(send: Callable[[Buffer, int], int], piece: FilePiece, at_once: int = _COPIED_BYTES) -> int:
+    """`send_file` by way of memory, of which it takes so much."""
     done, size = 0, len(piece)
     while done < size:
-        data = os.pread(piece.fileno(), min(size - done, _COPIED_BYTES), piece.position + done)
+        data = os.pread(piece.fileno(), min(size - done, at_once), piece.position + done)
         try:
             sent = send(data, 0)
         except BlockingIOError:

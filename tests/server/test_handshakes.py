@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.server import handshakes
 from pykafka_broker.server.readiness import new_event_loop
 from tests.server.support import run, until
@@ -46,6 +47,23 @@ def test_who_does_not_shake_hands_in_time_is_disconnected_and_others_stay(
     assert [record.getMessage() for record in caplog.records] == [
         "listener FRONT: closed 3 connections without a TLS handshake after 300 ms"
     ]
+
+
+def test_a_broker_in_the_place_of_another_goes_on_watching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshakes, "TIMEOUT_MS", 500)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, _, _):
+            with socket.create_connection(("127.0.0.1", server.listeners[0].port)) as mute:
+                await until(lambda: server.connection_count == 1)
+                before, after = server.purgatory, Purgatory()
+                server.purgatory = server.broker.purgatory = after  # type: ignore[attr-defined]
+                before.answer_all(server.turns.clock.now)
+                assert server.connection_count == 1
+                await until(lambda: server.connection_count == 0)
+                assert mute.recv(1) == b""
+
+    run(scenario)
 
 
 def test_two_thousand_half_open_handshakes_cost_little_and_others_are_served(tmp_path: Path) -> None:
