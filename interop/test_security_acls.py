@@ -43,7 +43,7 @@ Run = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def broker(target_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
-    with sasl_broker(target_name, tmp_path_factory.mktemp("acls"), **AUTHORIZER) as broker:
+    with sasl_broker(target_name, tmp_path_factory.mktemp("acls"), keeps=False, **AUTHORIZER) as broker:
         yield broker
 
 

@@ -11,6 +11,7 @@ import pytest
 from pykafka_broker.broker.context import NO_CONNECTION, RequestContext
 from pykafka_broker.broker.metering import Metering
 from pykafka_broker.broker.router import Endpoint, PendingReply
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import fetch_request as fetching
@@ -289,7 +290,7 @@ def test_the_time_that_steps_of_a_giant_request_take_counts(node: Held) -> None:
     endpoint.waits(context)
     node.request_ns = 25 * MILLISECOND_NS
 
-    def steps() -> Iterator[None]:
+    def steps() -> Steps[None]:
         yield None
         yield None
 
