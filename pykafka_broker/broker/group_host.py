@@ -7,7 +7,7 @@ into it, and answered when it is committed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, overload
 
@@ -123,9 +123,9 @@ class GroupHost:
         """What an answer rests on that tells of these groups."""
         return self.shards.after(*group_ids)
 
-    def caller(self, context: RequestContext) -> Caller:
+    def caller(self, context: RequestContext, may_see: Callable[[str], bool] | None = None) -> Caller:
         """Who asks, as groups keep it."""
-        return Caller(context.api_version, context.client_id or "", f"/{context.connection.client_host}")
+        return Caller(context.api_version, context.client_id or "", f"/{context.connection.client_host}", may_see)
 
     def heard(self, context: RequestContext, group_id: str, member_id: str) -> None:
         """A member has been answered on this connection."""

@@ -7,7 +7,7 @@ socket, another request, or the parts behind these names.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
@@ -215,6 +215,12 @@ class Services:
         if type(self.authorizer) is not AllowAll:
             for name in names:
                 self.authorise(context, operation, resource, name)
+
+    def who_may_see(self, context: RequestContext) -> Callable[[str], bool] | None:
+        """Whether whoever asks may describe a topic, for patterns of names; None if everybody may."""
+        if type(self.authorizer) is AllowAll:
+            return None
+        return partial(self.allows, context, Operation.DESCRIBE, Resource.TOPIC, log=False)
 
     def authorized_operations(self, context: RequestContext, resource: Resource, name: str = CLUSTER_NAME) -> int:
         """The bit set of what whoever asks may do to that (KIP-430)."""

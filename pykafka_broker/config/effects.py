@@ -101,6 +101,7 @@ HONOURED_BROKER = frozenset(
         "group.consumer.assignors",
         "group.consumer.max.size",
         "group.consumer.migration.policy",
+        "group.consumer.regex.refresh.interval.ms",
         "group.coordinator.rebalance.protocols",
         "group.initial.rebalance.delay.ms",
         "group.max.session.timeout.ms",

@@ -297,3 +297,12 @@ def test_reassignments_that_may_not_be_seen_are_named_as_they_were_asked_for(nod
     answer = ask(node, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, **asked)
     assert answer.error_code == CLUSTER_DENIED
     assert [(one.name, [each.partition_index for each in one.partitions]) for one in answer.topics] == [("t", [0, 7])]
+
+
+def test_a_pattern_does_not_stand_for_topics_that_may_not_be_described(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.DESCRIBE, TOPIC, "u")))
+    beat = {"rebalance_timeout_ms": 1000, "topic_partitions": [], "subscribed_topic_regex": "t|u"}
+    member = {"group_id": "c3", "member_id": "AAAAAAAAAAAAAAAAAAAAAQ"}
+    answer = ask(node, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **member, **beat)
+    topics = node.broker.image.topics
+    assert [one.topic_id for one in answer.assignment.topic_partitions] == [topics["t"].id]

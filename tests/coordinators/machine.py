@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -69,6 +69,7 @@ class Machine:
         )
         self.topics = TopicTable()
         self.group_config: dict[str, str] = {}
+        self.may_see: Callable[[str], bool] | None = None
         self.now = START
         self.log: list[tuple[KeyValue, int]] = []  # with the producer id of a transaction's records
         self.answers: dict[Any, Any] = {}  # to requests that waited, by token
@@ -116,4 +117,4 @@ class Machine:
             self.run(effects)
 
     def caller(self, version: int) -> Caller:
-        return Caller(version, "client", "/127.0.0.1")
+        return Caller(version, "client", "/127.0.0.1", self.may_see)

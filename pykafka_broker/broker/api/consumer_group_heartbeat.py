@@ -30,7 +30,7 @@ def consumer_group_heartbeat(
     names = request.subscribed_topic_names or ()
     check_size(services, names)
     services.authorise_all(context, Operation.DESCRIBE, Resource.TOPIC, names)
-    effects = host.coordinator.consumer_heartbeat(request, host.caller(context), now)
+    effects = host.coordinator.consumer_heartbeat(request, host.caller(context, services.who_may_see(context)), now)
     effects.reply.error_code = verdict(services, effects.reply.error_code, request.member_epoch)
     answer = host.answer(request.group_id, effects)
     host.heard(context, request.group_id, effects.reply.member_id or request.member_id)

@@ -34,6 +34,6 @@ def join_group(
     if error is not ErrorCode.NONE and request.group_id:
         return refusal(error, request.member_id)
     parked = Parked(None)
-    effects = host.coordinator.join(request, host.caller(context), parked, now)
+    effects = host.coordinator.join(request, host.caller(context, services.who_may_see(context)), parked, now)
     host.heard(context, request.group_id, request.member_id)
     return host.answer(request.group_id, effects, parked)

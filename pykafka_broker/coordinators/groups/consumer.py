@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups import consumer_stored
-from pykafka_broker.coordinators.groups.consumer_change import MemberChange
+from pykafka_broker.coordinators.groups.consumer_change import MemberChange, rights_are_old
 from pykafka_broker.coordinators.groups.consumer_checks import check_heartbeat
 from pykafka_broker.coordinators.groups.consumer_group import (
     ConsumerGroup,
@@ -78,7 +78,7 @@ class ConsumerProtocol:
         now: int,
     ) -> None:
         """Join, go on, or learn of changes. Raises what the member is told instead."""
-        if self._is_idle(group, request, caller):
+        if self._is_idle(group, request, caller) and not self._has_old_rights(group, caller, now):
             self.keep_alive(group, request.member_id, now)
             effects.reply = self._reply(group, request.member_id, request.member_epoch)
             return
@@ -86,7 +86,7 @@ class ConsumerProtocol:
         self.check_room(group, member_id)
         claim = Claim(member_id, request.instance_id, request.member_epoch, request.topic_partitions)
         before = self.find_member(group, claim, effects)
-        change = MemberChange(self._table, group, before, effects, now)
+        change = MemberChange(self._table, group, before, effects, now, caller.may_see)
         _take_over(change.member, request, caller)
         change.subscribe()
         change.reconcile(change.retarget(), request.topic_partitions)
@@ -116,6 +116,11 @@ class ConsumerProtocol:
             and member.client_id == caller.client_id
             and member.client_host == caller.client_host
         )
+
+    def _has_old_rights(self, group: ConsumerGroup, caller: Caller, now: int) -> bool:
+        if caller.may_see is None or not group.regexes:
+            return False
+        return any(rights_are_old(self._table, resolved, now) for resolved in group.regexes.values())
 
     def _reply(self, group: ConsumerGroup, member_id: str, epoch: int) -> ConsumerGroupHeartbeatResponse:
         interval = self._table.group_settings(group.group_id).consumer_heartbeat_interval_ms

@@ -5,6 +5,7 @@ Rule: the order of the records is Kafka's: member, patterns, group epoch, target
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects
@@ -25,17 +26,32 @@ from pykafka_broker.coordinators.groups.topics import topic_ids
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
+MaySee = Callable[[str], bool]
+
+
+def rights_are_old(table: GroupTable, resolved: ResolvedRegex, now: int) -> bool:
+    """Whether it is time to ask again who may see the topics behind a pattern: no metadata tells of that."""
+    return now >= resolved.resolved_at + table.config.group_consumer_regex_refresh_interval_ms
+
 
 class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
     """From what a member was to what a request makes of it."""
 
     def __init__(
-        self, table: GroupTable, group: ConsumerGroup, before: ConsumerMember, effects: Effects[Any], now: int
+        self,
+        table: GroupTable,
+        group: ConsumerGroup,
+        before: ConsumerMember,
+        effects: Effects[Any],
+        now: int,
+        may_see: MaySee | None,
     ) -> None:
+        """`may_see`: which topics a pattern may stand for, as far as who asks is allowed to know."""
         super().__init__(table, group, before, effects, now)
         self.target_epoch = group.assignment_epoch
         self.regexes = group.regexes  # as they will be
         self.subscription_changed = False
+        self._may_see = may_see
 
     # Subscription
 
@@ -91,7 +107,7 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
         changed = False
         for pattern in sorted(wanted):
             known = regexes.get(pattern)
-            if known is not None and known.version >= self._table.newest_topic_version:
+            if known is not None and not self._is_old(known):
                 continue
             try:
                 expression = compile_regex(pattern)
@@ -99,12 +115,17 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
                 if known is not None:
                     continue  # it was taken by a release that knew better
                 raise _invalid_regex(pattern, error) from None
-            topics = frozenset(filter(expression.matches, self._table.topics.topics))
+            topics = frozenset(filter(self._may_see, filter(expression.matches, self._table.topics.topics)))
             regexes[pattern] = resolved = ResolvedRegex(topics, self._table.metadata_version, self._now)
             self.records.append(consumer_stored.regex(group.group_id, pattern, resolved))
             changed |= known is None or known.topics != topics
         self.regexes = regexes
         return changed
+
+    def _is_old(self, resolved: ResolvedRegex) -> bool:
+        if resolved.version < self._table.newest_topic_version:
+            return True
+        return self._may_see is not None and rights_are_old(self._table, resolved, self._now)
 
     # Target and assignment
 

@@ -70,7 +70,7 @@ class ClassicMembers:
         if instance_id is not None and request.member_id != UNKNOWN_MEMBER:
             known_static(group, instance_id, member_id, existing)
         before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.effects)
-        change = MemberChange(self._table, group, before, join.effects, join.now)
+        change = MemberChange(self._table, group, before, join.effects, join.now, join.caller.may_see)
         _take_over(change.member, join, subscription)
         change.subscribe()
         member = change.member

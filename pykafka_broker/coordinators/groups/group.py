@@ -27,6 +27,7 @@ class Caller(NamedTuple):
     version: int
     client_id: str
     client_host: str  # as Kafka writes it: with a slash, "/127.0.0.1"
+    may_see: Callable[[str], bool] | None = None  # a topic, by its name; None where everybody may see all
 
 
 class Group(Protocol):

@@ -184,6 +184,23 @@ def test_a_pattern_is_resolved_with_the_join_and_follows_the_topics(machine: Any
     assert machine.coordinator.groups["g"].regexes == {}
 
 
+def test_a_pattern_stands_for_what_its_member_may_see(machine: Any) -> None:
+    """A right that comes later counts within ten minutes."""
+    first, second = machine.topic("logs-a", 1), machine.topic("logs-b", 1)
+    seen = {"logs-a"}
+    machine.may_see = seen.__contains__
+    client = Client(machine, "m")
+    client.join(regex="logs-.*")
+    assert client.partitions == {(first, 0)}
+    seen.add("logs-b")
+    begun = machine.now
+    while client.partitions == {(first, 0)} and machine.now < begun + 2 * 600_000:
+        machine.wait(20_000)
+        client.beat()
+    assert client.partitions == {(first, 0), (second, 0)}
+    assert machine.now - begun == 600_000
+
+
 def test_a_broken_pattern_changes_nothing(machine: Any) -> None:
     machine.topic("t", 1)
     client = Client(machine, "m")
