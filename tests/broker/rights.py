@@ -79,6 +79,7 @@ DELETE, DESCRIBE, DESCRIBE_CONFIGS, READ, WRITE = (
 )
 
 _RECORDS = bytes(batch(b"x", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True))
+_PLAIN_RECORDS = bytes(batch(b"x"))
 _PRODUCER = {"transactional_id": "x", "producer_id": 0, "producer_epoch": 0}
 _MEMBER = {"group_id": "g", "generation_id": 1, "member_id": "m"}
 _STATE = {"group_id": "s", "topics": [{"topic_id": "t", "partitions": [{"partition": 0}]}]}
@@ -117,6 +118,19 @@ TABLE = [
         (transaction(WRITE), topic(WRITE)),
     ),
     Asked(
+        ApiKey.PRODUCE,
+        13,
+        {"acks": 1, "topic_data": [{"topic_id": "t", "partition_data": [{"index": 0, "records": _PLAIN_RECORDS}]}]},
+        (topic(WRITE),),
+    ),
+    Asked(
+        ApiKey.FETCH,
+        13,
+        {"topics": [{"topic_id": "t", "partitions": [{"partition": 0, "partition_max_bytes": 1 << 20}]}]}
+        | {"max_wait_ms": 0},
+        (topic(READ),),
+    ),
+    Asked(
         ApiKey.FETCH,
         12,
         _numbered("topic", {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}) | {"max_wait_ms": 0},
@@ -139,6 +153,7 @@ TABLE = [
     # Topics
     Asked(ApiKey.METADATA, 12, {"topics": [{"name": "t"}, {"name": "u"}]}, (topic(DESCRIBE),)),
     Asked(ApiKey.METADATA, 12, {"topics": None}, (topic(DESCRIBE, error=LEFT_OUT),)),
+    Asked(ApiKey.METADATA, 12, {"topics": [{"name": None, "topic_id": "t"}]}, (topic(DESCRIBE),)),
     Asked(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, {"topics": [{"name": "t"}, {"name": "u"}]}, (topic(DESCRIBE),)),
     Asked(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, {"topics": []}, (topic(DESCRIBE, error=LEFT_OUT),)),
     Asked(
@@ -151,6 +166,12 @@ TABLE = [
         ApiKey.DELETE_TOPICS,
         6,
         {"topics": [{"name": "t"}, {"name": "u"}], "timeout_ms": 10_000},
+        (either(cluster(DELETE), topic(DELETE)), either(cluster(DELETE), topic(DESCRIBE))),
+    ),
+    Asked(
+        ApiKey.DELETE_TOPICS,
+        6,
+        {"topics": [{"name": None, "topic_id": "t"}], "timeout_ms": 10_000},
         (either(cluster(DELETE), topic(DELETE)), either(cluster(DELETE), topic(DESCRIBE))),
     ),
     Asked(
@@ -240,6 +261,18 @@ TABLE = [
             "topics": [{"name": "t", "partitions": [_OFFSET]}, {"name": "u", "partitions": [_OFFSET]}],
         },
         (group(READ), topic(READ)),
+    ),
+    Asked(
+        ApiKey.OFFSET_COMMIT,
+        10,
+        {"group_id": "g", "topics": [{"topic_id": "t", "partitions": [_OFFSET]}]},
+        (group(READ), topic(READ)),
+    ),
+    Asked(
+        ApiKey.OFFSET_FETCH,
+        10,
+        {"groups": [{"group_id": "g", "topics": [{"topic_id": "t", "partition_indexes": [0]}]}]},
+        (group(DESCRIBE), topic(DESCRIBE)),
     ),
     Asked(
         ApiKey.OFFSET_FETCH,

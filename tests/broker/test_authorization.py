@@ -30,6 +30,7 @@ from tests.broker.rights_page import PAGE, page
 from tests.broker.rights_world import SMALL, codes, made, make_world, prepare
 
 DENIALS = {TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED, TRANSACTION_DENIED}
+NO_TOPIC = b"\1" * 16
 TOPIC, GROUP, CLUSTER = Resource.TOPIC, Resource.GROUP, Resource.CLUSTER
 
 
@@ -57,8 +58,10 @@ def authorized_by(node: RealBroker, authorizer: Authorizer) -> None:
 
 
 def ask(node: RealBroker, api_key: ApiKey, version: int, **fields: Any) -> Any:
-    topics = node.broker.image.topics
-    return node.call(made(SPECS[api_key].request_class(), fields, lambda name: topics[name].id), version)
+    def topic_id(name: str) -> bytes:
+        return node.broker.image.topic_id(name) or NO_TOPIC  # it has been deleted
+
+    return node.call(made(SPECS[api_key].request_class(), fields, topic_id), version)
 
 
 def texts(answer: Any) -> Iterator[str]:
