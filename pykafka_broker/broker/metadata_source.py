@@ -22,7 +22,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import bootstrap
 from pykafka_broker.cluster.controller import Controller, Deciding, Decision, ProducerIds, Spend, unlimited
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
-from pykafka_broker.cluster.metadata_log import MetadataLog
+from pykafka_broker.cluster.metadata_log import MetadataLog, encoded
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
 from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
@@ -192,27 +192,32 @@ class LocalMetadata:
         for _ in range(_DECIDED_IN_SLICES):
             about = self.applied_offset
             decision = yield from deciding
+            batch = yield from encoded(decision.records, self._clock.wall)
             if self.applied_offset == about:
                 break
             deciding = again()
         else:
-            decision = at_once(deciding)
-        return self._answered(decision)
+            decision, batch = at_once(deciding), None
+        return self._answered(decision, batch)
 
-    def _answered(self, decision: Decision[R]) -> R | Reply:
-        self.commit(decision.records)
+    def _answered(self, decision: Decision[R], batch: bytearray | None = None) -> R | Reply:
+        self.commit(decision.records, batch)
         return resting(decision.reply, self.after())
 
-    def commit(self, records: Sequence[ApiMessageAndVersion]) -> None:
+    def commit(self, records: Sequence[ApiMessageAndVersion], batch: bytearray | None = None) -> None:
         """Append `records` as one batch, apply them and deliver what they changed; they are synced beside the event
-        loop. If the disk refuses them nothing has changed and the error is raised.
+        loop. `batch` is what very many of them were encoded to. If the disk refuses them nothing has changed and the
+        error is raised.
         """
         if not records:
             return
         delta = MetadataDelta()
         self._appending = True
         try:
-            self.log.append(records, self._clock.wall)
+            if batch is None:
+                self.log.append(records, self._clock.wall)
+            else:
+                self.log.append_encoded(batch, self._clock.wall)
             self._logs.flush(self.log.log, self._clock.now)
             self.log.apply([record.message for record in records], self.image, delta)
             self._undelivered.append(delta)

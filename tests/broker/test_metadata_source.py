@@ -357,3 +357,25 @@ def test_a_decision_is_made_at_last_however_often_the_metadata_changes(
         turn(turns)
     assert "a" in broker.image.topics
     assert decide_slowly.begun < 10
+
+
+def test_very_many_records_are_encoded_in_slices(
+    broker: LightBroker, metadata: LocalMetadata, turns: list[Callable[[], None]]
+) -> None:
+    records = [ApiMessageAndVersion(TopicRecord(f"t{n}", (n + 1).to_bytes(16, "big")), 0) for n in range(1000)]
+
+    def decide(*_: object) -> Deciding[str]:
+        yield from ()
+        return Decision(records, "made")
+
+    before = metadata.applied_offset
+    reply = metadata.submit(broker.context(ApiKey.CREATE_TOPICS, 7), "", decide)
+    assert isinstance(reply, Reply)
+    taken = 0
+    while turns:
+        assert metadata.applied_offset == before
+        turn(turns)
+        taken += 1
+    assert taken >= 2
+    assert metadata.applied_offset == before + len(records)
+    assert "t999" in broker.image.topics

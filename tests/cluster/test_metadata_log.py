@@ -147,7 +147,7 @@ def test_a_damaged_quorum_state_is_refused(node: Node, text: str) -> None:
 
 def test_dynamic_voters_stand_in_the_log(node: Node) -> None:
     node.log.lead(NOW)
-    node.log._append(control_batch([(ControlType.KRAFT_VERSION, KRaftVersionRecord(0, 1).encode(0))], NOW), NOW)
+    node.log.append_encoded(control_batch([(ControlType.KRAFT_VERSION, KRaftVersionRecord(0, 1).encode(0))], NOW), NOW)
     assert node.log.voter_directory_id == ZERO_UUID
     node.reopen()
     assert node.log.kraft_version == 1
