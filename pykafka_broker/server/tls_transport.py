@@ -3,7 +3,7 @@
 Rule: bytes go through OpenSSL in memory, so that no call of it ever waits, and after every call what it wants to say is
 sent, alerts too. What was encrypted and not taken by the socket is reported as not sent: whoever sends comes back with
 bytes that begin with the same ones, as a `Channel` does, and is then told how many of them were encrypted. A client
-that has sent nothing costs no memory of OpenSSL's, and one that does not speak TLS never reaches it.
+that has not sent a whole record costs no memory of OpenSSL's, and one that does not speak TLS never reaches it.
 
 Why not OpenSSL on the socket itself: it asks the system twice for each record, and a librdkafka makes two of each
 message. Sending would cost a quarter less, receiving from such a client costs nearly twice as much.
@@ -25,6 +25,8 @@ from pykafka_broker.server.transport import READ, WRITE, FilePiece, copy_file
 _PIECE_BYTES = 64 << 10  # of an answer, encrypted at once
 _HANDSHAKE_BYTES = 16 << 10  # read at once before there is one
 _LINGERING_BYTES = 64 << 10
+_RECORD_HEADER_BYTES = 5
+_LARGEST_RECORD_BYTES = _RECORD_HEADER_BYTES + (16 << 10) + 256
 _HELLO = b"\x16\x03"  # how the record of a ClientHello begins
 
 
@@ -56,6 +58,7 @@ class TlsTransport:
         "_pace",
         "_refusal",
         "_sock",
+        "_start",
         "_tls",
         "_unsent",
         "established",
@@ -73,7 +76,8 @@ class TlsTransport:
         self._context = context
         self._pace = pace
         pace.begin(self)
-        self._tls: ssl.SSLObject | None = None  # and its two ends, from the first byte on
+        self._start = b""  # of its first record
+        self._tls: ssl.SSLObject | None = None  # and its two ends, from then on
         self._unsent = memoryview(b"")  # encrypted
         self._owed = 0  # bytes that were encrypted and not reported as sent
         self._late = False
@@ -116,8 +120,11 @@ class TlsTransport:
         count = self._sock.recv_into(received)
         if not count:
             return
-        tls = self._tls or self._begin(bytes(received[:8][:count]))
-        self._incoming.write(received[:count])
+        tls = self._tls
+        if tls is None:
+            tls = self._begin(bytes(received[:count]))
+        else:
+            self._incoming.write(received[:count])
         tls.do_handshake()
         self.established = True
         self.has_buffered = self._incoming.pending > 0  # its first request may have come with the end of this
@@ -126,11 +133,20 @@ class TlsTransport:
         if self.on_established is not None:
             self.on_established(tls)
 
-    def _begin(self, start: bytes) -> ssl.SSLObject:
+    def _begin(self, received: bytes) -> ssl.SSLObject:
+        """When the first record is there as a whole: half of one costs no more than its bytes."""
+        self._start = start = self._start + received
         if start[:2] != _HELLO[: len(start)]:
             spoken = spoken_in(start)
             raise FrameError(f"the client does not speak TLS{f', but {spoken}' if spoken else ''}")
+        size = _RECORD_HEADER_BYTES + int.from_bytes(start[3:_RECORD_HEADER_BYTES], "big")
+        if size > _LARGEST_RECORD_BYTES:
+            raise FrameError(f"the TLS handshake failed: its first record has {size} bytes")
+        if len(start) < max(size, _RECORD_HEADER_BYTES):
+            raise BlockingIOError
+        self._start = b""
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._incoming.write(start)
         self._tls = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         return self._tls
 

@@ -109,6 +109,36 @@ def test_a_turn_does_a_few_steps_only_and_the_next_one_goes_on(tmp_path: Path) -
     run(scenario)
 
 
+def test_a_handshake_may_come_byte_by_byte(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, _, _):
+            loop = asyncio.get_running_loop()
+            sock = socket.create_connection(("127.0.0.1", server.listeners[0].port))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setblocking(False)
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            client = client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+            steps: list[Callable[[], object]] = [
+                client.do_handshake,
+                lambda: client.write(framed(b"echo:slowly")),
+                lambda: client.read(4 + len(b"slowly")),
+            ]
+            for step in steps:
+                while True:
+                    try:
+                        found = step()
+                        break
+                    except ssl.SSLWantReadError:
+                        for byte in outgoing.read():
+                            await loop.sock_sendall(sock, bytes([byte]))
+                            await asyncio.sleep(0)
+                        incoming.write(await asyncio.wait_for(loop.sock_recv(sock, 65536), 10))
+            assert found == framed(b"slowly")
+            sock.close()
+
+    run(scenario)
+
+
 def starts(count: int, seed: int) -> list[bytes]:
     """Of connections: random bytes, some of which begin as records of TLS do."""
     made = random.Random(seed)
