@@ -8,6 +8,8 @@ import os
 import random
 import resource
 import socket
+import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
