@@ -40,6 +40,7 @@ LONG = (
     "interop/test_security_tls.py",
     "interop/test_security_tokens.py",
     "interop/test_giants.py",
+    "interop/test_security_sasl.py",
     "interop/test_fuzz.py",
     "interop/test_groups_tools.py",
     "interop/test_groups_restart.py",

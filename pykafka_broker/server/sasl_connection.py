@@ -87,7 +87,7 @@ class SaslConnection(Connection):
             return self._keep_back(pieces)
         if pieces is not None:
             self.send(pieces)
-        return not (self._out or self.closed)
+        return not (self._out or self.holds or self.closed)
 
     def _keep_back(self, pieces: Pieces | None) -> bool:
         self._log_failure(self._exchange.over)
