@@ -25,6 +25,7 @@ def problems(config: BrokerConfig) -> Iterator[str]:
         yield "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
     if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
         yield "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
+    yield from _login_problems(config)
     yield from cordon_problems(config)
     yield from _connection_problems(config)
     for group_key in group_keys():
@@ -43,6 +44,16 @@ def cordon_problems(config: BrokerConfig) -> Iterator[str]:
         yield (
             "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
             f"Missing entries : {', '.join(missing)}"
+        )
+
+
+def _login_problems(config: BrokerConfig) -> Iterator[str]:
+    """Who is refused must be told before the connection is given up as idle."""
+    delay, idle = config.connection_failed_authentication_delay_ms, config.connections_max_idle_ms
+    if 0 < idle <= delay:
+        yield (
+            f"connection.failed.authentication.delay.ms={delay} should always be less than connections.max.idle.ms="
+            f"{idle} to prevent failed authentication responses from timing out"
         )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.config import ConfigError, UnusableError
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
@@ -151,7 +152,7 @@ class _Late(PendingReply):
 
 
 def sasl_connections(name: str, server: Serving) -> Callable[[Serving, Transport, ConnectionContext], SaslConnection]:
-    """What serves the clients of the listener `name`. Raises ConfigError if one of its mechanisms can't be used."""
+    """What serves the clients of the listener `name`. Raises UnusableError if one of its mechanisms can't be used."""
     turns = server.turns
     around = Around(
         lambda: server.broker.services.image,
@@ -159,5 +160,8 @@ def sasl_connections(name: str, server: Serving) -> Callable[[Serving, Transport
         lambda: secrets.token_urlsafe(24),
         Documents(turns).document,
     )
-    listener = SaslListener(name, lambda: server.broker.config, around)
+    try:
+        listener = SaslListener(name, lambda: server.broker.config, around)
+    except ConfigError as error:
+        raise UnusableError(f"listener {name}: {error}") from None
     return lambda serving, transport, context: SaslConnection(serving, transport, context, listener)

@@ -19,6 +19,13 @@ from pykafka_broker.config.problems import problems
         ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater than or equal to 0"),
         ({"log.retention.hours": "0"}, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
         (
+            {"connections.max.idle.ms": "100"},
+            (
+                "connection.failed.authentication.delay.ms=100 should always be less than connections.max.idle.ms=100 to "
+                "prevent failed authentication responses from timing out"
+            ),
+        ),
+        (
             {"queued.max.request.bytes": "5"},
             "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
         ),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -240,6 +243,27 @@ def test_a_client_that_goes_away_while_it_is_refused_is_forgotten(broker: KafkaB
         client.send(SaslAuthenticateRequest(WRONG), 2)
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     broker.wait_for_connections(n=0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"listener.name.outside.plain.sasl.jaas.config": 'Module required user_alice="hidden-secret"'}, "semi-colon"),
+        ({"sasl.enabled.mechanisms": "PLAIN,FOO"}, "FOO"),
+        ({"listener.name.outside.plain.sasl.server.callback.handler.class": "com.example.Handler"}, "com.example"),
+    ],
+)
+def test_a_mechanism_that_can_not_be_used_ends_the_start(tmp_path: Path, wrong: dict[str, str], told: str) -> None:
+    file = tmp_path / "server.properties"
+    settings = {**SETTINGS, **wrong, "log.dirs": str(tmp_path / "data")}
+    file.write_text("".join(f"{name}={text}\n" for name, text in settings.items()))
+    command = [sys.executable, "-m", "pykafka_broker", str(file)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert "listener OUTSIDE" in ended.stderr
+    assert told in ended.stderr
+    assert "hidden-secret" not in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_no_password_is_in_the_log(broker: KafkaBroker) -> None:

@@ -22,7 +22,11 @@ log = logging.getLogger(__name__)
 
 
 class SaslListener:
-    """The mechanisms of the listener `name`. Raises ConfigError if one of them can't be used."""
+    """The mechanisms of the listener `name`. Raises ConfigError if one of them can't be used.
+
+    failure_delay_ms: how long a refusal is kept back (KIP-306); max_receive_bytes: of one frame before the client has
+    authenticated.
+    """
 
     def __init__(self, name: str, config: Callable[[], BrokerConfig], around: Around) -> None:
         self.name = name
@@ -39,8 +43,12 @@ class SaslListener:
             raise ConfigError(f"listener {self.name} has no mechanism: sasl.enabled.mechanisms is empty")
         realm = Realm(settings, self.around)
         servers = {name: mechanism_server(name, realm) for name in names}
+        max_reauth_ms: dict[str, int] = {name: settings.get("connections.max.reauth.ms", name) for name in names}
+        delay_ms: int = settings.get("connection.failed.authentication.delay.ms")
+        receive_bytes: int = settings.get("sasl.server.max.receive.size")
         self._principals = BuiltPrincipals(settings)
-        self._settings, self._servers = settings, servers
+        self._servers, self._max_reauth_ms = servers, max_reauth_ms
+        self.failure_delay_ms, self.max_receive_bytes = delay_ms, receive_bytes
 
     def _relevant(self, config: BrokerConfig) -> list[object]:
         """What a change of means that mechanisms are made anew: they may hold keys that took long to fetch."""
@@ -82,17 +90,4 @@ class SaslListener:
 
     def max_reauth_ms(self, mechanism: str) -> int:
         """After how long a client has to authenticate anew; 0 if never."""
-        limit: int = self._settings.get("connections.max.reauth.ms", mechanism)
-        return limit
-
-    @property
-    def failure_delay_ms(self) -> int:
-        """How long a refusal is kept back (KIP-306)."""
-        delay: int = self._settings.get("connection.failed.authentication.delay.ms")
-        return delay
-
-    @property
-    def max_receive_bytes(self) -> int:
-        """Of one frame before the client has authenticated."""
-        most: int = self._settings.get("sasl.server.max.receive.size")
-        return most
+        return self._max_reauth_ms.get(mechanism, 0)

@@ -69,6 +69,14 @@ def test_a_change_that_can_not_be_used_leaves_everything_as_it_was(caplog: pytes
     assert "hidden-password" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    "name", ["connection.failed.authentication.delay.ms", "sasl.server.max.receive.size", "connections.max.reauth.ms"]
+)
+def test_a_limit_that_is_no_number_is_told_at_the_start(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"soon for configuration {PREFIX}{name}"):
+        Configured(**{PREFIX + name: "soon"})
+
+
 def test_limits_are_read_for_the_listener() -> None:
     listener = Configured(
         **{
