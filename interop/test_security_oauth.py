@@ -1,14 +1,11 @@
 """OAUTHBEARER: clients with unsecured tokens and with signed ones, good and bad, and with tokens that are renewed."""
 
 import asyncio
-import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import jwt
 import pytest
@@ -16,64 +13,19 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AsyncTokenProvider
 from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import KafkaError, Producer
-from cryptography.hazmat.primitives.asymmetric import rsa
-from jwt.algorithms import RSAAlgorithm
 from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError, SaslAuthenticationFailedError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from interop.bearer_tokens import LISTENERS, PACKAGE, key_set, settings, signed, unsecured
 from interop.java_transactions import JavaClients
-from interop.raw import Closed, RawClient, framed
+from interop.raw import Closed
 from interop.secured import NotAuthenticated, Secured, bearer, secured
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
-from pykafka_broker.testing import KafkaBroker
-from tests.security.sasl.bearer import encoded
 
-PACKAGE = "org.apache.kafka.common.security.oauthbearer."
-# Kafka logs in by itself as well, so its line has to make a token.
-LINE = f'{PACKAGE}OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
-VALIDATOR = PACKAGE + "OAuthBearerValidatorCallbackHandler"
-UNSECURED_LOGIN = PACKAGE + "internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
-ISSUER, AUDIENCE = "https://issuer.test", "kafka"
 INVALID = '{"status":"invalid_token"}'
 STRING = "org.apache.kafka.common.serialization.String"
 Mint = Callable[[], str]
-KEYS = {kid: rsa.generate_private_key(65537, 2048) for kid in ("one", "two", "unknown")}
-
-
-def key_set(*kids: str) -> str:
-    keys = [{**json.loads(RSAAlgorithm.to_jwk(KEYS[kid].public_key())), "kid": kid} for kid in kids]
-    return json.dumps({"keys": keys})
-
-
-def unsecured(lifetime_s: float = 60, **changed: Any) -> str:
-    claims = {"sub": "alice", "iat": time.time() - 1, "exp": time.time() + lifetime_s, **changed}
-    return f"{encoded({'alg': 'none'})}.{encoded(claims)}."
-
-
-def signed(lifetime_s: int = 60, kid: str = "one", by: str = "", **changed: Any) -> str:
-    now = int(time.time())
-    claims = {"sub": "alice", "iat": now - 200, "exp": now + lifetime_s, "aud": AUDIENCE, "iss": ISSUER, **changed}
-    known = {name: value for name, value in claims.items() if value is not None}
-    return jwt.encode(known, KEYS[by or kid], "RS256", headers={"kid": kid})
-
-
-def settings(key_url: str) -> dict[str, str]:
-    """One listener for each kind of tokens."""
-    values = {"sasl.enabled.mechanisms": "OAUTHBEARER"}
-    for name in ("unsecured", "signed"):
-        values[f"listener.name.{name}.oauthbearer.sasl.jaas.config"] = LINE
-    of_signed = {
-        "oauthbearer.sasl.server.callback.handler.class": VALIDATOR,
-        "oauthbearer.sasl.login.callback.handler.class": UNSECURED_LOGIN,
-        "sasl.oauthbearer.jwks.endpoint.url": key_url,
-        "sasl.oauthbearer.expected.audience": AUDIENCE,
-        "sasl.oauthbearer.expected.issuer": ISSUER,
-    }
-    return values | {f"listener.name.signed.{key}": value for key, value in of_signed.items()}
-
-
-LISTENERS = {"UNSECURED": "SASL_PLAINTEXT", "SIGNED": "SASL_PLAINTEXT"}
 MINTS: dict[str, Mint] = {"UNSECURED": unsecured, "SIGNED": signed}
 BAD_MINTS: dict[str, Mint] = {"UNSECURED": lambda: unsecured(scope=3), "SIGNED": lambda: signed(by="two")}
 
@@ -300,119 +252,6 @@ def test_java_takes_signed_tokens_from_a_file(broker: Secured, java: JavaClients
     else:
         with pytest.raises(Exception, match="invalid_token"):
             java_sends(java, properties, "java-signed", [0])
-
-
-# -- the keys
-
-
-@pytest.mark.ours_only
-def test_a_new_key_is_found_when_a_token_names_it(tmp_path: Path) -> None:
-    path = tmp_path / "keys.json"
-    path.write_text(key_set("one"))
-    with secured("pykafka", LISTENERS, settings(path.as_uri())) as broker:
-        with broker.connect("SIGNED") as client, pytest.raises(NotAuthenticated):
-            bearer(client, signed(kid="two"))
-        path.write_text("garbage")
-        time.sleep(1.1)
-        with broker.connect("SIGNED") as client, pytest.raises(NotAuthenticated):
-            bearer(client, signed(kid="two"))
-        with broker.connect("SIGNED") as client:
-            bearer(client, signed())  # the keys that there were
-        path.write_text(key_set("two"))
-        time.sleep(1.1)
-        with broker.connect("SIGNED") as client:
-            bearer(client, signed(kid="two"))
-        with broker.connect("SIGNED") as client, pytest.raises(NotAuthenticated):
-            bearer(client, signed())
-
-
-@pytest.mark.ours_only
-def test_keys_that_can_not_be_read_end_the_start(tmp_path: Path) -> None:
-    for url in ((tmp_path / "nowhere").as_uri(), "http://127.0.0.1:1/keys"):
-        broker = KafkaBroker({"listeners": "SIGNED://127.0.0.1:0", **_alone(url)})
-        with pytest.raises(Exception, match=r"jwks\.endpoint\.url of listener SIGNED"):
-            broker.start()
-
-
-def _alone(url: str) -> dict[str, str]:
-    return {"listener.security.protocol.map": "SIGNED:SASL_PLAINTEXT", **settings(url)}
-
-
-@pytest.mark.ours_only
-def test_no_token_is_in_the_log_and_a_huge_one_is_not_even_read(tmp_path: Path) -> None:
-    path = tmp_path / "keys.json"
-    path.write_text(key_set("one"))
-    good, bad = signed(), signed(by="two")
-    with secured("pykafka", LISTENERS, settings(path.as_uri())) as broker:
-        with broker.connect("SIGNED") as client:
-            bearer(client, good)
-        with broker.connect("SIGNED") as client, pytest.raises(NotAuthenticated):
-            bearer(client, bad)
-        with broker.connect("SIGNED") as client:
-            assert is_cut_off(client)
-        with broker.connect("UNSECURED") as client:
-            bearer(client, unsecured())
-        log = broker.target.log_path.read_text()
-    assert "its signature is wrong" in log
-    for token in (good, bad):
-        assert not any(part in log for part in token.split("."))
-
-
-def is_cut_off(client: RawClient) -> bool:
-    """Whether a token of 100 MB is refused at its length."""
-    client.send_bytes((100 << 20).to_bytes(4, "big"))
-    client.send_bytes(framed(b"x")[:2])
-    return client.is_closed_by_broker()
-
-
-@pytest.mark.ours_only
-def test_nobody_waits_for_keys_that_come_from_a_slow_url() -> None:
-    site = KeySite(key_set("one"))
-    with site, secured("pykafka", LISTENERS, settings(site.url)) as broker:
-        with broker.connect("SIGNED") as client:
-            bearer(client, signed())
-        site.content, site.pause_s = key_set("two"), 2
-        time.sleep(1.1)
-        begun = time.monotonic()
-        with broker.connect("SIGNED") as client, pytest.raises(NotAuthenticated):
-            bearer(client, signed(kid="two"))  # which has them read anew
-        with broker.connect("SIGNED") as client:
-            bearer(client, signed())
-            assert client.call(MetadataRequest([])).brokers
-        assert time.monotonic() - begun < 1.5
-        time.sleep(3)
-        with broker.connect("SIGNED") as client:
-            bearer(client, signed(kid="two"))
-        assert site.asked == 2
-
-
-class KeySite:
-    """Serves keys over HTTP, as slowly as it is told."""
-
-    def __init__(self, content: str) -> None:
-        site = self
-        self.content, self.pause_s, self.asked = content, 0.0, 0
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                site.asked += 1
-                time.sleep(site.pause_s)
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(site.content.encode())
-
-            def log_message(self, *_: object) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/keys"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def test_librdkafka_makes_unsecured_tokens_of_its_own(broker: Secured) -> None:
