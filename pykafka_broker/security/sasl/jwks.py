@@ -38,7 +38,7 @@ class Jwks:
         self._backoff_max_ms: int = settings.get("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms")
         self._read: bytes | None = None
         self._keys: list[dict[str, Any]] = []
-        wrong = document.error or self._follow()
+        wrong = self._follow() if document.content or not document.error else document.error
         if wrong:
             raise ConfigError(f"Invalid value for configuration {_URL} of listener {settings.name}: {wrong}")
 

@@ -77,6 +77,11 @@ def test_what_can_not_be_read_ends_the_start() -> None:
         jwks(Kept(error="No such file"))
 
 
+def test_what_was_read_before_will_do_while_it_can_not_be_read() -> None:
+    """A listener whose settings change looks at its keys anew."""
+    assert jwks(Kept(KEYS, error="unreachable")).key("r1", "RS256", START) is not None
+
+
 @pytest.mark.parametrize(
     "key",
     [{"kty": "RSA", "kid": "b", "n": "!", "e": "AQAB"}, {"kty": "RSA", "kid": "b"}, {"kty": "RSA", "kid": "b", "n": 5}],
