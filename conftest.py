@@ -42,6 +42,8 @@ LONG = (
     "interop/test_giants.py",
     "interop/test_security_sasl.py",
     "interop/test_fuzz.py",
+    "interop/test_security_one_line.py",
+    "interop/test_security_streams.py",
     "interop/test_groups_tools.py",
     "interop/test_groups_restart.py",
     "tests/log/crash/test_crash.py",

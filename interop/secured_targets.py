@@ -7,7 +7,7 @@ both, so that whatever it writes is what Kafka takes as well.
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,24 +30,25 @@ class SecuredTarget(Protocol):
 class SecuredKafka:
     """A real Kafka."""
 
-    def __init__(self, directory: Path, security: str, **wanted: Any) -> None:
+    def __init__(self, directory: Path, security: str, config: Mapping[str, str], **wanted: Any) -> None:
         self._security = Security(security, **wanted)
         self._certificates = directory / "security"
         self.port, internal = free_port(), free_port()
         written = self._security.write(self._certificates)
         listener = self._security.listener
-        config = {
+        settings = {
             "listeners": f"{listener}://127.0.0.1:{self.port},INTERNAL://127.0.0.1:{internal},"
             f"CONTROLLER://127.0.0.1:{free_port()}",
             "advertised.listeners": f"{listener}://127.0.0.1:{self.port},INTERNAL://127.0.0.1:{internal}",
             "listener.security.protocol.map": f"{listener}:{listener},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INTERNAL",
             **written,
+            **config,
         }
-        if "authorizer.class.name" in config:
-            config["super.users"] = ";".join(filter(None, (config.get("super.users"), _OWN)))
-        escaped = dict(line.split("=", 1) for line in format_properties(config).splitlines())
-        controller = config["listeners"].rpartition(":")[2]
+        if "authorizer.class.name" in settings:
+            settings["super.users"] = ";".join(filter(None, (settings.get("super.users"), _OWN)))
+        escaped = dict(line.split("=", 1) for line in format_properties(settings).splitlines())
+        controller = settings["listeners"].rpartition(":")[2]
         escaped["controller.quorum.voters"] = f"1@127.0.0.1:{controller}"
         self.kafka = RealKafka(escaped, directory=directory, port=internal)
         self.kafka.format()
@@ -60,16 +61,18 @@ class SecuredKafka:
 
 
 @contextlib.contextmanager
-def secured(target: str, security: str, **wanted: Any) -> Iterator[SecuredTarget]:
+def secured(
+    target: str, security: str, config: Mapping[str, str] | None = None, **wanted: Any
+) -> Iterator[SecuredTarget]:
     """A running broker of the target's kind, with these options of `KafkaBroker`."""
     if target == "kafka":
         directory = Path(tempfile.mkdtemp(prefix="secured-kafka-"))
         try:
-            secured = SecuredKafka(directory, security, **wanted)
+            secured = SecuredKafka(directory, security, config or {}, **wanted)
             with secured.kafka:
                 yield secured
         finally:
             shutil.rmtree(directory, ignore_errors=True)
         return
-    with KafkaBroker(security=security, quick_groups=False, **wanted) as broker:
+    with KafkaBroker(config, security=security, quick_groups=False, **wanted) as broker:
         yield broker

@@ -5,7 +5,7 @@ import random
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,8 @@ LINES_PER_ROUND = 400
 class WordCount:
     """`WordCountDemo` as a process."""
 
-    def __init__(self, bootstrap: str, directory: Path) -> None:
+    def __init__(self, bootstrap: str, directory: Path, more: Mapping[str, str] | None = None) -> None:
+        """`more`: settings on top, of security for one."""
         classpath = os.environ.get("KAFKA_STREAMS_JARS") or str(streams_jars())
         self._properties = directory / "streams.properties"
         settings = {
@@ -37,6 +38,7 @@ class WordCount:
             "commit.interval.ms": 50,
             "session.timeout.ms": 2_000,
             "heartbeat.interval.ms": 300,
+            **(more or {}),
         }
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         self._command = java_command(

@@ -9,14 +9,16 @@ has changed between them it is made again. The decisions stand in the modules be
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataImage
-from pykafka_broker.cluster.policies import Policies
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config.broker import BrokerConfig
+
+if TYPE_CHECKING:
+    from pykafka_broker.cluster.policies import Policies
 
 ReplyT = TypeVar("ReplyT")
 

@@ -7,10 +7,12 @@ words are Kafka's `RequestMetadata`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykafka_broker.cluster.records import ResourceType
-from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
+
+if TYPE_CHECKING:
+    from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
 
 
 class TopicCreation(NamedTuple):
