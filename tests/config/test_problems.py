@@ -21,8 +21,8 @@ from pykafka_broker.config.problems import problems
         (
             {"connections.max.idle.ms": "100"},
             (
-                "connection.failed.authentication.delay.ms=100 should always be less than connections.max.idle.ms=100 to "
-                "prevent failed authentication responses from timing out"
+                "connection.failed.authentication.delay.ms=100 should always be less than connections.max.idle.ms=100 "
+                "to prevent failed authentication responses from timing out"
             ),
         ),
         (
