@@ -175,7 +175,7 @@ def tell_denial(authorizer: Authorizer, asking: Asking, operation: Operation, re
             operation.name,
             client.client_host,
             _camel(resource.name),
-            name,
+            name if name.isprintable() else repr(name),  # it is the client's to choose
             _camel(ApiKey(asking.api_key).name),
             authorizer.rule(client.principal, client.client_host, operation, resource, name),
         )

@@ -309,3 +309,30 @@ def test_a_pattern_does_not_stand_for_topics_that_may_not_be_described(node: Rea
     answer = ask(node, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **member, **beat)
     topics = node.broker.image.topics
     assert [one.topic_id for one in answer.assignment.topic_partitions] == [topics["t"].id]
+
+
+def test_changes_that_make_no_sense_are_refused_before_rights_are_asked_for(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.ALTER_CONFIGS, TOPIC, "t")))
+    config = {"name": "retention.ms", "config_operation": 0, "value": "1"}
+    topic = {"resource_type": 2, "resource_name": "t", "configs": [config, config]}
+    assert list(codes(ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[topic]))) == [42]
+    del config["config_operation"]
+    assert list(codes(ask(node, ApiKey.ALTER_CONFIGS, 2, resources=[topic]))) == [42]
+
+
+def test_a_quorum_that_may_not_be_seen_has_no_topics(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.DESCRIBE, CLUSTER, CLUSTER_NAME)))
+    asked = [{"topic_name": "t", "partitions": [{"partition_index": 0}]}]
+    answer = ask(node, ApiKey.DESCRIBE_QUORUM, 0, topics=asked)
+    assert (answer.error_code, answer.topics) == (CLUSTER_DENIED, [])
+
+
+def test_a_share_request_without_a_group_is_wrong_whoever_sends_it(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.READ, GROUP, "")))
+    assert ask(node, ApiKey.SHARE_ACKNOWLEDGE, 1, group_id=None, member_id="m", topics=[]).error_code == 42
+    assert ask(node, ApiKey.SHARE_FETCH, 1, group_id=None, member_id="m", topics=[]).error_code == 42
+
+
+def test_a_state_of_no_partitions_is_told_to_everybody(node: RealBroker) -> None:
+    authorized_by(node, Denies((Operation.CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)))
+    assert ask(node, ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, group_id="s", topics=[]).results == []

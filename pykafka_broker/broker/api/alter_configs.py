@@ -20,6 +20,7 @@ from pykafka_broker.cluster.authorizer import Operation, Rights
 from pykafka_broker.cluster.config_changes import (
     APPEND,
     DELETE,
+    SET,
     SUBTRACT,
     ConfigOp,
     alter_configs,
@@ -59,12 +60,17 @@ A = TypeVar("A", bound=ConfigResource)
 def alter_all_configs(
     controller: Controller, context: RequestContext, request: AlterConfigsRequest
 ) -> Decision[replaced.AlterConfigsResponse]:
+    def ops(resource: AlterConfigsResource) -> list[ConfigOp]:
+        return [ConfigOp(config.name, SET, config.value) for config in resource.configs]
+
     def alter(resource: AlterConfigsResource) -> list[ApiMessageAndVersion]:
         configs = [(config.name, config.value) for config in resource.configs]
         return alter_configs(controller, resource.resource_type, resource.resource_name, configs)
 
     rights = Rights(controller.authorizer, context)
-    records, outcomes = _each(context, request.resources, rights, alter, (*_CHECKED_FIRST, ResourceType.BROKER_LOGGER))
+    records, outcomes = _each(
+        context, request.resources, rights, ops, alter, (*_CHECKED_FIRST, ResourceType.BROKER_LOGGER)
+    )
     responses = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return Decision([] if request.validate_only else records, replaced.AlterConfigsResponse(responses=responses))
 
@@ -81,7 +87,7 @@ def incrementally_alter_configs(
 
     loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
     others = [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER]
-    _, own = _each(context, loggers, services.rights(context), alter)
+    _, own = _each(context, loggers, services.rights(context), _ops, alter)
 
     def respond(outcomes: list[Outcome]) -> changed.IncrementalAlterConfigsResponse:
         of = {outcome[2:]: outcome for outcome in (*own, *outcomes)}
@@ -103,7 +109,7 @@ def _decide(
         return incremental_alter_configs(controller, resource.resource_type, resource.resource_name, _ops(resource))
 
     rights = Rights(controller.authorizer, context)
-    records, outcomes = _each(context, request.resources, rights, alter, _CHECKED_FIRST)
+    records, outcomes = _each(context, request.resources, rights, _ops, alter, _CHECKED_FIRST)
     return Decision([] if request.validate_only else records, outcomes)
 
 
@@ -115,6 +121,7 @@ def _each(
     context: RequestContext,
     resources: Sequence[A],
     rights: Rights,
+    ops: Callable[[A], Sequence[ConfigOp]],
     alter: Callable[[A], list[ApiMessageAndVersion]],
     checked_first: Collection[int] = (),
 ) -> tuple[list[ApiMessageAndVersion], list[Outcome]]:
@@ -127,6 +134,7 @@ def _each(
         try:
             if repeats[identity] > 1 or identity in context.repeated:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            check_ops(ops(resource))
             if identity[0] not in checked_first:
                 rights.require_config(Operation.ALTER_CONFIGS, *identity)
                 records += alter(resource)

@@ -12,7 +12,7 @@ from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
-from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster.authorizer import Operation, Resource, denial
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -34,7 +34,9 @@ _NODES_FROM = 2
 def describe_quorum(
     services: Services, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse | Reply:
-    services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
+    if not services.allows(context, Operation.DESCRIBE, Resource.CLUSTER):
+        error = denial(Resource.CLUSTER)
+        return DescribeQuorumResponse(error_code=error.code, error_message=error.message)
     return services.slices.reply(_described(services, context, request))
 
 

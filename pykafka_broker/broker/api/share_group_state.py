@@ -62,6 +62,8 @@ def _answer(
     """One result for each topic, with what `ask` says of each of its partitions; none without a group. Only brokers may
     ask.
     """
+    if not request.topics:
+        return []
     services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
     refused = None if is_enabled(services.image.features) else ApiError(ErrorCode.UNSUPPORTED_VERSION)
 

@@ -43,8 +43,10 @@ def member_of(
     """Who asks. Raises what is wrong with the request as such."""
     if not is_enabled(services.image.features):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id or "")
-    if request.group_id is None or not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
+    if request.group_id is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     return request.group_id, request.member_id
 

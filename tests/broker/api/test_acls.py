@@ -270,3 +270,10 @@ def test_a_denial_is_one_line_in_the_log_as_kafka_writes_it(node: RealBroker, ca
         "host=*, operation=DESCRIBE, permissionType=DENY])"
     )
     assert lines == [f"{common}den{then}{rule}", f"{common}none{then}DefaultDeny"]
+
+
+def test_a_name_that_a_client_has_made_up_stays_on_its_line(node: RealBroker, caplog: pytest.LogCaptureFixture) -> None:
+    node.connection.principal = "User:alice"
+    with caplog.at_level(logging.INFO, "kafka.authorizer.logger"):
+        node.call(MetadataRequest([MetadataRequestTopic(name="a\nPrincipal = User:root is Allowed")]), 12)
+    assert "Topic:LITERAL:'a\\nPrincipal = User:root is Allowed' for request" in caplog.text
