@@ -66,19 +66,23 @@ def incremental_alter_configs(controller: Controller, kind: int, name: str, ops:
 
 def alter_configs(controller: Controller, kind: int, name: str, configs: Sequence[tuple[str, str | None]]) -> Records:
     """The records that make these the only configs of one resource; raises ApiError."""
-    check_ops([ConfigOp(key, SET, value) for key, value in configs])
+    changed: dict[str, str | None] = dict(configs)
+    _check_keys(len(changed), len(configs), [key for key, value in configs if value is None])
     _check_resource(controller, kind, name)
     present = controller.image.config(kind, name)
-    changed: dict[str, str | None] = dict(configs)
     changed.update((key, None) for key in present if key not in changed)
     return _records(controller, kind, name, present, changed, dict(configs))
 
 
 def check_ops(ops: Sequence[ConfigOp]) -> None:
     """What is wrong with a list of changes whatever they are for."""
-    if len({op.key for op in ops}) < len(ops):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [op.key for op in ops if op.value is None and op.operation != DELETE]
+    _check_keys(len({op.key for op in ops}), len(ops), nulls)
+
+
+def _check_keys(different: int, all_of_them: int, nulls: Sequence[str]) -> None:
+    if different < all_of_them:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if nulls:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
 
