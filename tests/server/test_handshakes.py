@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import random
@@ -154,9 +155,31 @@ def starts(count: int, seed: int) -> list[bytes]:
     return [made.choice(beginnings) + made.randbytes(made.choice((1, 5, 40, 300, 3000))) for _ in range(count)]
 
 
+def damaged_hellos(count: int, seed: int) -> list[bytes]:
+    """Of connections: a ClientHello with some bytes changed or left out, or a whole one and what is no answer to it."""
+    made = random.Random(seed)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client_context().wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+    hello = outgoing.read()
+    found = []
+    for _ in range(count):
+        damaged = bytearray(hello)
+        for _ in range(made.choice((0, 1, 2, 8))):
+            damaged[made.randrange(len(damaged))] = made.randrange(256)
+        if made.random() < 0.2:
+            del damaged[made.randrange(len(damaged)) :]
+        found.append(bytes(damaged) + made.choice((b"", b"\x16\x03\x03\x00\x20", b"\x17\x03\x03")) + made.randbytes(32))
+    return found
+
+
 @pytest.mark.timeout(1800)
-def test_whatever_comes_before_a_handshake_others_are_served(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+@pytest.mark.parametrize("made", [starts, damaged_hellos])
+def test_whatever_comes_before_or_in_a_handshake_others_are_served(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    request: pytest.FixtureRequest,
+    made: Callable[[int, int], list[bytes]],
 ) -> None:
     count = 100_000 if request.config.getoption("--slow") else 1000
 
@@ -164,7 +187,7 @@ def test_whatever_comes_before_a_handshake_others_are_served(
         async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, connect, _):
             port = server.listeners[0].port
             client = await connect()
-            for number, start in enumerate(starts(count, seed=14)):
+            for number, start in enumerate(made(count, 14)):
                 sock = socket.create_connection(("127.0.0.1", port))
                 sock.sendall(start)
                 sock.close()

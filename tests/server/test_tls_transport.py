@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from tests.server.support import run, until
-from tests.server.test_server import framed, serving
+from tests.server.test_server import framed, readiness, serving
 from tests.server.tls_support import client_context, tls_settings
 
+__all__ = ["readiness"]  # a fixture: by an epoll, and by the readers of any loop
+pytestmark = pytest.mark.usefixtures("readiness")
 MEGABYTE = 1 << 20
 
 
