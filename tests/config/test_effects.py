@@ -116,7 +116,7 @@ def test_refusal_names_key_and_value(name: str, value: str) -> None:
 
 
 def test_a_refused_key_may_be_set_to_its_default() -> None:
-    assert not refusals(BrokerConfig({"security.inter.broker.protocol": "PLAINTEXT", "authorizer.class.name": ""}))
+    assert not refusals(BrokerConfig({"security.inter.broker.protocol": "SSL", "authorizer.class.name": ""}))
 
 
 def test_unknown_names_are_not_said_to_be_without_effect() -> None:
