@@ -26,7 +26,7 @@ class Door(NamedTuple):
 
     new_transport: NewTransport
     new_connection: NewConnection
-    check: CheckListener | None = None  # what may be altered while it serves
+    checks: tuple[CheckListener, ...] = ()  # of what is altered while it serves
 
     def open(self, server: Serving, sock: socket.socket, context: ConnectionContext) -> Connection:
         """A client has come."""
@@ -37,14 +37,15 @@ def door_of(listener: Listener, server: Serving) -> Door:
     """Raises ConfigError if its certificates or mechanisms can't be used."""
     new_transport: NewTransport = PlainTransport
     new_connection: NewConnection = Connection
-    check: CheckListener | None = None
+    checks: tuple[CheckListener, ...] = ()
     if listener.has_tls:
         from pykafka_broker.server.tls_listener import TlsListener
 
         tls = TlsListener(listener.name, server)
-        new_transport, new_connection, check = tls.new_transport, tls.new_connection, tls.check
+        new_transport, new_connection, checks = tls.new_transport, tls.new_connection, (tls.check,)
     if listener.has_sasl:  # then the name counts by which it logs in
         from pykafka_broker.server.sasl_connection import sasl_connections
 
-        new_connection = sasl_connections(listener.name, server)
-    return Door(new_transport, new_connection, check)
+        new_connection, check = sasl_connections(listener.name, server)
+        checks = (*checks, check)
+    return Door(new_transport, new_connection, checks)

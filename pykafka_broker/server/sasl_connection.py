@@ -17,6 +17,7 @@ from typing import Any
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.config import ConfigError, UnusableError
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -151,8 +152,12 @@ class _Late(PendingReply):
         return pieces
 
 
-def sasl_connections(name: str, server: Serving) -> Callable[[Serving, Transport, ConnectionContext], SaslConnection]:
-    """What serves the clients of the listener `name`. Raises UnusableError if one of its mechanisms can't be used."""
+def sasl_connections(
+    name: str, server: Serving
+) -> tuple[Callable[[Serving, Transport, ConnectionContext], SaslConnection], CheckListener]:
+    """What serves the clients of the listener `name`, and what may be altered of it. Raises UnusableError if one of its
+    mechanisms can't be used.
+    """
     turns = server.turns
     around = Around(
         lambda: server.broker.services.image,
@@ -164,4 +169,4 @@ def sasl_connections(name: str, server: Serving) -> Callable[[Serving, Transport
         listener = SaslListener(name, lambda: server.broker.config, around)
     except ConfigError as error:
         raise UnusableError(f"listener {name}: {error}") from None
-    return lambda serving, transport, context: SaslConnection(serving, transport, context, listener)
+    return lambda serving, transport, context: SaslConnection(serving, transport, context, listener), listener.check

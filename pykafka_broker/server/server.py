@@ -133,8 +133,7 @@ class Server:
         config = self.broker.config
         for listener in listeners:
             self._doors[listener.name] = door = door_of(listener, self)
-            if door.check is not None:
-                self._checks.append(door.check)
+            self._checks += door.checks
             sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
             listener.port = sock.getsockname()[1]
             self._accepting.add(sock, listener)

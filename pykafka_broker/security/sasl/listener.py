@@ -7,7 +7,7 @@ new ones can't be used it stays as it was and says so. Mechanisms are told in th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.security.hooks.loading import HookFailed
@@ -16,7 +16,7 @@ from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.sasl.mechanism import Mechanism, Refused, mechanism_server
 from pykafka_broker.security.sasl.realm import Around, Realm
 
-_KEYS = ("sasl.", "principal.", "connection")
+_KEYS = ("sasl.", "principal.", "connection.failed.", "connections.max.reauth.")
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,17 @@ class SaslListener:
             self._make(config)
         except ConfigError as error:
             log.warning("listener %s keeps the settings that it had: %s", self.name, error)
+
+    def check(self, config: BrokerConfig, changed: Collection[str]) -> None:
+        """Whether these settings may come into force, of which those names are changed. What holds for all listeners
+        may not, as in Kafka. Raises ConfigError.
+        """
+        now = self._config()
+        if any(name.startswith(_KEYS) and config[name] != now[name] for name in changed if name in config.keys):
+            raise ConfigError(
+                f"Configs cannot be updated dynamically for existing listener ListenerName({self.name}), "
+                "restart broker or create a new listener for update"
+            )
 
     @property
     def mechanisms(self) -> list[str]:

@@ -88,6 +88,17 @@ def test_limits_are_read_for_the_listener() -> None:
     assert (listener.failure_delay_ms, listener.max_receive_bytes, listener.max_reauth_ms("PLAIN")) == (7, 999, 5)
 
 
+def test_what_holds_for_all_listeners_can_not_be_changed_while_one_serves() -> None:
+    configured = Configured()
+    check, config = configured.listener.check, configured.config
+    told = r"existing listener ListenerName\(OUTSIDE\), restart broker"
+    for name, text in (("sasl.enabled.mechanisms", "PLAIN"), ("sasl.jaas.config", "Module required;")):
+        with pytest.raises(ConfigError, match=told):
+            check(config.with_dynamic({}, {name: text}), [name])
+    same = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512", LINE: CHANGED, "log.cleaner.threads": "2"}
+    check(config.with_dynamic({}, same), list(same))
+
+
 def test_other_changes_leave_mechanisms_as_they_are() -> None:
     configured = Configured()
     servers = configured.listener._servers
