@@ -18,7 +18,7 @@ from pykafka_broker.config.describe import base_name
 from pykafka_broker.config.problems import cordon_problems
 from pykafka_broker.config.registry import ConfigKey, broker_keys, client_metrics_keys, group_keys
 from pykafka_broker.config.topic import parse_overrides
-from pykafka_broker.config.values import ConfigError, ConfigType, parse_value
+from pykafka_broker.config.values import ConfigError, ConfigType, invalid, parse_value
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -202,6 +202,8 @@ def _check_of_listeners(changed: Mapping[str, str | None]) -> None:
             continue
         try:
             parse_value(keys[base], text)
+            if ":" not in text:  # else a class of Python, which is looked for when it is needed
+                _check_classes(keys[base], text)
         except ConfigError as error:
             raise (_wrong if name.count(".") - base.count(".") == _LISTENER_PARTS else _dynamic)(str(error)) from None
 
@@ -212,7 +214,7 @@ def _check_classes(key: ConfigKey, text: str) -> None:
         return
     for name in filter(None, (part.strip() for part in text.split(","))):
         if not name.startswith("org.apache.kafka."):
-            raise _wrong(f"Invalid value {name} for configuration {key.name}: Class {name} could not be found.")
+            raise invalid(key.name, name, f"Class {name} could not be found.")
 
 
 def check_broker_name(controller: Controller, name: str) -> None:

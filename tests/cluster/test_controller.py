@@ -218,6 +218,14 @@ def test_overrides_are_checked_together_with_those_that_stay() -> None:
         (
             BROKER,
             "1",
+            "listener.name.a.principal.builder.class",
+            "foo.Bar",
+            ErrorCode.INVALID_REQUEST,
+            "Invalid value foo.Bar for configuration principal.builder.class: Class foo.Bar could not be found.",
+        ),
+        (
+            BROKER,
+            "1",
             "listener.name.a.connections.max.reauth.ms",
             "soon",
             ErrorCode.INVALID_REQUEST,
@@ -240,6 +248,7 @@ def test_refused_as_kafka_refuses(kind: int, name: str, key: str, value: str, co
         (BROKER, "1", "max.connections.per.ip.overrides", "127.0.0.1:5"),
         (BROKER, "1", "listener.name.external.ssl.keystore.location", "/none"),
         (BROKER, "1", "listener.name.external.plain.sasl.jaas.config", "as it stands"),
+        (BROKER, "1", "listener.name.external.plain.sasl.server.callback.handler.class", "of.python:Class"),
         (BROKER, "", "listener.name.external.max.connections", "7"),
         (BROKER, "", "follower.replication.throttled.rate", "5"),
         (CLIENT_METRICS, "m", "metrics", "*"),
