@@ -312,6 +312,15 @@ def test_a_java_client_from_before_tokens_were_wrapped(broker: SaslBroker, topic
 # -- sessions
 
 
+def test_kafka_python_goes_on_after_its_session(broker: SaslBroker, topic: str) -> None:
+    known = broker.kafka_python("REAUTH", "SCRAM-SHA-256", "alice", PASSWORDS["alice"])
+    end = time.monotonic() + 3 * SESSION_MS / 1000
+    with closing(KafkaProducer(**known, acks="all", retries=0)) as producer:
+        while time.monotonic() < end:
+            producer.send(topic, b"x").get(20)
+            time.sleep(0.05)
+
+
 @pytest.mark.parametrize("listener", ["REAUTH", "REAUTH_SSL"])
 def test_confluent_goes_on_after_its_session(broker: SaslBroker, topic: str, listener: str) -> None:
     errors: list[KafkaError] = []
