@@ -37,7 +37,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[KafkaBroker]:
-    with KafkaBroker(SETTINGS) as broker:
+    with KafkaBroker(SETTINGS, log_level="debug") as broker:
         yield broker
 
 
@@ -159,3 +159,15 @@ def test_clients_stay_logged_in_through_a_reset(broker: KafkaBroker, client: Raw
         broker.reset()
         assert half.call(SaslAuthenticateRequest(ALICE), 2).error_code == 0
     assert client.call(MetadataRequest([]), 9).brokers
+
+
+def test_no_password_that_was_sent_or_set_is_in_the_log(broker: KafkaBroker, client: RawClient) -> None:
+    """The last of this file: the log is that of all the others."""
+    log_in(client)
+    bad = [AlterableConfig(LINE, 0, "Module required user_alice=bad-secret")]
+    client.call(IncrementalAlterConfigsRequest([AlterConfigsResource(4, "1", bad)]), 1)
+    with RawClient(broker.bootstrap_servers) as alice:  # it keeps the accounts that it had
+        assert log_in(alice) == 0
+    log = broker.log_path.read_text()
+    assert "OUTSIDE keeps the settings that it had" in log
+    assert "-secret" not in log
