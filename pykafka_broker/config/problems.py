@@ -50,7 +50,7 @@ def cordon_problems(config: BrokerConfig) -> Iterator[str]:
 def _login_problems(config: BrokerConfig) -> Iterator[str]:
     """Who is refused must be told before the connection is given up as idle."""
     delay, idle = config.connection_failed_authentication_delay_ms, config.connections_max_idle_ms
-    if 0 < idle <= delay:
+    if 0 <= idle <= delay:
         yield (
             f"connection.failed.authentication.delay.ms={delay} should always be less than connections.max.idle.ms="
             f"{idle} to prevent failed authentication responses from timing out"

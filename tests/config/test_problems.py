@@ -18,6 +18,8 @@ from pykafka_broker.config.problems import problems
         ({"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
         ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater than or equal to 0"),
         ({"log.retention.hours": "0"}, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
+        ({"connections.max.idle.ms": "-1"}, None),
+        ({"connections.max.idle.ms": "101"}, None),
         (
             {"connections.max.idle.ms": "100"},
             (
