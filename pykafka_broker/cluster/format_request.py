@@ -46,6 +46,9 @@ class FormatRequest(NamedTuple):
     no_initial_controllers: bool = False
     voters: Sequence[InitialVoter] | None = None
 
+    def __repr__(self) -> str:  # its users have passwords
+        return f"<FormatRequest of {self.cluster_id}>"
+
 
 def metadata_version(text: str, unstable: bool = False) -> int:
     """The level that `--release-version` names: "4.0-IV1", or "4.0" and "4.0.2" for the last one of that release."""

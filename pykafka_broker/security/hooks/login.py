@@ -54,7 +54,9 @@ class BuiltPrincipals:
     def __init__(self, settings: ListenerSettings) -> None:
         """Raises ConfigError."""
         text = settings.get("principal.builder.class")
-        chosen = text != broker_keys()[_BUILDER].default
+        # What nobody has set is Kafka's own, which had other names in older releases.
+        configured = settings.text(_BUILDER) is not None or _BUILDER in settings.static
+        chosen = configured and text != broker_keys()[_BUILDER].default
         self._hook: PrincipalBuilder | None = (
             load_hook(_BUILDER, text, PrincipalBuilder, settings.static) if chosen else None
         )

@@ -26,6 +26,9 @@ class Client(NamedTuple):
     user: str
     password: str
 
+    def __repr__(self) -> str:
+        return f"<Client {self.user} by {self.mechanism or self.protocol}>"
+
 
 def settings_of(
     client: str, security: Security, folder: Path, user: str | None, mechanism: str | None

@@ -132,6 +132,7 @@ class Security:
                 "ssl.truststore.type": "PEM",
                 "ssl.truststore.location": str(folder / "ca.pem"),
                 "ssl.client.auth": self.client_auth,
+                "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",  # older releases that it may pass for had older ones too
                 "ssl.principal.mapping.rules": "RULE:^CN=([^,]+)$/$1/,DEFAULT",
             }
         if self.acls is not None:

@@ -87,6 +87,12 @@ def test_rights_without_a_password_are_those_of_everybody() -> None:
         assert [each.value for each in broker.records("t")] == ["1"]
 
 
+@pytest.mark.parametrize("release", ["0.10.2", "2.0", "2.8"])
+def test_older_releases_have_users_too(release: str) -> None:
+    with KafkaBroker(security="sasl_ssl", users=USERS, acls=ACLS, emulate=release) as broker:
+        assert sent(broker, "orders", user="alice") == 0
+
+
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [
