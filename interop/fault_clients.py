@@ -197,9 +197,9 @@ class _AiokafkaReader:
 
 
 class Java:
-    name = "Java"
-
-    def __init__(self) -> None:
+    def __init__(self, group_protocol: str = "classic") -> None:
+        self.name = "Java" if group_protocol == "classic" else f"Java-{group_protocol}"
+        self._group_protocol = group_protocol
         self._clients = JavaClients()
 
     def end(self) -> None:
@@ -220,11 +220,14 @@ class Java:
             producer.close(jvm.java.time.Duration.ofSeconds(5))
 
     def reader(self, bootstrap: str, topic: str, group: str) -> Reader:
-        return _JavaReader(self._clients, bootstrap, topic, group)
+        timing = {"heartbeat_interval_ms": _HEARTBEAT_MS, "session_timeout_ms": _SESSION_MS}
+        if self._group_protocol != "classic":
+            timing = {"group_protocol": self._group_protocol}  # the broker says how often, and how long it waits
+        return _JavaReader(self._clients, bootstrap, topic, group, timing)
 
 
 class _JavaReader:
-    def __init__(self, clients: JavaClients, bootstrap: str, topic: str, group: str) -> None:
+    def __init__(self, clients: JavaClients, bootstrap: str, topic: str, group: str, timing: dict[str, Any]) -> None:
         self._jvm = clients.jvm
         deserializer = SERIALIZER.replace("Serializer", "Deserializer")
         settings = clients.properties(
@@ -232,10 +235,9 @@ class _JavaReader:
             group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit="false",
-            heartbeat_interval_ms=_HEARTBEAT_MS,
-            session_timeout_ms=_SESSION_MS,
             retry_backoff_ms=_BACKOFF_MS,
             max_poll_records=1,
+            **timing,
             key_deserializer=deserializer,
             value_deserializer=deserializer,
         )
