@@ -220,7 +220,7 @@ class Java:
             producer.close(jvm.java.time.Duration.ofSeconds(5))
 
     def reader(self, bootstrap: str, topic: str, group: str) -> Reader:
-        timing = {"heartbeat_interval_ms": _HEARTBEAT_MS, "session_timeout_ms": _SESSION_MS}
+        timing: dict[str, Any] = {"heartbeat_interval_ms": _HEARTBEAT_MS, "session_timeout_ms": _SESSION_MS}
         if self._group_protocol != "classic":
             timing = {"group_protocol": self._group_protocol}  # the broker says how often, and how long it waits
         return _JavaReader(self._clients, bootstrap, topic, group, timing)
