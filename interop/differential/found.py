@@ -273,6 +273,10 @@ FOUND: dict[str, list[Step]] = {
                            "producer_epoch": of("producer_epoch x"), "committed": True}),
         fetch("§s"),
     ],
+    "a-new-producer-whose-first-try-was-of-an-old-version": [
+        create("§a"), create("§b"), init(), transactional("§a", 0, version=10), transactional("§b", 1, version=12),
+        init(), transactional("§a", 1, version=12), transactional("§b", 1, version=12),
+    ],
     "what-comes-behind-a-refused-beginning": [
         create("§a", message_timestamp_before_max_ms="1000"), init(), transactional("§a", 0, OLD),
         transactional("§a", 1, -1, version=9), transactional("§a", 0, -1, version=9),

@@ -245,12 +245,12 @@ class TransactionHost:
         implicit = version >= IMPLICIT_ADD_FROM_PRODUCE
         if not implicit and not self._node.config.transaction_partition_verification_enable:
             return NOTHING
-        is_first = producers.is_first_tried(producer_id, producer_epoch, base_sequence)
+        may_begin = producers.may_begin(producer_id, producer_epoch, base_sequence, implicit)
         where = (partition.topic, partition.number)
         error, after = self.join(transactional_id or "", producer_id, producer_epoch, where, implicit, now)
         if error is not ErrorCode.NONE:
             raise refused_join(error, implicit, version >= ABORTABLE_FROM_PRODUCE)
-        if not is_first or (implicit and base_sequence and producer_id not in producers.entries):
+        if not may_begin:
             raise ApiError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Producer {producer_id} can't begin with sequence number {base_sequence} in "

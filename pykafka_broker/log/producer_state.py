@@ -71,9 +71,8 @@ class ProducerState:
         self.entries: dict[int, ProducerEntry] = {}
         self.snapshot_offset = 0  # up to where the newest snapshot on disk goes
         self._open: dict[int, int] = {}  # producer id -> first offset of its transaction
-        self._tried: dict[
-            int, tuple[int, int]
-        ] = {}  # producer id -> epoch and lowest sequence, until one is in the log
+        # producer id -> epoch, lowest sequence, and whether the first try was to join; until one is in the log
+        self._tried: dict[int, tuple[int, int, bool]] = {}
         self._ended: deque[tuple[int, int]] = deque()  # (first, last) of those ended at or above the high watermark
 
     @property
@@ -93,15 +92,16 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         return entry is not None and entry.txn_first_offset != NO_OFFSET and entry.epoch == epoch
 
-    def is_first_tried(self, producer_id: int, epoch: int, sequence: int) -> bool:
-        """Whether no lower sequence of a transaction that is to begin here was tried before, and refused: what comes
-        behind that one must not get into the log without it (KIP-890).
+    def may_begin(self, producer_id: int, epoch: int, sequence: int, implicit: bool) -> bool:
+        """Whether a transaction may begin here with this sequence (KIP-890): no lower one was tried and refused before,
+        without which it must not get into the log; and it is 0 for a producer that is new and has joined by producing
+        (`implicit`), which is what its first try says.
         """
-        known_epoch, lowest = self._tried.get(producer_id, (NO_EPOCH, 0))
+        known_epoch, lowest, implicit = self._tried.get(producer_id, (NO_EPOCH, 0, implicit))
         if epoch > known_epoch or (epoch == known_epoch and sequence < lowest):
-            self._tried[producer_id] = epoch, sequence
-            return True
-        return sequence <= lowest
+            lowest = sequence
+            self._tried[producer_id] = epoch, sequence, implicit
+        return sequence <= lowest and not (implicit and sequence and producer_id not in self.entries)
 
     def find_duplicate(self, batch: BatchHeader) -> BatchMetadata | None:
         entry = self.entries.get(batch.producer_id)

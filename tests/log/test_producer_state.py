@@ -184,15 +184,25 @@ def test_a_damaged_snapshot_costs_a_longer_read_and_nothing_else(tmp_path: Path)
 
 def test_what_comes_behind_a_refused_beginning_does_not_begin_in_its_place(tmp_path: Path) -> None:
     producers = new_log(tmp_path).producers
-    assert producers.is_first_tried(9, 0, 4)
-    assert producers.is_first_tried(9, 0, 4)
-    assert producers.is_first_tried(9, 0, 0)
-    assert not producers.is_first_tried(9, 0, 4)
-    assert producers.is_first_tried(9, 1, 4)
+    assert producers.may_begin(9, 0, 4, False)
+    assert producers.may_begin(9, 0, 4, False)
+    assert producers.may_begin(9, 0, 0, False)
+    assert not producers.may_begin(9, 0, 4, False)
+    assert producers.may_begin(9, 1, 4, False)
+
+
+def test_a_new_producer_that_joins_by_producing_begins_with_0(tmp_path: Path) -> None:
+    """Whether it does is a matter of its first try, as with Kafka."""
+    producers = new_log(tmp_path).producers
+    assert not producers.may_begin(9, 0, 1, True)
+    assert producers.may_begin(9, 0, 0, False)
+    assert not producers.may_begin(9, 1, 1, False)
+    assert producers.may_begin(10, 0, 0, False)
+    assert producers.may_begin(10, 1, 1, True)
 
 
 def test_once_the_beginning_is_in_the_log_nothing_is_left_of_what_was_tried(tmp_path: Path) -> None:
     log = new_log(tmp_path)
-    assert log.producers.is_first_tried(9, 0, 0)
+    assert log.producers.may_begin(9, 0, 0, False)
     produce(log, 0)
-    assert log.producers.is_first_tried(9, 0, 7)
+    assert log.producers.may_begin(9, 0, 7, False)
