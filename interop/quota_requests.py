@@ -86,8 +86,15 @@ def size_of(answer: Any) -> int:
     return sum(len(one.records or b"") for topic in answer.responses for one in topic.partitions)
 
 
-def seconds_until_served(client: RawClient) -> float:
-    """How long it takes until the next request of a client is answered."""
-    begin = time.monotonic()
+LATE_MS = 700  # that a busy machine may be
+
+
+def ms_until_served(client: RawClient, began: float) -> float:
+    """How long it takes from then until the next request of a client is answered."""
     client.call(VERSIONS, 3)
-    return time.monotonic() - begin
+    return (time.monotonic() - began) * 1000
+
+
+def is_held_up(client: RawClient, began: float, throttle_ms: float) -> bool:
+    """Whether a client that was told to wait for so long, at that time or somewhat later, is not served before."""
+    return throttle_ms - 5 <= ms_until_served(client, began) <= throttle_ms + LATE_MS
