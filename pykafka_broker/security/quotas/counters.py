@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Generic, Protocol, TypeVar
 
-MOST = 1 << 16  # before the older ones are looked at
+MOST = 1 << 14  # before the older ones are looked at, which then takes some milliseconds
 
 
 class Counter(Protocol):
