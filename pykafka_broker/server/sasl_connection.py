@@ -98,10 +98,19 @@ class SaslConnection(Connection):
         return self._park(_Late(late))
 
     def _on_reply(self, reply: Any) -> None:
+        if self._exchange.over and not isinstance(self._parked, _Late):
+            self._refused_late(reply)
+            return
         Connection._on_reply(self, reply)
         if self._served_until == _NOT_YET:  # what a fault has held may have been a step
             self._limit_frames()
             self.go_on()
+
+    def _refused_late(self, reply: Any) -> None:
+        """A step that has waited itself, since it was long, has come to a refusal: that is kept back like any other."""
+        pending, self._parked = self._parked, None
+        if pending is not None and not self.closed:
+            self._keep_back(pending.pieces(reply))
 
     def go_on(self) -> None:
         if self._exchange.over and self._parked is None and not self._out:

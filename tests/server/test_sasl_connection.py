@@ -18,8 +18,10 @@ from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsReq
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.produce_request import ProduceRequest
+from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from pykafka_broker.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from pykafka_broker.protocol.runtime import uvarint
 from pykafka_broker.testing import KafkaBroker
 from tests.security.sasl.realms import PLAIN_LINE
 
@@ -94,6 +96,22 @@ def test_a_wrong_password_is_told_after_the_delay_and_ends_the_connection(
     log = broker.log_since(size)
     assert "Failed authentication with /127.0.0.1 (channelId=" in log
     assert "(Authentication failed: Invalid username or password)" in log
+
+
+def test_a_wrong_password_in_a_request_that_is_read_in_slices_is_told_as_late(
+    broker: KafkaBroker, client: RawClient
+) -> None:
+    size = broker.log_size
+    handshake(client)
+    header = RequestHeader(SaslAuthenticateRequest.API_KEY, 2, 7, "raw").encode(2)[:-1]
+    tagged = uvarint(5000) + b"".join(uvarint(tag) + b"\0" for tag in range(5000))
+    request = framed(header + tagged + SaslAuthenticateRequest(WRONG).encode(2))
+    began = time.monotonic()
+    client.send_bytes(request)
+    assert b"Invalid username" in client.receive_frame()
+    assert time.monotonic() - began >= DELAY_MS / 1000
+    assert client.is_closed_by_broker()
+    assert "Failed authentication with /127.0.0.1 (channelId=" in broker.log_since(size)
 
 
 def test_a_refusal_that_is_kept_back_holds_nobody_else_up(broker: KafkaBroker, client: RawClient) -> None:
