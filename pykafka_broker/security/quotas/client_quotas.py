@@ -60,7 +60,7 @@ class ClientQuotas:
             kind: Counters(partial(Rate, windows), windows.all_ms)
             for kind in (PRODUCED_BYTES, FETCHED_BYTES, REQUEST_TIME)
         }
-        self._buckets = Counters(partial(TokenBucket, controller_windows), controller_windows.all_ms)
+        self._buckets = Counters(partial(TokenBucket, controller_windows), controller_windows.all_ms, lasting=True)
 
     def record(self, kind: str, principal: str, client_id: str, amount: float, now: int) -> int:
         """It has used so much of that, in bytes; returns for how long it may not use more."""

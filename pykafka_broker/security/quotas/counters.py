@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Generic, Protocol, TypeVar
 
-MOST = 1 << 14  # before the older ones are looked at, which then takes some milliseconds
+MOST = 1 << 14
 
 
 class Counter(Protocol):
@@ -23,15 +23,16 @@ C = TypeVar("C", bound=Counter)
 
 
 class Counters(Generic[C]):
-    """Made at the first use. Those that were used since the last look stand in `_young`; a look leaves of the others
-    only those that matter.
+    """Made at the first use. Those that were used since the last look stand in `_young`. A look leaves nothing of the
+    others: they were not used for all windows. lasting: one may matter for longer, and is kept for so long.
     """
 
-    __slots__ = ("_every_ms", "_look_at", "_new", "_old", "_young")
+    __slots__ = ("_lasting", "_look_at", "_new", "_old", "_windows_ms", "_young")
 
-    def __init__(self, new: Callable[[], C], every_ms: int) -> None:
+    def __init__(self, new: Callable[[], C], windows_ms: int, *, lasting: bool = False) -> None:
         self._new = new
-        self._every_ms = every_ms
+        self._windows_ms = windows_ms
+        self._lasting = lasting
         self._young: dict[Hashable, C] = {}
         self._old: dict[Hashable, C] = {}
         self._look_at = 0
@@ -51,6 +52,7 @@ class Counters(Generic[C]):
         return counter
 
     def _look(self, now: int) -> None:
-        self._look_at = now + self._every_ms
-        self._old = {key: each for key, each in (self._old | self._young).items() if each.matters(now)}
-        self._young = {}
+        self._look_at = now + self._windows_ms
+        kept = {key: each for key, each in self._old.items() if each.matters(now)} if self._lasting else {}
+        self._old, self._young = self._young, {}
+        self._old.update(kept)

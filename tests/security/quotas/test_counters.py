@@ -4,6 +4,7 @@ from functools import partial
 
 from pykafka_broker.security.quotas.counters import MOST, Counters
 from pykafka_broker.security.quotas.rate import Rate, Windows
+from pykafka_broker.security.quotas.token_bucket import TokenBucket
 
 THREE = Windows(3, 1000)
 NOW = 1_700_000_000_000
@@ -36,6 +37,17 @@ def test_a_counter_that_matters_no_more_is_forgotten() -> None:
     rates.get("b", NOW + 4000)
     rates.get("b", NOW + 8000)
     assert len(rates) == 1
+
+
+def test_a_debt_is_remembered_for_as_long_as_it_takes() -> None:
+    buckets = Counters(partial(TokenBucket, THREE), THREE.all_ms, lasting=True)
+    buckets.get("a", NOW).record(63, 1.0, NOW)
+    for second in range(0, 60, 4):
+        buckets.get("b", NOW + second * 1000)
+    assert buckets.get("a", NOW + 58_000).throttle_ms(1.0, NOW + 58_000) == 2000
+    for second in range(64, 80, 4):
+        buckets.get("b", NOW + second * 1000)
+    assert len(buckets) == 1
 
 
 def test_a_million_names_take_no_more_than_their_share() -> None:
