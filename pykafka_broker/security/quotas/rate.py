@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+_LONGEST_MS = 0x7FFFFFFF
+
 
 class Windows(NamedTuple):
     """`quota.window.num` and `quota.window.size.seconds`, or those of the controller."""
@@ -73,5 +75,9 @@ class Rate:
 
 
 def rounded(milliseconds: float) -> int:
-    """To the nearest one, as Java does."""
-    return int(milliseconds + 0.5)
+    """To the nearest one, as Java does. A quota may be next to nothing, or infinite: no time is longer than answers can
+    tell, and one that is no number is none.
+    """
+    if milliseconds < _LONGEST_MS:
+        return int(milliseconds + 0.5)
+    return _LONGEST_MS if milliseconds >= _LONGEST_MS else 0

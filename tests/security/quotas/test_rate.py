@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from pykafka_broker.security.quotas.rate import Rate, Windows
@@ -77,3 +79,11 @@ def test_it_matters_until_nothing_of_it_counts() -> None:
     rate.record(1, NOW)
     assert rate.matters(NOW + 2999)
     assert not rate.matters(NOW + 3000)
+
+
+def test_no_throttle_is_longer_than_an_answer_can_tell() -> None:
+    """Kafka takes any number above 0 for a percentage."""
+    rate = Rate(THREE)
+    rate.record(100, NOW)
+    assert rate.throttle_ms(5e-324, NOW) == 0x7FFFFFFF
+    assert rate.throttle_ms(math.inf, NOW) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from pykafka_broker.security.quotas.rate import Windows
 from pykafka_broker.security.quotas.token_bucket import TokenBucket
 
@@ -44,3 +46,13 @@ def test_it_matters_until_it_is_full_again() -> None:
     bucket.record(6, 1.0, NOW)
     assert bucket.matters(NOW + 5999)
     assert not bucket.matters(NOW + 6000)
+
+
+def test_a_quota_may_be_infinite_or_next_to_nothing() -> None:
+    bucket = TokenBucket(THREE)
+    bucket.record(6, math.inf, NOW)
+    assert bucket.throttle_ms(math.inf, NOW) == 0
+    assert not bucket.matters(NOW)
+    bucket = TokenBucket(THREE)
+    bucket.record(6, 5e-324, NOW)
+    assert bucket.throttle_ms(5e-324, NOW) == 0x7FFFFFFF
