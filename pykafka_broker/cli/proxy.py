@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import sys
 from collections.abc import Sequence
 
 from pykafka_broker.cli.control_address import control_address
+from pykafka_broker.cli.log_lines import log_to_stderr
 from pykafka_broker.cli.settings import UsageError
 from pykafka_broker.control.proxy.serving import Proxy
 from pykafka_broker.server.readiness import new_event_loop
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     """`arguments` begin with the word `proxy`; returns the exit code."""
     signals = StopSignals()
     options = _parser().parse_args(arguments[1:])
-    logging.basicConfig(level="INFO", stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr("INFO")
     loop = new_event_loop()
     try:
         to, listen = _address("--to", options.to), _address("--listen", options.listen)

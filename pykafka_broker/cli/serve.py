@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cli.environment import cluster_id_of
+from pykafka_broker.cli.log_lines import log_to_stderr
 from pykafka_broker.cli.settings import ABSENT_MEMBER_MS, DEVELOPMENT, UsageError, own_options, static_settings
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors, UnusableError
 from pykafka_broker.config.effects import has_no_effect, refusals
@@ -84,9 +85,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str], signals: StopSignals) -> int:
     options = parser().parse_args(arguments)
-    logging.basicConfig(
-        level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_to_stderr(options.log_level.upper())
     if options.ephemeral and options.data_dir is not None:
         return complain(["--ephemeral takes a directory of its own: leave out --data-dir"])
     orphaned = threading.Event()
