@@ -43,6 +43,7 @@ class ForwardingBroker:
         self.config = BrokerConfig({"connections.max.idle.ms": "-1"})
         self.services = self
         self.emulation = None  # that is the other broker's business
+        self.quotas = None  # and so are these
         self.purgatory = Purgatory()
         self._clock = clock
         self._connect = connect
@@ -66,6 +67,9 @@ class ForwardingBroker:
         upstream = self._upstreams.pop(connection.id, None)
         if upstream is not None:
             upstream.close()
+
+    def check_listeners_by(self, checks: object) -> None:
+        """Its own listeners are plain, and nobody alters their settings."""
 
     # -- as a router
 
