@@ -72,6 +72,8 @@ class Layered:
     """Stands for TLS: every second read wants to write first, sends want to read first, and a read takes more from the
     socket than it hands out."""
 
+    wishes = True
+
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.read_on, self.write_on = READ, WRITE
@@ -96,7 +98,7 @@ class Layered:
         return len(given)
 
     def send(self, data: Any, flags: int) -> int:
-        if self.write_on == WRITE:
+        if self.wishes and self.write_on == WRITE:
             self.write_on = READ
             raise BlockingIOError
         self.write_on = WRITE
@@ -158,6 +160,36 @@ def test_a_transport_may_want_to_write_before_it_reads_and_to_read_before_it_wri
         theirs.shutdown(socket.SHUT_WR)
         await until(lambda: channel.closed)
         assert channel.lost_for == ["the peer has closed the connection"]
+        turns.close()
+
+    run(scenario)
+
+
+class Grudging(Layered):
+    """Has no wishes, but hands out five bytes at a time."""
+
+    wishes = False
+
+    def recv_into(self, buffer: memoryview) -> int:
+        self.calls = 1
+        return super().recv_into(buffer)
+
+
+def test_half_a_length_prefix_waits_for_what_the_transport_still_has(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    """The socket tells of nothing more: the peer has sent all it wants to."""
+
+    async def scenario() -> None:
+        ours, theirs = pair
+        turns = Turns(asyncio.get_running_loop(), SystemClock())
+        channel = Echo(turns, Grudging(ours))
+        theirs.sendall(bytes(4) * 3)  # frames without content: the first five bytes are one and a quarter of another
+        theirs.setblocking(False)
+        got = b""
+        while len(got) < 12:
+            got += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(theirs, 100), 5)
+        channel.close("the test ends")
         turns.close()
 
     run(scenario)
