@@ -105,6 +105,21 @@ FOUND: dict[str, list[Step]] = {
         join_transaction("§a"), transactional("§a", 0, version=11), end_transaction(False), produce(records()),
         share_join("§a"), share_fetch(0, "§a"), share_fetch(1, max_wait_ms=100),
     ],
+    "what-a-share-fetch-of-an-unknown-kind-gives-back": [
+        create("§a"), EARLIEST, produce(records()), share_join("§a"), share_fetch(0, "§a"),
+        share_fetch(1, "§a", parts={0: ((0, 0, ACCEPT),)}, share_acquire_mode=2), share_acknowledge(2, "§a"),
+        share_acknowledge(3, "§a", parts={0: ((0, 1, ACCEPT),)}),
+    ],
+    "share-offsets-of-a-partition-that-is-not-there-make-a-group": [
+        create("§a"), *(step for name, partition in (("§none", 0), ("§a", 9)) for step in (
+            Step("AlterShareGroupOffsets", 0, {"group_id": "§g", "topics": [
+                {"topic_name": name, "partitions": [{"partition_index": partition, "start_offset": 0}]}]}),
+            Step("DeleteShareGroupOffsets", 0, {"group_id": "§g", "topics": [{"topic_name": "§a"}]}))),
+    ],
+    "as-many-votes-for-each-assignor": [
+        create("§a"), heartbeat("n" * 22, server_assignor="range"), heartbeat("o" * 22, server_assignor="uniform"),
+        Step("ConsumerGroupDescribe", 1, {"group_ids": ["§g"]}),
+    ],
     "a-share-fetch-of-an-unknown-kind": [
         create("§a"), share_join("§a"), share_fetch(0, share_acquire_mode=2),
         share_fetch(0, "§a", parts={9: ()}, share_acquire_mode=2), share_fetch(-1, share_acquire_mode=2),

@@ -14,7 +14,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
-from pykafka_broker.coordinators.share.share_group import Topics
+from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -42,14 +42,15 @@ def alter_share_group_offsets(
         group = empty_group(services, context, Operation.READ, request.group_id)
     except ApiError as error:
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
-    epoch = FIRST_GROUP_EPOCH if group is None else group.epoch
-    return services.slices.reply(_alter_all(services, context, request, epoch), outlives_client=True)
+    return services.slices.reply(_alter_all(services, context, request, group), outlives_client=True)
 
 
 def _alter_all(
-    services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest, epoch: int
+    services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest, group: ShareGroup | None
 ) -> Steps[AlterShareGroupOffsetsResponse | Reply]:
+    epoch = FIRST_GROUP_EPOCH if group is None else group.epoch
     done: Topics = {}
+    makes_group = False  # for a topic that there is, whatever becomes of its partitions
     topics = []
     pace = Pace()
     for wanted in request.topics:
@@ -60,8 +61,9 @@ def _alter_all(
             if pace.due(1 + len(wanted.partitions)):
                 yield None
         else:
+            makes_group |= group is None and bool(wanted.partitions) and wanted.topic_name in services.image.topics
             topics.append((yield from _alter(services, request.group_id, epoch, wanted, done, pace)))
-    if done:
+    if done or makes_group:
         services.groups.apply(services.groups.coordinator.share.initialized(request.group_id, done))
     after = services.groups.after(request.group_id)
     if done:

@@ -70,10 +70,9 @@ def _begun(
         session = _session(services, context, member, request)
         if session is not None:
             yield from _update(session, request, pace)
-            if request.share_acquire_mode not in ACQUIRE_MODES and _reads(services, session):
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown acquire mode {request.share_acquire_mode}")
     except ApiError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
+    is_strange = request.share_acquire_mode not in ACQUIRE_MODES and session is not None and _reads(services, session)
     taken: list[Callable[[], None]] = []
     attempt = first = None
     try:
@@ -81,13 +80,15 @@ def _begun(
         if session is not None:
             attempt = ShareFetchAttempt(services, context, member, request, results)
             yield from attempt.resolve(session, pace)
-            first = attempt.at_first_sight() if taken else None
+            first = attempt.at_first_sight() if taken and not is_strange else None
     finally:
         show_all(taken)
     if attempt is None:
         services.shares.close_session(member, context.now)
         response = yield from _response(services, member, {}, results, pace)
         return resting(response, services.shares.shards.after_all())
+    if is_strange:
+        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message="Unknown acquire mode")
     after = services.shares.after(ShareKey(member[0], *partition) for partition in results)
     if first is not None:
         return resting(first, after)

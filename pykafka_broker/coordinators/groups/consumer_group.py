@@ -17,6 +17,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     Since,
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE
+from pykafka_broker.coordinators.groups.hash_order import hash_order
 from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import ClassicMemberMetadata
 
 UNOWNED = -1
@@ -153,12 +154,12 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
         return any(not topics.isdisjoint(member.topic_names) for member in self.members.values())
 
     def preferred_assignor(self, members: Iterable[ConsumerMember]) -> str | None:
-        """The one that most members ask for, if any does."""
+        """The one that most members ask for, if any does; of as many votes the first in Kafka's order."""
         votes: dict[str, int] = {}
         for member in members:
             if member.server_assignor is not None:
                 votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
-        return max(votes, key=lambda name: votes[name]) if votes else None
+        return max(hash_order(list(votes)), key=lambda name: votes[name]) if votes else None
 
     def partition_epoch(self, topic_id: bytes, partition: int) -> int:
         """The epoch of the member that has the partition, or UNOWNED."""

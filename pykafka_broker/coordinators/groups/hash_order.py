@@ -1,5 +1,5 @@
 """The order in which a Java HashMap gives its strings. Rule: only for what a client can see of it, which is how Kafka
-decides between protocols with as many votes.
+decides between protocols, or assignors, with as many votes.
 """
 
 from __future__ import annotations
