@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.cluster.controller import CheckListener
+from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.connection import Connection, Serving
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.transport import PlainTransport, Transport
 
+_BUILDER = "principal.builder.class"
 NewTransport = Callable[[socket.socket], Transport]
 NewConnection = Callable[[Serving, Transport, ConnectionContext], Connection]
 
@@ -48,4 +50,13 @@ def door_of(listener: Listener, server: Serving) -> Door:
 
         new_connection, check = sasl_connections(listener.name, server)
         checks = (*checks, check)
+    elif not listener.has_tls and _has_builder(listener, server.broker.config):
+        from pykafka_broker.server.named_connection import NamedConnections
+
+        new_connection = NamedConnections(listener.name, server).new_connection
     return Door(new_transport, new_connection, checks)
+
+
+def _has_builder(listener: Listener, config: BrokerConfig) -> bool:
+    """Whether a class gives clients their names that have not said who they are."""
+    return _BUILDER in config.static or f"listener.name.{listener.name.lower()}.{_BUILDER}" in config.extras

@@ -1,6 +1,6 @@
 """A client's connection to a listener with TLS and without SASL.
 
-Rule: before its first request the client has the name that its certificate gives it.
+Rule: before its first request the client has the name that its certificate gives it, or that whoever has none is given.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pykafka_broker.server.tls_transport import TlsTransport
 
 
 class TlsConnection(Connection):
-    """principal_of: from a certificate in DER and a host to the text of a principal; raises FrameError."""
+    """principal_of: from a certificate in DER, or None, and a host to the text of a principal; raises FrameError."""
 
     __slots__ = ("_principal_of",)
 
@@ -23,7 +23,7 @@ class TlsConnection(Connection):
         server: Serving,
         transport: TlsTransport,
         context: ConnectionContext,
-        principal_of: Callable[[bytes, str], str],
+        principal_of: Callable[[bytes | None, str], str],
     ) -> None:
         self._principal_of = principal_of
         transport.on_established = self._established
@@ -31,5 +31,4 @@ class TlsConnection(Connection):
 
     def _established(self, tls: ssl.SSLObject) -> None:
         certificate = tls.getpeercert(binary_form=True)
-        if certificate is not None:
-            self.context.principal = self._principal_of(certificate, self.context.client_host)
+        self.context.principal = self._principal_of(certificate, self.context.client_host)

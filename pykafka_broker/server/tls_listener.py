@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Callable, Collection
 
-from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.context import ANONYMOUS, ConnectionContext
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
 from pykafka_broker.errors import FrameError
@@ -73,9 +73,9 @@ class TlsListener:
         assert isinstance(transport, TlsTransport)
         return TlsConnection(server, transport, context, self._principal_of)
 
-    def _principal_of(self, certificate: bytes, host: str) -> str:
+    def _principal_of(self, certificate: bytes | None, host: str) -> str:
         try:
-            name = self._made.principals.of(certificate)
+            name = ANONYMOUS if certificate is None else self._made.principals.of(certificate)
             return self._made.built.principal_of(Identity(name, self.name, host, certificate=certificate))
         except (ValueError, HookFailed) as error:
             raise FrameError(str(error)) from None

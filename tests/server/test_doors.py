@@ -17,8 +17,8 @@ from tests.security.tls.certificates import server_certificate
 
 
 def test_behind_a_plain_listener_is_the_socket_itself() -> None:
-    no_server: Any = None
-    door = door_of(Listener("PLAINTEXT", "127.0.0.1", 0), no_server)
+    server: Any = SimpleNamespace(broker=SimpleNamespace(config=BrokerConfig()))
+    door = door_of(Listener("PLAINTEXT", "127.0.0.1", 0), server)
     assert door.new_transport is PlainTransport
     assert door.new_connection is Connection
 

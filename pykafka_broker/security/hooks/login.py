@@ -26,8 +26,9 @@ class PlainLogin(Protocol):
 
 
 class Identity(NamedTuple):
-    """What is known of a client. name: its principal as the broker would have it, "User:alice"; mechanism: "PLAIN" and
-    so on, empty without SASL; certificate: in DER, None where it has logged in by SASL.
+    """What is known of a client. name: its principal as the broker would have it, "User:alice", or "User:ANONYMOUS"
+    where it has not said who it is; mechanism: "PLAIN" and so on, empty without SASL; certificate: in DER, None where
+    it has shown none or has logged in by SASL.
     """
 
     name: str
@@ -38,8 +39,8 @@ class Identity(NamedTuple):
 
 
 class PrincipalBuilder(Protocol):
-    """`principal.builder.class`: what a client is called in ACLs, quotas and logs, once it has logged in or shown a
-    certificate.
+    """`principal.builder.class`: what a client is called in ACLs, quotas and logs, once it has logged in, shown a
+    certificate, or come without either.
     """
 
     def build(self, client: Identity) -> str:

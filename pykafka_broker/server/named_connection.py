@@ -1,0 +1,54 @@
+"""A client's connection to a listener with neither TLS nor SASL, where `principal.builder.class` names the clients.
+
+Rule: before its first request is served the client has the name that the class gives it; one that it refuses is
+disconnected.
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.errors import FrameError
+from pykafka_broker.security.hooks.loading import HookFailed
+from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity
+from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.server.connection import Connection, Serving
+from pykafka_broker.server.transport import Transport
+
+
+class NamedConnections:
+    """Those of one listener. Raises ConfigError if the class can't be used."""
+
+    def __init__(self, listener: str, server: Serving) -> None:
+        self._listener = listener
+        self._built = BuiltPrincipals(ListenerSettings(server.broker.config, listener))
+
+    def new_connection(self, server: Serving, transport: Transport, context: ConnectionContext) -> Connection:
+        """For a client that has come."""
+        return NamedConnection(server, transport, context, self)
+
+    def name(self, context: ConnectionContext) -> None:
+        """Raises FrameError."""
+        try:
+            context.principal = self._built.principal_of(
+                Identity(context.principal, self._listener, context.client_host)
+            )
+        except HookFailed as error:
+            raise FrameError(str(error)) from None
+
+
+class NamedConnection(Connection):
+    """One of them."""
+
+    __slots__ = ("_unnamed",)
+
+    def __init__(
+        self, server: Serving, transport: Transport, context: ConnectionContext, connections: NamedConnections
+    ) -> None:
+        self._unnamed: NamedConnections | None = connections
+        super().__init__(server, transport, context)
+
+    def _deliver(self, frame: memoryview) -> bool:
+        if self._unnamed is not None:
+            self._unnamed.name(self.context)
+            self._unnamed = None
+        return super()._deliver(frame)
