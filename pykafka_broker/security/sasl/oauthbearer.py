@@ -28,6 +28,7 @@ _MESSAGE = re.compile(
     r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01"
 )
 _BEARER = re.compile(r"bearer +(?P<token>[-_.~+/A-Za-z0-9]+=*)", re.IGNORECASE)
+_MOST_BYTES = 1 << 16  # of a message: who has not said yet who it is may hold nobody up with half a megabyte of JSON
 _NO_SENSE = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {OAUTHBEARER}"
 
 
@@ -99,7 +100,7 @@ class OAuthBearer:
 
 def _read(message: bytes) -> tuple[str | None, str]:
     """The authorization id, which Kafka compares as it was sent, and the token."""
-    match = _MESSAGE.fullmatch(message.decode("latin-1"))
+    match = _MESSAGE.fullmatch(message.decode("latin-1")) if len(message) <= _MOST_BYTES else None
     if match is None:
         raise Refused(_NO_SENSE)
     pairs = dict(pair.split("=", 1) for pair in match["pairs"].split("\1")[:-1])

@@ -60,10 +60,10 @@ class Plain:
         self._server = server
 
     def step(self, token: bytes, wall: int) -> Done:
-        parts = token.decode("utf-8", "replace").split("\0")
-        if len(parts) != 3:
-            raise Refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
-        authorization_id, name, password = parts
+        count = token.count(b"\0") + 1
+        if count != 3:
+            raise Refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {count}")
+        authorization_id, name, password = token.decode("utf-8", "replace").split("\0")
         if not name:
             raise Refused("Authentication failed: username not specified")
         if not password:

@@ -150,3 +150,11 @@ def test_random_bytes_are_refused_and_nothing_else(times: int) -> None:
         for text in (bytes(sent), draw.randbytes(draw.randint(0, 60))):
             with contextlib.suppress(Refused):
                 server.begin().step(text, WALL)
+
+
+def test_a_message_of_more_than_64_kib_is_not_even_read() -> None:
+    """Kafka reads half a megabyte of it, and has other threads meanwhile."""
+    room = (1 << 16) - len(message(GOOD, more="a=\1"))
+    assert type(login().step(message(GOOD, more=f"a={room * 'x'}\1"), WALL)) is Done
+    with pytest.raises(Refused, match=NO_SENSE):
+        login().step(message(GOOD, more=f"a={(room + 1) * 'x'}\1"), WALL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from pykafka_broker.security.sasl.mechanism import Done, Refused
@@ -55,3 +57,15 @@ def test_names_and_passwords_may_hold_anything() -> None:
 def test_a_login_module_of_another_mechanism_has_no_accounts() -> None:
     with pytest.raises(Refused):
         step(b"\0alice\0alice-secret", **{PREFIX + "plain.sasl.jaas.config": SCRAM_LINE})
+
+
+def test_very_many_parts_are_only_counted() -> None:
+    """Nobody is served while they are: who sends them has not said yet who it is."""
+    token = bytes(500_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refused, match="expected 3 tokens, got 500001"):
+            step(token)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
