@@ -1,7 +1,8 @@
 """The counters of entities, by name.
 
 Rule: bounded. One that does not differ from a new one any more is forgotten; and where clients make up names faster
-than that, the older half of all counters is.
+than that, the older half of all counters is. A name may be as long as a client likes: its hash stands for it, which
+nobody can choose.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ class Counters(Generic[C]):
         self._new = new
         self._windows_ms = windows_ms
         self._lasting = lasting
-        self._young: dict[Hashable, C] = {}
-        self._old: dict[Hashable, C] = {}
+        self._young: dict[int, C] = {}
+        self._old: dict[int, C] = {}
         self._look_at = 0
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
 
-    def get(self, key: Hashable, now: int) -> C:
+    def get(self, name: Hashable, now: int) -> C:
         """The counter of that name."""
+        key = hash(name)
         if now >= self._look_at:
             self._look(now)
         counter = self._young.get(key)

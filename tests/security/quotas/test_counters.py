@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from functools import partial
 
 from pykafka_broker.security.quotas.counters import MOST, Counters
@@ -48,6 +49,18 @@ def test_a_debt_is_remembered_for_as_long_as_it_takes() -> None:
     for second in range(64, 80, 4):
         buckets.get("b", NOW + second * 1000)
     assert len(buckets) == 1
+
+
+def test_a_long_name_takes_no_more_than_a_short_one() -> None:
+    rates = counters()
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            rates.get(("", f"{number}" + 32_000 * "x"), NOW)
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(rates) == 200
 
 
 def test_a_million_names_take_no_more_than_their_share() -> None:
