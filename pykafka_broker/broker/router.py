@@ -267,7 +267,7 @@ class Router:
         if not connection.authenticated and not _admitted(connection, api_key):
             return endpoint.encode(context, _out_of_turn(endpoint, context, frame, body))
         key: Hashable = None  # of an answer that may be known, or is worth to be
-        if endpoint.remembered and len(frame) - body <= _REMEMBERED_BYTES:
+        if endpoint.remembered and services.remembers and len(frame) - body <= _REMEMBERED_BYTES:
             key = (api_key, version, services.audience(connection), bytes(frame[body:]))
             known = services.replies.get(services.image, key)
             if known is not None:

@@ -89,6 +89,8 @@ class Services:
         self.slices = node.slices
         self.authorizer = node.metadata.controller.authorizer
         self.replies = ReplyCache()
+        # A class of Python that is asked for rights may say something else the next time, though no ACL has changed.
+        self.remembers = not hasattr(self.authorizer, "hook")
         self.fetch_sessions = FetchSessionCache(
             node.config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, new_session_id
         )

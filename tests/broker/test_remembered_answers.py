@@ -101,6 +101,23 @@ def test_what_one_user_was_told_is_not_told_another(node: RealBroker) -> None:
     assert ask(node) == ErrorCode.NONE
 
 
+class Moody(Denies):
+    """A class of Python's own, which changes its mind."""
+
+    says = True
+
+    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+        return Moody.says
+
+
+def test_an_authorizer_that_changes_its_mind_is_heeded_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = RealBroker(tmp_path, **{"authorizer.class.name": f"{__name__}:Moody"})
+    node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 5)
+    assert ask(node) == ErrorCode.NONE
+    monkeypatch.setattr(Moody, "says", False)
+    assert ask(node) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 def test_the_same_request_is_decoded_once(node: RealBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 5)
     ask(node)
