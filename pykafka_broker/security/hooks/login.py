@@ -6,11 +6,15 @@ refused the client, and the log says why. The text of an exception goes into the
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple, Protocol
 
+from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.config.registry import broker_keys
-from pykafka_broker.security.hooks.loading import call_hook, load_hook
+from pykafka_broker.security.hooks.loading import HookFailed, call_hook, load_hook, name_of
 from pykafka_broker.security.listener_settings import ListenerSettings
+
+log = logging.getLogger(__name__)
 
 _BUILDER = "principal.builder.class"
 _HANDLER = "sasl.server.callback.handler.class"
@@ -64,7 +68,13 @@ class BuiltPrincipals:
 
     def principal_of(self, client: Identity) -> str:
         """Raises HookFailed."""
-        return client.name if self._hook is None else str(call_hook(self._hook, self._hook.build, client))
+        if self._hook is None:
+            return client.name
+        built = str(call_hook(self._hook, self._hook.build, client))
+        if built == INSIDE:  # who may do everything, without being asked
+            log.error("%s has called a client %s, which is the broker's own name", name_of(self._hook), INSIDE)
+            raise HookFailed("the client has the broker's own name")
+        return built
 
 
 def plain_login(settings: ListenerSettings) -> PlainLogin | None:

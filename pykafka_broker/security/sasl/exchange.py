@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Protocol
 
+from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -174,6 +175,8 @@ class Exchange:
         client, principal = self._client, step.principal
         if not step.by_token:
             principal = self._listener.principal_of(principal, self._mechanism_name, client.client_host)
+        if principal == INSIDE:  # of a token, whose owner may have any name
+            raise Refused("Authentication failed: there is no principal for this client")
         if self.has_authenticated and principal != client.principal:
             before, after = (name.replace(":", ".", 1) for name in (client.principal, principal))
             raise Refused(f"Cannot change principals during re-authentication from {before}: {after}")

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.security.hooks.login import Identity
 from pykafka_broker.security.sasl.listener import SaslListener
@@ -31,6 +32,11 @@ class Department:
         if client.name == "User:bob":
             raise LookupError("nobody knows bob")
         return f"{client.name}@{client.listener}/{client.mechanism}/{client.host}"
+
+
+class Bare:
+    def build(self, client: Identity) -> str:
+        return client.name.removeprefix("User:")
 
 
 class Nothing:
@@ -70,6 +76,14 @@ def test_a_class_may_say_what_a_client_is_called() -> None:
     assert built.principal_of("User:alice", "PLAIN", "10.0.0.1") == "User:alice@OUTSIDE/PLAIN/10.0.0.1"
     with pytest.raises(Refused):
         built.principal_of("User:bob", "PLAIN", "10.0.0.1")
+
+
+def test_a_class_can_not_call_a_client_as_the_broker_calls_itself(caplog: pytest.LogCaptureFixture) -> None:
+    built = listener(**{BUILDER: f"{HERE}:Bare"})
+    assert built.principal_of("User:alice", "PLAIN", "10.0.0.1") == "alice"
+    with pytest.raises(Refused):
+        built.principal_of(f"User:{INSIDE}", "PLAIN", "10.0.0.1")
+    assert "the broker's own name" in caplog.text
 
 
 def test_without_one_a_client_is_called_as_it_has_said() -> None:

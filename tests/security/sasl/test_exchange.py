@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.clock import Clock
+from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -181,6 +182,16 @@ def test_a_session_ends_with_what_the_client_has_shown(
     assert played.log_in().session_lifetime_ms == told
     assert played.exchange.expires_at == played.clock.now + told
     assert played.client.by_token
+
+
+def test_nobody_logs_in_as_who_may_do_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner of a delegation token may have any name."""
+    played = Played()
+    monkeypatch.setattr(Plain, "step", lambda self, token, wall: Done(b"", INSIDE, by_token=True))
+    played.handshake()
+    assert played.authenticate().error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert played.exchange.over
+    assert not played.client.authenticated
 
 
 def test_after_its_end_only_a_handshake_is_served() -> None:
