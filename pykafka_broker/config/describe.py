@@ -17,6 +17,7 @@ from pykafka_broker.config.own import PREFIX
 from pykafka_broker.config.registry import (
     BROKER_SYNONYMS,
     ConfigKey,
+    broker_keys,
     client_metrics_keys,
     group_keys,
     inherited,
@@ -115,6 +116,8 @@ _MECHANISM_KEYS = (
     "connections.max.reauth.ms",
 )
 
+_SECRET = re.compile("password|secret|credential|token|jaas", re.IGNORECASE)
+
 
 def base_name(name: str) -> str:
     """The key that a setting of one listener, or of a mechanism on it, is about; of another one its own name."""
@@ -123,6 +126,14 @@ def base_name(name: str) -> str:
         return name
     rest = match.group(1)
     return next((key for key in _MECHANISM_KEYS if rest.endswith(key)), rest)
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a config of that name is a password, or may have one in it. What nobody knows is a setting
+    of a class of Python's, and told by its name.
+    """
+    key = broker_keys().get(base_name(name))
+    return key.sensitive if key is not None else _SECRET.search(name) is not None
 
 
 def _base_key(broker: BrokerConfig, name: str) -> ConfigKey | None:

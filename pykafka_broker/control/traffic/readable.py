@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykafka_broker.broker.context import ANONYMOUS
-from pykafka_broker.config.describe import base_name
-from pykafka_broker.config.registry import broker_keys
+from pykafka_broker.config.describe import is_secret
 from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.frames import error_name
 from pykafka_broker.protocol.runtime import Fields, uuid_text
@@ -80,7 +79,7 @@ def as_json(value: Any, name: str = "") -> Any:
     """A message, or what stands in the field of that name."""
     if isinstance(value, Fields):
         shown = {field: as_json(getattr(value, field), field) for field in value.__match_args__}
-        if shown.get("value") is not None and is_secret_config(str(shown.get("name"))):
+        if shown.get("value") is not None and is_secret(str(shown.get("name"))):
             shown["value"] = HIDDEN
         return shown
     if isinstance(value, list):
@@ -92,12 +91,6 @@ def as_json(value: Any, name: str = "") -> Any:
     if isinstance(value, int) and name.endswith("error_code"):
         return error_name(value)
     return value
-
-
-def is_secret_config(name: str) -> bool:
-    """Whether the value of that config is a password, or has one in it."""
-    key = broker_keys().get(base_name(name))
-    return key is not None and key.sensitive
 
 
 def _bytes(value: bytes, name: str) -> str:

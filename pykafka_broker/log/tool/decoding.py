@@ -1,12 +1,14 @@
 """What Kafka's own topics say, in words: metadata, groups, transactions, share groups; and control records.
 
-Rule: what can't be decoded is shown as it is, with the reason, and ends nothing.
+Rule: what can't be decoded is shown as it is, with the reason, and ends nothing. Passwords are not shown, nor what
+SCRAM knows of them.
 """
 
 from __future__ import annotations
 
 import struct
 
+from pykafka_broker.config.describe import is_secret
 from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.protocol.runtime import DecodeError, Fields, Message, read_uvarint
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, METADATA_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
@@ -23,6 +25,9 @@ _CONTROL_TYPES = ("ABORT", "COMMIT", "LeaderChange", "SnapshotHeader", "Snapshot
 _FRAME_VERSION = 1
 _NEVER_REMOVED = "__share_group_state", 1  # updates go with their snapshot
 _TRANSACTION_STATES = range(8)
+_HIDDEN = "[hidden]"
+_CONFIG = ("value",)
+_SECRETS = {"ConfigRecord": _CONFIG, "UserScramCredentialRecord": ("salt", "stored_key", "server_key")}
 
 
 def decode(topic: str, key: bytes | None, value: bytes | None) -> dict[str, object] | None:
@@ -30,7 +35,7 @@ def decode(topic: str, key: bytes | None, value: bytes | None) -> dict[str, obje
     try:
         if topic == METADATA_TOPIC:
             message, version = decode_metadata(value or b"")
-            return {"record": type(message).__name__, "version": version, "value": plain(message)}
+            return {"record": type(message).__name__, "version": version, "value": _without_secrets(message)}
         specs = _KEYED.get(topic)
         if specs is None:
             return None
@@ -111,6 +116,17 @@ def plain(value: object) -> object:
     if isinstance(value, bytes | bytearray | memoryview):
         return id_text(bytes(value)) if len(value) == 16 else text(bytes(value))
     return value
+
+
+def _without_secrets(message: Message) -> object:
+    """A record of metadata without what can be used as a password, or to look for one."""
+    hidden = _SECRETS.get(type(message).__name__, ())
+    if hidden == _CONFIG and not is_secret(message.name):  # type: ignore[attr-defined] # of ConfigRecord
+        hidden = ()
+    return {
+        name: _HIDDEN if name in hidden and getattr(message, name) else plain(getattr(message, name))
+        for name in message.__match_args__
+    }
 
 
 def text(data: bytes | None) -> str | None:

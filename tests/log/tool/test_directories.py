@@ -9,6 +9,7 @@ import sys
 import zlib
 from pathlib import Path
 from struct import pack
+from typing import cast
 
 import pytest
 
@@ -17,9 +18,13 @@ from pykafka_broker.log.checkpoints import id_text, read_partition_metadata
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.tool.command import run
+from pykafka_broker.log.tool.decoding import decode
 from pykafka_broker.log.tool.dump import dump
 from pykafka_broker.log.tool.repair import repair
 from pykafka_broker.log.tool.verify import verify
+from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
+from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from tests.log.support import NOW, TOPIC_ID, batch, kafka_data, manager
 
 FS = OsFileSystem()
@@ -226,6 +231,25 @@ def test_the_metadata_log_in_words(metadata: Path) -> None:
     (snapshot,) = [row for row in rows if row["type"] == "metadata snapshot"]
     assert (snapshot["end_offset"], snapshot["epoch"]) == (30, 1)
     assert json.dumps(rows)
+
+
+def in_words(record: Message, kind: int) -> dict[str, object]:
+    """A record of the metadata log, as a dump shows it."""
+    found = decode("__cluster_metadata", None, bytes((1, kind, 0)) + record.encode(0))
+    assert found is not None
+    assert found["record"] == type(record).__name__
+    return cast("dict[str, object]", found["value"])
+
+
+def test_no_password_is_in_a_dump() -> None:
+    shown = {
+        name: in_words(ConfigRecord(4, "1", name, "told"), 4)["value"]
+        for name in ("listener.name.outside.ssl.keystore.password", "our.Secret", "log.retention.ms", "retention.ms")
+    }
+    assert list(shown.values()) == ["[hidden]", "[hidden]", "told", "told"]
+    scram = in_words(UserScramCredentialRecord("alice", 1, b"salt", b"stored", b"server", 4096), 11)
+    assert [scram[name] for name in ("salt", "stored_key", "server_key")] == ["[hidden]"] * 3
+    assert (scram["name"], scram["iterations"]) == ("alice", 4096)
 
 
 def test_damage_of_the_metadata_log(metadata: Path) -> None:
