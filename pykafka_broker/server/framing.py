@@ -50,12 +50,13 @@ class FrameReader:
     behind is kept until `resume`.
     """
 
-    __slots__ = ("_filled", "_partial", "_paused", "_pool", "_scratch", "_size", "_waiting", "max_bytes")
+    __slots__ = ("_filled", "_partial", "_paused", "_pool", "_scratch", "_size", "_waiting", "is_known", "max_bytes")
 
     def __init__(self, scratch: memoryview, pool: BufferPool, max_bytes: int) -> None:
         self._scratch = scratch  # shared: nothing of it survives the call in which it was filled
         self._pool = pool
         self.max_bytes = max_bytes
+        self.is_known = True  # who sends them; else they are short, and have no part in the memory for requests
         self._partial: bytearray | None = None  # the frame that is coming in, without its length prefix
         self._size = 0  # of that frame
         self._filled = 0

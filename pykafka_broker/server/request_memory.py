@@ -3,7 +3,8 @@
 Rule: a frame that is not there with its first bytes is begun only while the frames under way are below the limit; one
 more may then exceed it, and once begun it is read to its end. Until then its connection is not read from, so that TCP
 holds up the client. Frames that are served where they were received take no memory and are never held up. Without a
-limit, which is the default, none of this runs.
+limit, which is the default, none of this runs. What comes before a client has authenticated does not count: who has
+not could hold up all the others with a few bytes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class LimitedFrameReader(FrameReader):
     """Waits with a large frame until there is memory for it: `stall` is called then, and whoever reads for it stops
     until `resume`."""
 
-    __slots__ = ("_memory", "_stall")
+    __slots__ = ("_memory", "_stall", "_taken")
 
     def __init__(
         self, scratch: memoryview, pool: BufferPool, max_bytes: int, memory: RequestMemory, stall: Callable[[], None]
@@ -54,24 +55,32 @@ class LimitedFrameReader(FrameReader):
         super().__init__(scratch, pool, max_bytes)
         self._memory = memory
         self._stall = stall
+        self._taken = 0  # for the frame that is coming in
 
     def _begin_partial(self, size: int, start: memoryview) -> None:
-        if self._memory.is_full:
+        if not self.is_known:
+            super()._begin_partial(size, start)
+        elif self._memory.is_full:
             self._paused = True
             self._waiting = size.to_bytes(4, "big") + bytes(start)
             self._stall()
         else:
             super()._begin_partial(size, start)
             self._memory.take(size)
+            self._taken = size
 
     def _deliver_partial(self, deliver: Callable[[memoryview], bool]) -> None:
-        size = self._size
         try:
             super()._deliver_partial(deliver)
         finally:
-            self._memory.give(size)
+            self._give()
 
     def close(self) -> None:
         if self._partial is not None:
-            self._memory.give(self._size)
+            self._give()
         super().close()
+
+    def _give(self) -> None:
+        taken, self._taken = self._taken, 0
+        if taken:
+            self._memory.give(taken)

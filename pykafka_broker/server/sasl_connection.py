@@ -54,6 +54,7 @@ class SaslConnection(Connection):
 
     def _limit_frames(self) -> None:
         expires_at = self._exchange.expires_at
+        self._reader.is_known = self.context.authenticated
         if not self.context.authenticated:
             self._reader.max_bytes = self._listener.max_receive_bytes
             self._served_until = _NOT_YET

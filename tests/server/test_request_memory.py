@@ -116,6 +116,26 @@ def test_what_comes_to_nothing_makes_room_too(loop: Loop, memory: RequestMemory,
     assert third.frames == [b"c" * 1500]
 
 
+def test_who_is_not_known_yet_takes_nothing_of_it() -> None:
+    memory = RequestMemory(1000, Loop().soon.append)
+    strangers = [Sender(memory, framed(b"s" * 500)[:100]) for _ in range(9)]
+    for stranger in strangers:
+        stranger.reader.is_known = False
+        stranger.feed()
+    assert not memory.is_full
+    known = Sender(memory, framed(b"k" * 1500)[:100])
+    known.feed()
+    assert memory.is_full
+    strangers[0].data = b"s" * 404
+    strangers[0].feed()
+    assert strangers[0].frames == [b"s" * 500]
+    for sender in strangers[1:]:
+        sender.reader.close()
+    assert memory.is_full
+    known.reader.close()
+    assert not memory.is_full
+
+
 @given(
     st.lists(st.lists(st.integers(0, 1200), min_size=1, max_size=6), min_size=1, max_size=5),
     st.randoms(use_true_random=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import sys
@@ -12,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from interop.raw import Closed, RawClient, framed
+from interop.raw import Closed, RawClient, framed, request_bytes
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.produce_request import ProduceRequest
 from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
@@ -27,6 +28,7 @@ from tests.security.sasl.realms import PLAIN_LINE
 
 ALICE, WRONG = b"\0alice\0alice-secret", b"\0alice\0wrong-secret"
 DELAY_MS = 200
+MEMORY = {"queued.max.request.bytes": "1000000", "socket.request.max.bytes": "1000000"}
 SETTINGS = {
     "listeners": "OUTSIDE://127.0.0.1:0",
     "listener.security.protocol.map": "OUTSIDE:SASL_PLAINTEXT",
@@ -198,6 +200,23 @@ def test_one_that_is_just_not_too_large_is_waited_for(client: RawClient) -> None
     handshake(client)
     answer = authenticate(client, b"x" * 524_200)
     assert "expected 3 tokens, got 1" in answer.error_message
+
+
+def test_who_has_not_authenticated_holds_no_memory_that_others_wait_for() -> None:
+    with (
+        KafkaBroker({**SETTINGS, **MEMORY}) as broker,
+        RawClient(broker.bootstrap_servers) as client,
+        contextlib.ExitStack() as strangers,
+    ):
+        log_in(client)
+        for _ in range(4):
+            strangers.enter_context(RawClient(broker.bootstrap_servers)).send_bytes((500_000).to_bytes(4, "big") + b"x")
+        request = framed(request_bytes(MetadataRequest([MetadataRequestTopic(name="t" * 300)]), 9))
+        time.sleep(0.1)
+        client.send_bytes(request[:100])
+        time.sleep(0.1)  # so that it comes in parts
+        client.send_bytes(request[100:])
+        assert b"t" * 300 in client.receive_frame()
 
 
 def test_after_the_login_requests_may_be_larger(client: RawClient) -> None:
