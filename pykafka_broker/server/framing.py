@@ -16,6 +16,7 @@ _LENGTH = Struct(">i")
 FIRST_BUFFER_BYTES = 64 << 10  # a frame's memory grows with what has arrived, not with what its length promises
 KEPT_BUFFER_BYTES = 2 << 20  # buffers up to this size are kept for the next frame; larger ones go back to the system
 KEPT_BUFFERS = 4
+_STRANGERS_BYTES = 1 << 10  # the same of who has not authenticated, of whom there may be very many
 _OTHER_PROTOCOLS = {b"\x16\x03": "TLS", b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTTP", b"PRI ": "HTTP"}
 
 
@@ -140,7 +141,7 @@ class FrameReader:
         return self._paused
 
     def _begin_partial(self, size: int, start: memoryview) -> None:
-        buffer = self._pool.take(size)
+        buffer = self._pool.take(size) if self.is_known else bytearray(min(size, _STRANGERS_BYTES))
         if len(start) > len(buffer):
             buffer = bytearray(len(start))
         buffer[: len(start)] = start

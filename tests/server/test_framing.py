@@ -72,6 +72,16 @@ def test_a_buffer_is_used_again() -> None:
     assert harness.pool.take(80_000) is kept
 
 
+def test_who_is_not_known_yet_gets_little_memory_for_a_promise() -> None:
+    harness = Harness()
+    harness.reader.is_known = False
+    body = bytes(range(250)) * 2000
+    harness.feed(framed(body)[:20])
+    assert len(harness.reader.target()) <= 1024
+    harness.feed(framed(body)[20:])
+    assert harness.frames == [body]
+
+
 def test_memory_grows_with_what_arrives_not_with_what_is_promised() -> None:
     harness = Harness(max_bytes=100 << 20)
     harness.feed(struct.pack(">i", 100 << 20) + b"x" * 100)
