@@ -110,8 +110,14 @@ class SaslConnection(Connection):
     def _refused_late(self, reply: Any) -> None:
         """A step that has waited itself, since it was long, has come to a refusal: that is kept back like any other."""
         pending, self._parked = self._parked, None
-        if pending is not None and not self.closed:
-            self._keep_back(pending.pieces(reply))
+        if pending is None or self.closed:
+            return
+        try:
+            pieces = pending.pieces(reply)
+        except FrameError as error:
+            self.refuse(error)
+        else:
+            self._keep_back(pieces)
 
     def go_on(self) -> None:
         if self._exchange.over and self._parked is None and not self._out:

@@ -100,20 +100,37 @@ def test_a_wrong_password_is_told_after_the_delay_and_ends_the_connection(
     assert "(Authentication failed: Invalid username or password)" in log
 
 
+def sliced(token: bytes) -> bytes:
+    """A request with so many tagged fields in its header that it is read in slices."""
+    header = RequestHeader(SaslAuthenticateRequest.API_KEY, 2, 7, "raw").encode(2)[:-1]
+    tagged = uvarint(5000) + b"".join(uvarint(tag) + b"\0" for tag in range(5000))
+    return framed(header + tagged + SaslAuthenticateRequest(token).encode(2))
+
+
 def test_a_wrong_password_in_a_request_that_is_read_in_slices_is_told_as_late(
     broker: KafkaBroker, client: RawClient
 ) -> None:
     size = broker.log_size
     handshake(client)
-    header = RequestHeader(SaslAuthenticateRequest.API_KEY, 2, 7, "raw").encode(2)[:-1]
-    tagged = uvarint(5000) + b"".join(uvarint(tag) + b"\0" for tag in range(5000))
-    request = framed(header + tagged + SaslAuthenticateRequest(WRONG).encode(2))
+    request = sliced(WRONG)
     began = time.monotonic()
     client.send_bytes(request)
     assert b"Invalid username" in client.receive_frame()
     assert time.monotonic() - began >= DELAY_MS / 1000
     assert client.is_closed_by_broker()
     assert "Failed authentication with /127.0.0.1 (channelId=" in broker.log_since(size)
+
+
+def test_a_fault_may_take_such_a_refusal_away(broker: KafkaBroker, client: RawClient) -> None:
+    size = broker.log_size
+    fault = broker.faults.add(api="SaslAuthenticate", drop="after")
+    try:
+        handshake(client)
+        client.send_bytes(sliced(WRONG))
+        assert client.is_closed_by_broker()
+    finally:
+        fault.remove()
+    assert "ERROR" not in broker.log_since(size)
 
 
 def test_a_refusal_that_is_kept_back_holds_nobody_else_up(broker: KafkaBroker, client: RawClient) -> None:
