@@ -1,8 +1,9 @@
 """OAUTHBEARER (RFC 7628): the client shows a token that somebody else has made.
 
 Rule: a token that is not taken is answered with a challenge, which says so as JSON, and refused with the same text at
-the client's next message, a single 0x01; a message that makes no sense is refused at once. What is wrong with a token
-is one line of the log, by the name of the rule that it breaks; nothing of the token is in it.
+the client's next message, a single 0x01; a message that makes no sense is refused at once, and so is a token after
+a few others, since whoever tries tokens is to feel the delay of a refusal. What is wrong with a token is one line of
+the log, by the name of the rule that it breaks; nothing of the token is in it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _MESSAGE = re.compile(
     r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01"
 )
 _BEARER = re.compile(r"bearer +(?P<token>[-_.~+/A-Za-z0-9]+=*)", re.IGNORECASE)
+_MOST_TOKENS = 4  # of one login
 _MOST_BYTES = 1 << 16  # of a message: who has not said yet who it is may hold nobody up with half a megabyte of JSON
 _NO_SENSE = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {OAUTHBEARER}"
 
@@ -73,9 +75,10 @@ def _validator(realm: Realm) -> Validator:
 class OAuthBearer:
     """One client that logs in."""
 
-    __slots__ = ("_challenge", "_listener", "_validator")
+    __slots__ = ("_challenge", "_listener", "_shown", "_validator")
 
     def __init__(self, validator: Validator, listener: str) -> None:
+        self._shown = 0
         self._validator = validator
         self._listener = listener
         self._challenge: str | None = None
@@ -83,8 +86,13 @@ class OAuthBearer:
     def step(self, token: bytes, wall: int) -> Challenge | Done:
         if token == _GIVEN_UP and self._challenge is not None:
             raise Refused(self._challenge)
-        authorization_id, bearer = _read(token)
+        self._shown += 1
+        if self._shown > _MOST_TOKENS and self._challenge is not None:
+            raise Refused(self._challenge)
         try:
+            if len(token) > _MOST_BYTES:
+                raise InvalidToken("it is too long to be looked at")
+            authorization_id, bearer = _read(token)
             shown = self._validator.shown(bearer, wall)
         except InvalidToken as error:
             log.info("Listener %s: a token is not taken: %s", self._listener, error)
@@ -100,7 +108,7 @@ class OAuthBearer:
 
 def _read(message: bytes) -> tuple[str | None, str]:
     """The authorization id, which Kafka compares as it was sent, and the token."""
-    match = _MESSAGE.fullmatch(message.decode("latin-1")) if len(message) <= _MOST_BYTES else None
+    match = _MESSAGE.fullmatch(message.decode("latin-1"))
     if match is None:
         raise Refused(_NO_SENSE)
     pairs = dict(pair.split("=", 1) for pair in match["pairs"].split("\1")[:-1])
