@@ -91,7 +91,7 @@ class _HooksKept:
 
 
 @contextmanager
-def _plain_exceptions() -> Iterator[None]:
+def plain_exceptions() -> Iterator[None]:
     """PySpark, once it has had a session, turns the Java exceptions of every gateway into its own, by its own JVM."""
     of_spark, java_gateway.get_return_value = java_gateway.get_return_value, protocol.get_return_value
     try:
@@ -136,7 +136,7 @@ class JavaTools:
         leave.setShutdownHookAdder(kept)
         thrown = ""
         try:
-            with _plain_exceptions():
+            with plain_exceptions():
                 self._java_class(TOOLS[tool]).main(self._strings(arguments))
         except Py4JJavaError as error:
             thrown = str(error.java_exception)
