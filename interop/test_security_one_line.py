@@ -1,23 +1,20 @@
 """Each client comes in by what `client_config` hands it, over each protocol and by each mechanism."""
 
-import asyncio
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import TopicAuthorizationFailedError as AioTopicAuthorizationFailedError
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
 from interop.java_transactions import JavaClients
 from interop.secured_targets import SecuredTarget, secured
+from interop.three_values import THREE, Values, read_by_confluent, through_aiokafka, through_java
 
 Config = dict[str, Any]
-Values = list[bytes]
 USERS = {"alice": 'al"i\\ce ü', "bob": "bob-secret"}
 ACLS = [
     "alice may all topic one-*",
@@ -26,7 +23,6 @@ ACLS = [
     "bob may write topic two-*",  # or an idempotent producer is not even given an id
 ]
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-STRING = "org.apache.kafka.common.serialization.String"
 # name of a broker: its security, and what else it is made with
 BROKERS: dict[str, tuple[str, dict[str, Any]]] = {
     "ssl": ("ssl", {}),
@@ -90,27 +86,7 @@ def through_confluent(config: Config, topic: str) -> Values:
     producer.flush(20)
     if errors != [None] * 3:
         raise PermissionError(errors)
-    consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    values: Values = []
-    deadline = time.monotonic() + 30
-    while len(values) < 3 and time.monotonic() < deadline:
-        message = consumer.poll(0.5)
-        if message is not None and message.error() is None:
-            values.append(message.value() or b"")
-    consumer.close()
-    return values
-
-
-def through_aiokafka(config: Config, topic: str) -> Values:
-    async def exchange() -> Values:
-        async with AIOKafkaProducer(**config) as producer:
-            for number in range(3):
-                await producer.send_and_wait(topic, b"%d" % number)
-        async with AIOKafkaConsumer(topic, **config, group_id=topic, auto_offset_reset="earliest") as consumer:
-            return [(await consumer.getone()).value for _ in range(3)]
-
-    return asyncio.run(asyncio.wait_for(exchange(), 30))
+    return read_by_confluent(config, topic)
 
 
 CLIENTS = {"kafka-python": through_kafka_python, "confluent": through_confluent, "aiokafka": through_aiokafka}
@@ -154,25 +130,4 @@ def test_java_comes_in(
     brokers: Callable[[str], SecuredTarget], java: JavaClients, topic: str, broker: str, mechanism: str | None
 ) -> None:
     config = brokers(broker).client_config("java", mechanism=mechanism)
-    clients = java.jvm.org.apache.kafka.clients
-    producer = clients.producer.KafkaProducer(
-        java.properties(**config, key_serializer=STRING + "Serializer", value_serializer=STRING + "Serializer")
-    )
-    for number in range(3):
-        producer.send(clients.producer.ProducerRecord(topic, str(number))).get()
-    producer.close()
-    kinds = {"key_deserializer": STRING + "Deserializer", "value_deserializer": STRING + "Deserializer"}
-    consumer = clients.consumer.KafkaConsumer(
-        java.properties(**config, **kinds, group_id=topic, auto_offset_reset="earliest")
-    )
-    topics = java.jvm.java.util.ArrayList()
-    topics.add(topic)
-    consumer.subscribe(topics)
-    values: list[str] = []
-    deadline = time.monotonic() + 30
-    while len(values) < 3 and time.monotonic() < deadline:
-        records = consumer.poll(java.jvm.java.time.Duration.ofMillis(500)).iterator()
-        while records.hasNext():
-            values.append(records.next().value())
-    consumer.close()
-    assert values == ["0", "1", "2"]
+    assert through_java(java, config, topic) == THREE

@@ -1,6 +1,5 @@
 """Clients that say who they are, over SASL_PLAINTEXT and SASL_SSL, with PLAIN and both SCRAMs; and those that lie."""
 
-import asyncio
 import ssl
 import subprocess
 import time
@@ -10,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
@@ -23,10 +21,11 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaTimeoutError, SaslAuthenticationFailedError
 
-from interop import toolchains
+from interop import three_values, toolchains
 from interop.java_transactions import JavaClients
 from interop.raw import Closed, RawClient, framed
 from interop.sasl_broker import MECHANISMS, PASSWORDS, SESSION_MS, SaslBroker, sasl_broker
+from interop.three_values import Values, read_by_confluent
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
@@ -38,7 +37,6 @@ LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL")
 WAYS = [(listener, mechanism) for listener in LISTENERS for mechanism in MECHANISMS]
 NUMBERS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 STRING = "org.apache.kafka.common.serialization.String"
-Values = list[bytes]
 
 
 @pytest.fixture(scope="module")
@@ -99,38 +97,14 @@ def through_confluent(
     while producer.flush(0.1) and time.monotonic() < deadline:
         if any(error.code() == KafkaError._AUTHENTICATION for error in errors):
             raise PermissionError(errors[0].str())
-    consumer = Consumer({**known, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    values: Values = []
-    while len(values) < 3 and time.monotonic() < deadline:
-        message = consumer.poll(1)
-        if message is not None and message.error() is None:
-            values.append(message.value() or b"")
-    consumer.close()
-    return values
+    return read_by_confluent(known, topic)
 
 
 def through_aiokafka(broker: SaslBroker, topic: str, listener: str, mechanism: str, name: str, password: str) -> Values:
     known = broker.kafka_python(listener, mechanism, name, password)
     known.pop("ssl_cafile")
     context = ssl.create_default_context(cafile=str(broker.ca)) if listener.endswith("SSL") else None
-
-    async def exchange() -> Values:
-        producer = AIOKafkaProducer(**known, ssl_context=context)
-        try:
-            await producer.start()
-            for number in range(3):
-                await producer.send_and_wait(topic, b"%d" % number)
-        finally:
-            await producer.stop()
-        consumer = AIOKafkaConsumer(topic, **known, ssl_context=context, group_id=topic, auto_offset_reset="earliest")
-        await consumer.start()
-        try:
-            return [(await consumer.getone()).value for _ in range(3)]
-        finally:
-            await consumer.stop()
-
-    return asyncio.run(asyncio.wait_for(exchange(), 30))
+    return three_values.through_aiokafka({**known, "ssl_context": context}, topic)
 
 
 PYTHON_CLIENTS: dict[str, Callable[..., Values]] = {
@@ -165,28 +139,7 @@ def test_python_clients_with_a_wrong_password_are_told(broker: SaslBroker, clien
 @pytest.mark.parametrize(("listener", "mechanism"), WAYS)
 def test_java_comes_in(broker: SaslBroker, java: JavaClients, topic: str, listener: str, mechanism: str) -> None:
     known = broker.java(listener, mechanism, "alice", PASSWORDS["alice"])
-    clients = java.jvm.org.apache.kafka.clients
-    producer = clients.producer.KafkaProducer(
-        java.properties(**known, key_serializer=STRING + "Serializer", value_serializer=STRING + "Serializer")
-    )
-    for number in range(3):
-        producer.send(clients.producer.ProducerRecord(topic, str(number))).get()
-    producer.close()
-    kinds = {"key_deserializer": STRING + "Deserializer", "value_deserializer": STRING + "Deserializer"}
-    consumer = clients.consumer.KafkaConsumer(
-        java.properties(**known, **kinds, group_id=topic, auto_offset_reset="earliest")
-    )
-    topics = java.jvm.java.util.ArrayList()
-    topics.add(topic)
-    consumer.subscribe(topics)
-    values: list[str] = []
-    deadline = time.monotonic() + 30
-    while len(values) < 3 and time.monotonic() < deadline:
-        records = consumer.poll(java.jvm.java.time.Duration.ofMillis(500)).iterator()
-        while records.hasNext():
-            values.append(records.next().value())
-    consumer.close()
-    assert values == ["0", "1", "2"]
+    assert three_values.through_java(java, known, topic) == three_values.THREE
 
 
 @pytest.mark.java

@@ -1,6 +1,5 @@
 """Clients over TLS: stores of every type, certificates of clients, good ones and bad ones, and keys that change."""
 
-import asyncio
 import socket
 import ssl
 import subprocess
@@ -12,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 
+from interop import three_values
 from interop.java_transactions import JavaClients
 from interop.raw import Closed, RawClient, framed, request_bytes
 from interop.real_kafka import free_port
+from interop.three_values import Values, read_by_confluent
 from interop.tls_broker import PASSWORD, PLAIN, TLS, TlsBroker, TlsClient, tls_broker
 from interop.waiting import eventually
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -28,7 +28,6 @@ from pykafka_broker.protocol.messages.create_delegation_token_request import Cre
 from tests.security.tls.certificates import authority, subject
 
 MANY_BYTES = 30_000_000
-Values = list[bytes]
 
 
 @pytest.fixture(scope="module")
@@ -90,15 +89,7 @@ def through_confluent(broker: TlsBroker, topic: str, listener: str, shows: str |
     while producer.flush(0.1) and time.monotonic() < deadline:
         if any(error.code() in (KafkaError._SSL, KafkaError._ALL_BROKERS_DOWN) for error in errors):
             raise PermissionError(errors[0].str())
-    consumer = Consumer({**known, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    values: Values = []
-    while len(values) < 3 and time.monotonic() < deadline:
-        message = consumer.poll(1)
-        if message is not None and message.error() is None:
-            values.append(message.value() or b"")
-    consumer.close()
-    return values
+    return read_by_confluent(known, topic)
 
 
 def through_aiokafka(broker: TlsBroker, topic: str, listener: str, shows: str | None) -> Values:
@@ -107,23 +98,7 @@ def through_aiokafka(broker: TlsBroker, topic: str, listener: str, shows: str | 
         "security_protocol": "SSL",
         "ssl_context": broker.context(shows),
     }
-
-    async def exchange() -> Values:
-        producer = AIOKafkaProducer(**known)
-        try:
-            await producer.start()
-            for number in range(3):
-                await producer.send_and_wait(topic, b"%d" % number)
-        finally:
-            await producer.stop()
-        consumer = AIOKafkaConsumer(topic, **known, group_id=topic, auto_offset_reset="earliest")
-        await consumer.start()
-        try:
-            return [(await consumer.getone()).value for _ in range(3)]
-        finally:
-            await consumer.stop()
-
-    return asyncio.run(asyncio.wait_for(exchange(), 30))
+    return three_values.through_aiokafka(known, topic)
 
 
 CLIENTS: dict[str, Callable[[TlsBroker, str, str, str | None], Values]] = {
