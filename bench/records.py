@@ -16,7 +16,7 @@ from pykafka_broker.records.conversion import from_v2, to_v2
 from pykafka_broker.records.header import check_crc, read_header, set_base_offset
 from pykafka_broker.records.record import Record, iter_records
 from pykafka_broker.records.validation import Limits, RecordCheck
-from tests.records.samples import finished
+from pykafka_broker.steps import at_once
 
 ROUNDS = 15
 BATCH_BYTES = 64 << 10
@@ -56,7 +56,7 @@ def report_records(value_size: int) -> None:
     count = max(1, BATCH_BYTES // value_size)
     records = [Record(i, 1_700_000_000_000 + i // 50, b"key-%d" % i, bytes(value_size)) for i in range(count)]
     batch = bytes(build_batch(records))
-    message_set = finished(from_v2(batch, 1))
+    message_set = at_once(from_v2(batch, 1))
     works: dict[str, Callable[[], Any]] = {
         "iter_records": lambda: read_all(batch),
         "  kafka-python": lambda: read_all_with_kafka_python(batch),

@@ -381,7 +381,7 @@ def test_acls_change_hands_with_kafka(tmp_path: Path) -> None:
         )
         with kind as running:
             address = running.bootstrap_servers
-            eventually(lambda: bindings(address), expected)  # noqa: B023
+            eventually(lambda: bindings(address), expected)  # noqa: B023 (asked at once, in this turn of the loop)
             admin = AdminClient({"bootstrap.servers": address})
             give(
                 admin,

@@ -22,9 +22,9 @@ from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordina
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.timestamps import finished
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import iter_batches
+from pykafka_broker.steps import at_once
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class SharePartitions:
         if reset == EARLIEST:
             return partition_log.log_start_offset
         if reset != LATEST:
-            found = finished(partition_log.offset_for_timestamp(reset_time(reset, self._node.clock.wall)))
+            found = at_once(partition_log.offset_for_timestamp(reset_time(reset, self._node.clock.wall)))
             if found is not None:
                 return found.offset
         return partition_log.high_watermark

@@ -67,16 +67,6 @@ def _in_segment(segment: LogSegment, start: int, timestamp: int, start_offset: i
     return None
 
 
-def finished(steps: TimeSteps) -> TimestampOffset | None:
-    """What is found in the end, for whoever need not stop on the way."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: TimestampOffset | None = end.value
-            return found
-
-
 def segment_starts(log: PartitionLog) -> list[tuple[int, int]]:
     """Base offset of each segment, and when it was last written to."""
     return [(segment.base_offset, segment.modified_ms) for segment in log.segments]

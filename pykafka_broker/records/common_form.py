@@ -167,7 +167,7 @@ def _run(
         while index < end:
             head, extents, values, size_bytes, time_bytes, offset_bytes, _ = form
             numbers = enumerate(_numbers(index, end, offset_bytes), index)
-            for index, number in numbers:  # noqa: B007
+            for index, number in numbers:  # noqa: B007 (where it stopped is needed below)
                 last_byte, size, delta, offset, key = head(data, position)
                 if last_byte and position != no_zero:
                     break

@@ -13,9 +13,9 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.timestamps import finished
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import check_crc, iter_batches, read_header
+from pykafka_broker.steps import at_once
 from tests.log.support import NOW, FailingFileSystem, Keeper, batch, marker, new_log, reopen
 
 
@@ -287,22 +287,22 @@ def test_offsets_of_times(tmp_path: Path) -> None:
     for log_ in (log, log := reopen(log)):
         for wanted in range(90, 910, 10):
             expected = next((offset for offset, stamp in enumerate(stamps) if stamp >= wanted), None)
-            found = finished(log_.offset_for_timestamp(wanted))
+            found = at_once(log_.offset_for_timestamp(wanted))
             assert (found.offset if found else None) == expected
             assert found is None or found.timestamp == stamps[found.offset]
-        best = finished(log_.offset_of_max_timestamp())
+        best = at_once(log_.offset_of_max_timestamp())
         assert best is not None
         assert (best.timestamp, best.offset) == (901, 7)
     log.delete_records_before(8)
-    found = finished(log.offset_for_timestamp(0))
+    found = at_once(log.offset_for_timestamp(0))
     assert found is not None
     assert (found.timestamp, found.offset) == (200, 8)
 
 
 def test_an_empty_log_has_no_times(tmp_path: Path) -> None:
     log = new_log(tmp_path)
-    assert finished(log.offset_for_timestamp(0)) is None
-    assert finished(log.offset_of_max_timestamp()) is None
+    assert at_once(log.offset_for_timestamp(0)) is None
+    assert at_once(log.offset_of_max_timestamp()) is None
 
 
 def test_delete_records_moves_the_start_and_frees_whole_segments(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_truncation_forgets_offsets_indexes_epochs_and_producers(tmp_path: Path)
     assert (log.log_end_offset, log.high_watermark) == (8, 8)
     assert log.epochs.entries == [(0, 0), (1, 5)]
     assert log.producers.entries[1].last_sequence == 7
-    best = finished(log.offset_of_max_timestamp())
+    best = at_once(log.offset_of_max_timestamp())
     assert best is not None
     assert best.offset == 7
     log.append(batch(1, 50, producer_id=1, epoch=0, sequence=8), NOW)
@@ -375,10 +375,10 @@ def test_a_lying_index_is_noticed_and_rebuilt(tmp_path: Path, kind: str, suffix:
         assert read is not None
         assert read_header(read.records.read()).base_offset == offset - offset % 2
     for number in range(100):
-        found = finished(log.offset_for_timestamp(NOW + number * 10))
+        found = at_once(log.offset_for_timestamp(NOW + number * 10))
         assert found is not None
         assert found.offset == number * 2
-    best = finished(log.offset_of_max_timestamp())
+    best = at_once(log.offset_of_max_timestamp())
     assert best is not None
     assert best.offset == 199
     assert read_all(log, max_bytes=500) == [(number, number + 1) for number in range(0, 200, 2)]

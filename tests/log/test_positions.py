@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.timestamps import finished
 from pykafka_broker.records.header import HEADER_SIZE
+from pykafka_broker.steps import at_once
 from tests.log.support import NOW, TOPIC_ID, batch, manager
 
 BATCHES = 400
@@ -22,7 +22,7 @@ def filled(path: Path, value_bytes: int) -> PartitionLog:
         log.append(batch(2, value_bytes, timestamp=NOW + 2 * number), NOW)
     log.roll(NOW)
     log.read(1, 1, log.high_watermark)
-    finished(log.offset_for_timestamp(NOW + 1))
+    at_once(log.offset_for_timestamp(NOW + 1))
     return log
 
 
@@ -50,7 +50,7 @@ def test_small_batches_are_looked_through_in_one_piece(tmp_path: Path, reads: li
 def test_a_time_is_found_with_one_batch_read(tmp_path: Path, reads: list[int]) -> None:
     log = filled(tmp_path, 5000)
     reads.clear()
-    found = finished(log.offset_for_timestamp(NOW + 500))
+    found = at_once(log.offset_for_timestamp(NOW + 500))
     assert found == (NOW + 500, 500)
     assert sum(reads) < 2 * 5100 + 2 * PAGE_BYTES + 4 * HEADER_SIZE
 

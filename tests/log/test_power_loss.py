@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.log.manager import LogManager
-from pykafka_broker.log.timestamps import finished
+from pykafka_broker.steps import at_once
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, topic_config
 
 MINUTE = 60_000
@@ -47,7 +47,7 @@ def test_the_segment_before_the_recovery_point_is_completed(tmp_path: Path, lost
         file.write_bytes(file.read_bytes()[:-12])
     log = started(tmp_path).get("t", 0)
     assert first.stat().st_size == size
-    best = finished(log.offset_of_max_timestamp())
+    best = at_once(log.offset_of_max_timestamp())
     assert best is not None
     assert (best.offset, log.segments.first.max_timestamp) == (7, NOW + 7)
     assert log.append(batch(), NOW).base_offset == 8

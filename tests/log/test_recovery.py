@@ -14,9 +14,9 @@ from pykafka_broker.log.checkpoints import RECOVERY_POINTS
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.timestamps import finished
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import iter_batches
+from pykafka_broker.steps import at_once
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, marker, topic_config
 
 
@@ -205,7 +205,7 @@ def test_indexes_and_snapshots_are_rebuilt(tmp_path: Path, suffix: str, content:
     for offset in range(60):
         assert log.read(offset, 1, 62) is not None
     assert [aborted.first_offset for aborted in log.aborted_transactions(0, 62)] == [60]
-    best = finished(log.offset_of_max_timestamp())
+    best = at_once(log.offset_of_max_timestamp())
     assert best is not None
     assert best.offset == 59
 
@@ -293,9 +293,9 @@ def test_a_time_index_that_lost_its_end_is_made_anew(tmp_path: Path, left: int) 
     for file in tmp_path.glob("logs/t-0/*.timeindex"):
         file.write_bytes(file.read_bytes()[: 12 * left])
     log = start(tmp_path).get("t", 0)
-    found = [finished(log.offset_for_timestamp(NOW + number)) for number in range(30)]
+    found = [at_once(log.offset_for_timestamp(NOW + number)) for number in range(30)]
     assert [each and each.offset for each in found] == [0, *range(1, 59, 2)]
-    best = finished(log.offset_of_max_timestamp())
+    best = at_once(log.offset_of_max_timestamp())
     assert best is not None
     assert best.offset == 59
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -12,7 +12,6 @@ from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import HEADER, HEADER_SIZE, write_crc
 from pykafka_broker.records.record import Record
 
-R = TypeVar("R")
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TIMES = st.one_of(st.integers(1_700_000_000_000, 1_700_000_100_000), st.integers(-1, 3), INT64)
 SIZED_BYTES = st.one_of(
@@ -62,13 +61,3 @@ def outcome(read: Callable[[], Iterable[Any]]) -> list[Any] | type[CorruptBatch]
         return list(read())
     except CorruptBatch as error:
         return type(error)
-
-
-def finished(steps: Generator[None, None, R]) -> R:
-    """What all steps give in the end."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: R = end.value
-            return result

@@ -14,7 +14,8 @@ from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, Truncated
 from pykafka_broker.records.header import HEADER_SIZE, read_header
 from pykafka_broker.records.message_set import build_message_set, iter_messages
 from pykafka_broker.records.record import Record, iter_records
-from tests.records.samples import finished, plain_records, record_lists, with_payload
+from pykafka_broker.steps import at_once
+from tests.records.samples import plain_records, record_lists, with_payload
 
 
 def content(records: list[Record]) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -23,9 +24,9 @@ def content(records: list[Record]) -> list[tuple[int, bytes | None, bytes | None
 
 @given(record_lists(contiguous=True), st.integers(NONE, LZ4))
 def test_there_and_back(records: list[Record], codec: int) -> None:
-    message_set = finished(from_v2(build_batch(records, codec=codec), 1))
+    message_set = at_once(from_v2(build_batch(records, codec=codec), 1))
     assert [message.offset for message in iter_messages(message_set)] == [record.offset for record in records]
-    batch = finished(to_v2(message_set, base_offset=records[0].offset))
+    batch = at_once(to_v2(message_set, base_offset=records[0].offset))
     assert read_header(batch).codec == codec
     assert [r.offset for r in iter_records(batch)] == [r.offset for r in records]
     assert content(list(iter_records(batch))) == content(records)
@@ -34,16 +35,16 @@ def test_there_and_back(records: list[Record], codec: int) -> None:
 def test_offsets_are_counted_anew_on_the_way_up() -> None:
     """Producers of message sets write what they like there, and a wrapper's may be 0."""
     records = [Record(offset, 5, b"k", b"v") for offset in (7, 7, 0)]
-    message_set = finished(build_message_set(records[:2], 1)) + finished(build_message_set(records[2:], 1))
-    assert [r.offset for r in iter_records(finished(to_v2(message_set)))] == [0, 1, 2]
-    assert [r.offset for r in iter_records(finished(to_v2(message_set, base_offset=50, codec=ZSTD)))] == [50, 51, 52]
+    message_set = at_once(build_message_set(records[:2], 1)) + at_once(build_message_set(records[2:], 1))
+    assert [r.offset for r in iter_records(at_once(to_v2(message_set)))] == [0, 1, 2]
+    assert [r.offset for r in iter_records(at_once(to_v2(message_set, base_offset=50, codec=ZSTD)))] == [50, 51, 52]
 
 
 def test_an_empty_or_cut_set_is_refused_on_the_way_up() -> None:
     with pytest.raises(InvalidRecord, match="without a message"):
-        finished(to_v2(b""))
+        at_once(to_v2(b""))
     with pytest.raises(TruncatedBatch):
-        finished(to_v2(finished(build_message_set(plain_records(2), 1))[:-1]))
+        at_once(to_v2(at_once(build_message_set(plain_records(2), 1))[:-1]))
 
 
 def test_control_batches_stay_out_on_the_way_down() -> None:
@@ -51,28 +52,28 @@ def test_control_batches_stay_out_on_the_way_down() -> None:
         commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp=5, offset=3
     )
     batches = bytes(build_batch(plain_records(3)) + marker + build_batch([Record(4, 9, b"k", b"v")]))
-    assert [message.offset for message in iter_messages(finished(from_v2(batches, 0)))] == [0, 1, 2, 4]
-    assert finished(from_v2(marker, 0)) == b""
+    assert [message.offset for message in iter_messages(at_once(from_v2(batches, 0)))] == [0, 1, 2, 4]
+    assert at_once(from_v2(marker, 0)) == b""
 
 
 def test_a_cut_tail_is_left_out_on_the_way_down() -> None:
     first, second = build_batch(plain_records(3)), build_batch([Record(3, 9, b"k", b"v")])
     for cut in range(len(second)):
-        assert finished(from_v2(first + second[:cut], 1)) == finished(from_v2(first, 1))
+        assert at_once(from_v2(first + second[:cut], 1)) == at_once(from_v2(first, 1))
 
 
 def test_zstd_ends_the_set_or_is_refused() -> None:
     sound, zstd = build_batch(plain_records(3), codec=GZIP), build_batch([Record(3)], codec=ZSTD)
-    assert finished(from_v2(sound + zstd + sound, 1)) == finished(from_v2(sound, 1))
+    assert at_once(from_v2(sound + zstd + sound, 1)) == at_once(from_v2(sound, 1))
     with pytest.raises(UnsupportedConversion, match="offset 3"):
-        finished(from_v2(zstd + sound, 1))
+        at_once(from_v2(zstd + sound, 1))
     assert issubclass(UnsupportedConversion, UnsupportedCompression)
 
 
 def test_the_first_offset_counts_where_nothing_is_compressed() -> None:
     records = plain_records(4)
-    assert [m.offset for m in iter_messages(finished(from_v2(build_batch(records), 1, first_offset=2)))] == [2, 3]
-    compressed = finished(from_v2(build_batch(records, codec=SNAPPY), 1, first_offset=2))
+    assert [m.offset for m in iter_messages(at_once(from_v2(build_batch(records), 1, first_offset=2)))] == [2, 3]
+    compressed = at_once(from_v2(build_batch(records, codec=SNAPPY), 1, first_offset=2))
     assert [m.offset for m in iter_messages(compressed)] == [0, 1, 2, 3]
 
 
@@ -81,7 +82,7 @@ def test_records_that_are_numbered_wrong_are_numbered_anew() -> None:
     first = len(build_batch([Record(0, 0, b"", b"")])) - HEADER_SIZE
     batches = [build_batch([Record(0, 0, b"", b""), Record(offset, 7, key, value)]) for offset, key, value in kinds]
     payload = b"".join(bytes(batch[HEADER_SIZE + first :]) for batch in batches)
-    changed = finished(with_codec(read_header(with_payload(payload, 3)), payload, GZIP, renumber=True))
+    changed = at_once(with_codec(read_header(with_payload(payload, 3)), payload, GZIP, renumber=True))
     assert read_header(changed).codec == GZIP
     found = [(one.offset, one.timestamp, one.key, one.value) for one in iter_records(changed)]
     assert found == [(number, 7, key, value) for number, (_, key, value) in enumerate(kinds)]
@@ -90,11 +91,11 @@ def test_records_that_are_numbered_wrong_are_numbered_anew() -> None:
 @pytest.mark.parametrize("codec", [NONE, GZIP])
 def test_many_messages_go_up_in_small_steps(codec: int) -> None:
     records = [Record(i, i, None, b"v") for i in range(20_000)]
-    assert sum(1 for _ in to_v2(finished(build_message_set(records, 1, codec=codec)))) >= 40
+    assert sum(1 for _ in to_v2(at_once(build_message_set(records, 1, codec=codec)))) >= 40
 
 
 def test_a_bomb_goes_up_in_small_steps_to_its_limit() -> None:
-    bomb = finished(build_message_set([Record(0, 0, None, bytes(8 << 20))], 1, codec=GZIP))
+    bomb = at_once(build_message_set([Record(0, 0, None, bytes(8 << 20))], 1, codec=GZIP))
     assert sum(1 for _ in to_v2(bomb)) > 30
     with pytest.raises(CorruptBatch, match="grows beyond"):
-        finished(to_v2(bomb, max_bytes=4 << 20))
+        at_once(to_v2(bomb, max_bytes=4 << 20))

@@ -25,7 +25,7 @@ from pykafka_broker.records.conversion import from_v2, to_v2, with_codec
 from pykafka_broker.records.header import HEADER_SIZE, check_crc, read_header, set_max_timestamp
 from pykafka_broker.records.message_set import Entry, build_message_set, iter_entries, iter_messages
 from pykafka_broker.records.record import Record, iter_records
-from tests.records.samples import finished
+from pykafka_broker.steps import at_once
 
 GOLDEN = dict(line.split() for line in (Path(__file__).parent / "golden" / "batches.txt").read_text().splitlines())
 TIME = 1_700_000_000_000
@@ -196,7 +196,7 @@ def test_message_sets_are_written(name: str) -> None:
     for kind, timestamp in (("create", None), ("append", APPEND_TIME)):
         if not magic and timestamp is not None:
             continue
-        built = finished(build_message_set(sample(), magic, codec=codec_of(name), log_append_time=timestamp))
+        built = at_once(build_message_set(sample(), magic, codec=codec_of(name), log_append_time=timestamp))
         assert list(iter_messages(built)) == sample(magic, timestamp)
         if codec_of(name) == NONE:
             assert built == golden(f"{name}-{kind}")
@@ -217,7 +217,7 @@ def test_values_of_many_compressed_blocks(name: str) -> None:
 def test_up_conversion(name: str, kind: str) -> None:
     theirs = golden(f"up-{kind}-{name}-create")
     timestamp = APPEND_TIME if kind == "append" else None
-    ours = finished(to_v2(golden(f"{name}-create"), base_offset=100, log_append_time=timestamp))
+    ours = at_once(to_v2(golden(f"{name}-create"), base_offset=100, log_append_time=timestamp))
     records = sample(int(name[1]), timestamp, offsets=(100, 101, 102, 103, 104))
     for record in records:
         record.headers = []
@@ -234,7 +234,7 @@ def test_up_conversion(name: str, kind: str) -> None:
 def test_down_conversion(name: str, kind: str, magic: int) -> None:
     """Kafka was asked for the records from offset 102 on."""
     theirs = golden(f"down-v{magic}-{name}-{kind}")
-    ours = finished(from_v2(golden(f"{name}-{kind}"), magic, first_offset=102))
+    ours = at_once(from_v2(golden(f"{name}-{kind}"), magic, first_offset=102))
     assert list(iter_messages(ours)) == list(iter_messages(theirs))
     if codec_of(name) == NONE:
         assert ours == theirs
@@ -253,4 +253,4 @@ def test_recompression_leaves_all_else_as_it_was(source: str, target: str) -> No
     batch = build_batch(records, codec=CODEC_NAMES.index(source), **fields)
     header = read_header(batch)
     data = decompress(header.codec, memoryview(batch)[HEADER_SIZE:])
-    assert finished(with_codec(header, data, codec)) == build_batch(records, codec=codec, **fields)
+    assert at_once(with_codec(header, data, codec)) == build_batch(records, codec=codec, **fields)

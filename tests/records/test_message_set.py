@@ -16,7 +16,8 @@ from pykafka_broker.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, co
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.message_set import build_message_set, iter_entries, iter_messages
 from pykafka_broker.records.record import Headers, Record
-from tests.records.samples import finished, outcome, plain_records, record_lists
+from pykafka_broker.steps import at_once
+from tests.records.samples import outcome, plain_records, record_lists
 
 LEGACY = st.tuples(st.integers(0, 1), st.integers(NONE, LZ4))
 NO_HEADERS: st.SearchStrategy[Headers] = st.just([])
@@ -30,7 +31,7 @@ def as_seen(records: list[Record], magic: int) -> list[Record]:
 @settings(max_examples=200)
 def test_round_trip(records: list[Record], form: tuple[int, int]) -> None:
     magic, codec = form
-    raw = finished(build_message_set(records, magic, codec=codec))
+    raw = at_once(build_message_set(records, magic, codec=codec))
     assert list(iter_messages(raw)) == as_seen(records, magic)
     assert list(iter_messages(memoryview(raw + raw))) == as_seen(records, magic) * 2
     assert [entry.codec for entry in iter_entries(raw)] == ([codec] if codec else [NONE] * len(records))
@@ -42,7 +43,7 @@ def test_round_trip(records: list[Record], form: tuple[int, int]) -> None:
 def test_a_second_opinion_both_ways(magic: int, codec: int) -> None:
     """Not for lz4 in v0: kafka-python wants another library for its checksum."""
     records = as_seen(plain_records(20), magic)
-    theirs = MemoryRecords(finished(build_message_set(records, magic, codec=codec)))
+    theirs = MemoryRecords(at_once(build_message_set(records, magic, codec=codec)))
     read = [record for batch in iter(theirs.next_batch, None) for record in batch]
     assert [(r.offset, r.key, r.value) for r in read] == [(r.offset, r.key, r.value) for r in records]
     if magic:
@@ -58,7 +59,7 @@ def test_a_second_opinion_both_ways(magic: int, codec: int) -> None:
 
 
 def test_nothing_makes_nothing() -> None:
-    assert finished(build_message_set([], 1, codec=GZIP)) == b""
+    assert at_once(build_message_set([], 1, codec=GZIP)) == b""
     assert list(iter_messages(b"")) == []
 
 
@@ -72,12 +73,12 @@ def wrapper(inner: bytes, *, magic: int = 0, codec: int = GZIP) -> bytes:
 
 
 def test_every_cut_is_truncated() -> None:
-    raw = finished(build_message_set(plain_records(3), 1))
+    raw = at_once(build_message_set(plain_records(3), 1))
     ends = [entry.offset for entry in iter_entries(raw)]
     assert ends == [0, 1, 2]
     whole = {0}
     for count in (1, 2, 3):
-        whole.add(len(finished(build_message_set(plain_records(count), 1))))
+        whole.add(len(at_once(build_message_set(plain_records(count), 1))))
     for cut in range(len(raw)):
         if cut in whole:
             list(iter_entries(raw[:cut]))
@@ -89,7 +90,7 @@ def test_every_cut_is_truncated() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4])
 def test_every_changed_byte_under_the_crc_is_corrupt(magic: int, codec: int) -> None:
-    raw = bytearray(finished(build_message_set(plain_records(1), magic, codec=codec)))
+    raw = bytearray(at_once(build_message_set(plain_records(1), magic, codec=codec)))
     for position in range(8, len(raw)):
         raw[position] ^= 0x55
         with pytest.raises(CorruptBatch):
@@ -115,7 +116,7 @@ def test_every_changed_byte_under_the_crc_is_corrupt(magic: int, codec: int) -> 
         (wrapper(b""), "is empty", InvalidRecord),
         (wrapper(b"short"), "5 bytes", CorruptBatch),
         (
-            wrapper(finished(build_message_set(plain_records(2), 1))),
+            wrapper(at_once(build_message_set(plain_records(2), 1))),
             "format v1 and codec 0 in a wrapper of format v0",
             InvalidRecord,
         ),
@@ -129,7 +130,7 @@ def test_what_can_not_stand_there(raw: bytes, message_text: str, kind: type[Exce
 
 
 def test_growth_is_bounded_over_all_wrappers() -> None:
-    raw = b"".join(finished(build_message_set([Record(i, 0, None, bytes(5_000))], 1, codec=GZIP)) for i in range(4))
+    raw = b"".join(at_once(build_message_set([Record(i, 0, None, bytes(5_000))], 1, codec=GZIP)) for i in range(4))
     assert len(list(iter_messages(raw, max_bytes=20_200))) == 4
     with pytest.raises(CorruptBatch, match="grows beyond"):
         list(iter_messages(raw, max_bytes=20_000))
@@ -137,7 +138,7 @@ def test_growth_is_bounded_over_all_wrappers() -> None:
 
 def test_zstd_is_not_written() -> None:
     with pytest.raises(UnsupportedCompression):
-        finished(build_message_set(plain_records(1), 1, codec=ZSTD))
+        at_once(build_message_set(plain_records(1), 1, codec=ZSTD))
 
 
 @given(st.binary(max_size=80), st.integers(0, 1), st.integers(0, 7))

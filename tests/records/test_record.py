@@ -17,7 +17,8 @@ from pykafka_broker.records.conversion import UnsupportedConversion, from_v2
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch
 from pykafka_broker.records.header import HEADER_SIZE, check_crc, read_header
 from pykafka_broker.records.record import Record, iter_records, read_varint
-from tests.records.samples import INT64, finished, outcome, plain_records, record_lists, with_payload
+from pykafka_broker.steps import at_once
+from tests.records.samples import INT64, outcome, plain_records, record_lists, with_payload
 
 
 @given(record_lists(), st.integers(0, ZSTD))
@@ -118,7 +119,7 @@ def test_a_changed_byte_anywhere_is_no_more_than_corrupt(data: st.DataObject) ->
     outcome(check)
     outcome(lambda: [read_end_transaction_marker(batch)])
     try:
-        outcome(lambda: [finished(from_v2(batch, 1, max_bytes=1 << 16))])
+        outcome(lambda: [at_once(from_v2(batch, 1, max_bytes=1 << 16))])
     except UnsupportedConversion:
         assert read_header(batch).codec == ZSTD
 

@@ -12,11 +12,12 @@ from pykafka_broker.records.compression import NONE, ZSTD
 from pykafka_broker.records.header import read_header
 from pykafka_broker.records.record import Record, iter_records
 from pykafka_broker.records.time_search import TimeSearch
-from tests.records.samples import finished, record_lists
+from pykafka_broker.steps import at_once
+from tests.records.samples import record_lists
 
 
 def searched(batch: bytearray, timestamp: int, start_offset: int) -> tuple[int, int] | None:
-    return finished(TimeSearch(batch, read_header(batch), timestamp, start_offset).search())
+    return at_once(TimeSearch(batch, read_header(batch), timestamp, start_offset).search())
 
 
 def read(batch: bytearray, timestamp: int, start_offset: int) -> tuple[int, int] | None:
