@@ -11,6 +11,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
+from interop.java_exceptions import plain_exceptions
 from interop.targets import Target, start
 
 NewBroker = Callable[..., Target]
@@ -32,6 +33,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("ours_only"):
                 item.add_marker(pytest.mark.skip(reason="only for our own broker"))
+
+
+@pytest.fixture(autouse=True)
+def java_exceptions(request: pytest.FixtureRequest) -> Iterator[None]:
+    """As Java throws them, although a session of Spark was open in this process before."""
+    if request.node.get_closest_marker("spark"):
+        yield
+        return
+    with plain_exceptions():
+        yield
 
 
 @pytest.fixture(scope="session")

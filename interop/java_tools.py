@@ -7,18 +7,16 @@ py4j (which comes with PySpark) is the door into the JVM.
 import glob
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import pyspark
-from py4j import java_gateway, protocol
 from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
 from interop.java import java_command, kafka_classpath
+from interop.java_exceptions import plain_exceptions
 
 TOOLS = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
@@ -88,16 +86,6 @@ class _HooksKept:
 
     class Java:
         implements = ["org.apache.kafka.common.utils.Exit$ShutdownHookAdder"]
-
-
-@contextmanager
-def plain_exceptions() -> Iterator[None]:
-    """PySpark, once it has had a session, turns the Java exceptions of every gateway into its own, by its own JVM."""
-    of_spark, java_gateway.get_return_value = java_gateway.get_return_value, protocol.get_return_value
-    try:
-        yield
-    finally:
-        java_gateway.get_return_value = of_spark
 
 
 class JavaTools:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from interop.java_tools import plain_exceptions
 from interop.java_transactions import JavaClients
 from pykafka_broker.security.sasl.jaas import parse_login_module
 
@@ -91,8 +90,7 @@ def by_kafka(java: JavaClients, line: str) -> Read:
     settings.put("plain.sasl.jaas.config", common.config.types.Password(line))
     listener = common.network.ListenerName("OUTSIDE")
     try:
-        with plain_exceptions():
-            context = common.security.JaasContext.loadServerContext(listener, "PLAIN", settings)
+        context = common.security.JaasContext.loadServerContext(listener, "PLAIN", settings)
     except Py4JJavaError:
         return None
     entry = context.configurationEntries().get(0)
