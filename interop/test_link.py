@@ -8,6 +8,7 @@ import pytest
 
 from interop.targets import Target, host_and_port, start
 from pipeline.jars import JarsError
+from pykafka_broker.peers import NotServed
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -24,7 +25,6 @@ from pykafka_broker.records.errors import TruncatedBatch
 from pykafka_broker.records.header import check_crc, iter_batches
 from pykafka_broker.records.record import iter_records
 from pykafka_broker.server.link import Link, LinkState
-from pykafka_broker.server.link_errors import NotServed
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.turns import Turns
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from pykafka_broker.broker.metering import Metering
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+    from pykafka_broker.peers import Peers
     from pykafka_broker.security.hooks.quota_callback import HookedQuotas
 
 
@@ -49,6 +50,7 @@ class Broker:
         fs: FileSystem | None = None,
         setup: Setup = NO_SETUP,
         later: Later | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self.clock = clock
         self.on_useless: Callable[[], None] | None = None  # the last log directory has failed
@@ -61,18 +63,19 @@ class Broker:
             thread_pool=thread_pool,
             setup=setup,
             later=later,
+            peers=peers,
         )
         if config.authorizer_class_name:
             from pykafka_broker.security.acls.choosing import authorizer_of  # no other start waits for it
 
-            node.metadata.controller.authorizer = authorizer_of(config, node.image)
+            node.authorize_by(authorizer_of(config, node.image))
         if config.create_topic_policy_class_name or config.alter_config_policy_class_name:
             from pykafka_broker.security.hooks.policies import HookedPolicies  # nor for that
 
-            node.metadata.controller.policies = HookedPolicies(config)
+            node.led_metadata.controller.policies = HookedPolicies(config)
         self._timed: list[Timed] = [node.purgatory, node.logs]
         self.services = Services(node, new_session_id, self._timed.append)
-        self._directories = DirectoryKeeper(node.id, node.metadata, node.logs, node.replicas, clock)
+        self._directories = DirectoryKeeper(node.id, node.led_metadata, node.logs, node.replicas, clock)
         self._publisher = MetadataPublisher(node, self._directories)
         self._metering: Metering | None = None  # from the first quota on
         self._quota_hook = _quota_hook(config)
@@ -91,11 +94,12 @@ class Broker:
         services.listeners = listeners or {}
         node.logs.on_offline = self._directory_lost
         node.logs.start(self.clock.now, with_metadata=True)
-        loaded = node.metadata.load(self._publisher.follow)
-        self._timed.append(node.metadata)
+        metadata = node.led_metadata
+        loaded = metadata.load(self._publisher.follow)
+        self._timed.append(metadata)
         self._publisher.follow_broker_configs()
         self._heed_quotas()
-        node.metadata.register(
+        metadata.register(
             [
                 (each.name, *(each.advertised or (each.host, each.port)), each.protocol)
                 for each in services.listeners.values()
@@ -104,7 +108,7 @@ class Broker:
         node.replicas.start(loaded, node.new_uuid)
         self._directories.start()
         if node.setup.leader_epoch >= 0:
-            node.metadata.outrun(node.setup.leader_epoch, node.setup.producer_id)
+            metadata.outrun(node.setup.leader_epoch, node.setup.producer_id)
         if node.config.delegation_token_secret_key is not None:
             from pykafka_broker.broker.token_sweep import TokenSweep
 
@@ -141,7 +145,7 @@ class Broker:
 
     def check_listeners_by(self, checks: Sequence[CheckListener]) -> None:
         """Whom to ask whether settings of a listener may be altered."""
-        self.node.metadata.controller.check_listeners = tuple(checks)
+        self.node.led_metadata.controller.check_listeners = tuple(checks)
 
     def give_up(self) -> None:
         """After `hand_over`, and once requests go to the other one: answer all that wait here, as a node does that has
@@ -157,7 +161,7 @@ class Broker:
 
     def _close_hooks(self) -> None:
         """What somebody else has written may hold something."""
-        for hook in (self.services.authorizer, self.node.metadata.controller.policies, self._quota_hook):
+        for hook in (self.services.authorizer, self.node.led_metadata.controller.policies, self._quota_hook):
             close = getattr(hook, "close", None)
             if close is not None:
                 close()

@@ -84,6 +84,13 @@ class MetadataSource(Protocol):
     def after(self) -> After:
         """What an answer rests on that tells of the newest change."""
 
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Other settings hold from now on."""
+
+    def next_deadline(self) -> int | None: ...
+
+    def on_deadline(self, now: int) -> None: ...
+
 
 class LocalMetadata:
     """Owns the image, the metadata log and the controller of this node."""
@@ -168,6 +175,9 @@ class LocalMetadata:
         version = self.controller.partition_record_version()
         self.commit(outrunning_records(self.image, leader_epoch, producer_id, version))
         self.controller.first_leader_epoch = leader_epoch
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        self.controller.config = config
 
     def _image_records(self) -> Iterable[ApiMessageAndVersion]:
         from pykafka_broker.cluster.image_records import image_records

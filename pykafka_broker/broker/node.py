@@ -9,27 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.metadata_source import LocalMetadata, MetadataSource
 from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.broker.replicas import Replicas
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.slices import Later, Slices
 from pykafka_broker.clock import Clock
+from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.config import BrokerConfig, TopicConfig
+from pykafka_broker.config.roles import roles_of
 from pykafka_broker.config.topic import readable_overrides
+from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+
+    from pykafka_broker.peers import Peers
 
 Subscriber = Callable[[MetadataDelta], None]
 
 
 class Node:
-    """One node. `config` is what holds now: dynamic settings lie over `static_config`."""
+    """One node. `config` is what holds now: dynamic settings lie over `static_config`. `local` is the metadata where
+    this node leads it; `peers` are the other nodes, where there can be any.
+    """
 
     def __init__(
         self,
@@ -42,10 +50,14 @@ class Node:
         thread_pool: Callable[[int], Executor] | None,
         setup: Setup = NO_SETUP,
         later: Later | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self.id: int = config.node
         self.config = self.static_config = config
+        self.roles = roles_of(config)
         self.setup = setup
+        self.peers = peers
+        self.authorizer: Authorizer = AllowAll()
         self.clock = clock
         self.new_uuid = new_uuid
         self.purgatory = Purgatory()
@@ -60,11 +72,19 @@ class Node:
             thread_pool=thread_pool,
             cluster_id=setup.cluster_id,
         )
-        self.metadata = LocalMetadata(
+        self.local: LocalMetadata | None = LocalMetadata(
             config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit, slices=self.slices
         )
+        self.metadata: MetadataSource = self.local
         self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch)
         self.subscribers: list[Subscriber] = []
+
+    @property
+    def led_metadata(self) -> LocalMetadata:
+        """The metadata where this node leads it. Raises NOT_CONTROLLER."""
+        if self.local is None:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        return self.local
 
     @property
     def image(self) -> MetadataImage:
@@ -81,7 +101,14 @@ class Node:
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Other settings hold from now on."""
-        self.config = self.metadata.controller.config = self.logs.config = config
+        self.config = self.logs.config = config
+        self.metadata.reconfigure(config)
+
+    def authorize_by(self, authorizer: Authorizer) -> None:
+        """Whom handlers and the controller of this node ask."""
+        self.authorizer = authorizer
+        if self.local is not None:
+            self.local.controller.authorizer = authorizer
 
     def topic_config(self, topic: str) -> TopicConfig:
         """The topic's settings over the broker's defaults."""

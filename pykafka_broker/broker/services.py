@@ -87,7 +87,7 @@ class Services:
         self.replicas = node.replicas
         self.purgatory = node.purgatory
         self.slices = node.slices
-        self.authorizer = node.metadata.controller.authorizer
+        self.authorizer = node.authorizer
         self.replies = ReplyCache()
         # A class of Python that is asked for rights may say something else the next time, though no ACL has changed.
         self.remembers = not hasattr(self.authorizer, "hook")

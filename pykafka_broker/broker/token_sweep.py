@@ -29,6 +29,6 @@ class TokenSweep:
         node = self._node
         self._next = now + node.config.delegation_token_expiry_check_interval_ms
         try:
-            node.metadata.commit(expired_tokens(node.image, node.clock.wall))
+            node.led_metadata.commit(expired_tokens(node.image, node.clock.wall))
         except ApiError as error:
             logger.error("Could not remove expired delegation tokens: %s", error)

@@ -26,7 +26,7 @@ def kept_records(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion
     """As they are to be committed in an empty cluster."""
     if not {*KEPT.values()} & {*keep}:
         return []
-    image, controller = node.image, node.metadata.controller
+    image, controller = node.image, node.led_metadata.controller
     new_ids = {topic.id: node.new_uuid() for topic in image.topics.values() if topic.name not in INTERNAL_TOPICS}
     records = []
     for record in image_records(image, controller.partition_record_version(), controller.broker_record_version()):

@@ -56,7 +56,7 @@ class State:
         self._exchange(lambda directory: None, setup, FORMATTED)
         for clear in (*self.always, *(self.clearing[name] for name in self.clearing.keys() - {*keep})):
             clear()
-        self._broker.node.metadata.commit(records)
+        self._broker.node.led_metadata.commit(records)
 
     # -- images
 

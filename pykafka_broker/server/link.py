@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any
 
 from pykafka_broker.errors import FrameError
+from pykafka_broker.peers import LinkBroken, LinkClosed, LinkError, LinkFull, LinkTimeout, NotServed, OnReply, Versions
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.channel import Channel
@@ -29,20 +30,16 @@ from pykafka_broker.server.dial import Dial
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.link_codec import (
     Greeting,
-    Versions,
     choose_version,
     correlation_id_of,
     decode_response,
     encode_request,
 )
-from pykafka_broker.server.link_errors import LinkBroken, LinkClosed, LinkError, LinkFull, LinkTimeout, NotServed
 from pykafka_broker.server.link_settings import LinkSettings
 from pykafka_broker.server.transport import PlainTransport, Transport
 from pykafka_broker.server.turns import Turns
 
 log = logging.getLogger(__name__)
-
-OnReply = Callable[[Message | LinkError], None]
 
 
 class LinkState(Enum):
@@ -187,6 +184,10 @@ class Link:
 
         self.send(request, on_reply, timeout_ms, versions=versions, copied=True)
         return await answer
+
+    def served(self, api_key: int) -> Versions | None:
+        """The versions of this API that the peer serves; None if it serves none, or has not been reached yet."""
+        return self._served.get(api_key)
 
     def close(self) -> None:
         """What waits for an answer is told in the next turn."""

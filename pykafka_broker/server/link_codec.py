@@ -9,6 +9,7 @@ from struct import Struct
 
 from pykafka_broker import __version__
 from pykafka_broker.errors import FrameError
+from pykafka_broker.peers import NotServed, Versions
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -17,9 +18,6 @@ from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.messages.response_header import ResponseHeader
 from pykafka_broker.protocol.runtime import Buffer, DecodeError, EncodeError, Message, Pieces
 from pykafka_broker.protocol.specs import ApiSpec
-from pykafka_broker.server.link_errors import NotServed
-
-Versions = tuple[int, int]
 
 _SIZE = Struct(">i")
 _CORRELATION_ID = Struct(">i")

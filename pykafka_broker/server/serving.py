@@ -24,6 +24,7 @@ from pykafka_broker.log.jobs import Submit
 from pykafka_broker.server import Announce
 from pykafka_broker.server.collector import Collector
 from pykafka_broker.server.job_runner import JobRunner
+from pykafka_broker.server.link_peers import LinkPeers
 from pykafka_broker.server.listeners import Listener, listeners_of
 from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.server import Server
@@ -116,6 +117,7 @@ async def _serve(
             fs=None if share is None else share.files,
             setup=setup,
             later=turns.soon,
+            peers=LinkPeers(turns),
         )
         broker.on_useless = give_up
         return broker

@@ -96,7 +96,7 @@ class DrivenBroker:
 
     @property
     def metadata(self) -> LocalMetadata:
-        return self.whole.node.metadata
+        return self.whole.node.led_metadata
 
     @property
     def purgatory(self) -> Purgatory:

@@ -24,7 +24,7 @@ def test_dynamic_settings_lie_over_the_static_ones_everywhere(broker: LightBroke
     node = broker.whole.node
     static = node.config
     configure(broker, ResourceType.BROKER, "1", "log.retention.ms", "7")
-    assert node.config is node.logs.config is node.metadata.controller.config
+    assert node.config is node.logs.config is node.led_metadata.controller.config
     assert (node.config.topic_defaults.retention_ms, static.topic_defaults.retention_ms) == (7, 1000)
     assert node.static_config.topic_defaults.retention_ms == 1000
     configure(broker, ResourceType.BROKER, "1", "log.retention.ms", None)

@@ -469,7 +469,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "server/test_link.py": (
         "connects to a peer of the test's",
         """
-        server/dial server/link_codec server/link_errors server/link_settings
+        server/dial server/link_codec peers server/link_peers server/link_settings
         """,
     ),
     "server/test_server.py": (

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.peers import LinkBroken, LinkClosed, LinkFull, LinkTimeout, NotServed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
@@ -19,7 +20,6 @@ from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatRespons
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.server.link import Link, LinkState
-from pykafka_broker.server.link_errors import LinkBroken, LinkClosed, LinkFull, LinkTimeout, NotServed
 from pykafka_broker.server.link_settings import LinkSettings
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.turns import Turns

@@ -98,7 +98,7 @@ def _topic(control: Control, topic: str) -> TopicImage:
 
 def _lead(control: Control, topic: TopicImage, partition: int, leader: int) -> LeaderEpoch:
     record = PartitionChangeRecord(partition, topic.id, leader=leader)
-    control.broker.node.metadata.commit([ApiMessageAndVersion(record, 0)])
+    control.broker.node.led_metadata.commit([ApiMessageAndVersion(record, 0)])
     state = topic.partitions[partition]
     return LeaderEpoch(topic.name, partition, state.leader, state.leader_epoch)
 
