@@ -7,6 +7,7 @@ made of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.metadata_source import LocalMetadata, MetadataSource
@@ -29,6 +30,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from pykafka_broker.broker.neighbours import Neighbours
     from pykafka_broker.peers import Peers
 
 Subscriber = Callable[[MetadataDelta], None]
@@ -94,6 +96,13 @@ class Node:
     @property
     def cluster_id(self) -> str:
         return self.logs.cluster_id
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """The other brokers."""
+        from pykafka_broker.broker.neighbours import Neighbours
+
+        return Neighbours(self)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """`subscriber` hears of every change of the metadata from now on, after logs and configs have followed it."""
