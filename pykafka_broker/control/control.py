@@ -31,6 +31,7 @@ class Control:
         self.server = running.server
         self.turns = running.turns
         self.listeners = running.listeners
+        self.peers = running.peers
         self.time = MovingTime(running, clock)
         self.state = State(running, tenure)
         self.state.clearing["clock"] = self.time.reset

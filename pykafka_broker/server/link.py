@@ -41,6 +41,8 @@ from pykafka_broker.server.turns import Turns
 
 log = logging.getLogger(__name__)
 
+_CUT_OFF = "cut off"
+
 
 class LinkState(Enum):
     RESTING = "without a connection"
@@ -109,7 +111,7 @@ class _Wire(Channel):
 
 
 class Link:
-    """Requests to one host and port. `state` is for who watches it."""
+    """Requests to one host and port. `state` is for who watches it; `admits` is asked before each connection."""
 
     def __init__(
         self,
@@ -120,6 +122,7 @@ class Link:
         *,
         transport: Callable[[socket.socket], Transport] = PlainTransport,
         draw: Callable[[], float] = random.random,
+        admits: Callable[[], bool] = lambda: True,
     ) -> None:
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.state = LinkState.RESTING
@@ -129,6 +132,7 @@ class Link:
         self._settings = LinkSettings() if settings is None else settings
         self._transport = transport
         self._draw = draw
+        self._admits = admits
         self._waiting: deque[_Exchange] = deque()
         self._in_flight: deque[_Exchange] = deque()
         self._dial: Dial | None = None
@@ -201,6 +205,14 @@ class Link:
         if self._timer is not None:
             self._timer.cancel()
 
+    def cut(self) -> None:
+        """Lose the connection, if there is one; a new one is only made when that is admitted again."""
+        if self.state is LinkState.DIALLING:
+            self._drop(_CUT_OFF)
+            self._rest(_CUT_OFF)
+        else:
+            self._drop(_CUT_OFF)
+
     # -- the connection
 
     def _go_on(self) -> None:
@@ -215,6 +227,9 @@ class Link:
 
     def _connect(self) -> None:
         self._enter(LinkState.DIALLING)
+        if not self._admits():
+            self._rest(_CUT_OFF)
+            return
         self._setup_until = self._clock.now + self._settings.socket_connection_setup_timeout_ms
         self._arm(self._setup_until)
         self._dial = Dial(self._turns, self._host, self._port, self._connected, self._not_connected)

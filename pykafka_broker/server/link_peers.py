@@ -1,6 +1,13 @@
-"""Links to other nodes, for machines that know no sockets (`peers.py`)."""
+"""Links to other nodes, for machines that know no sockets (`peers.py`).
+
+Rule: a test may cut this node off from others; each of them does so for the connections that it makes itself.
+"""
 
 from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from functools import partial
 
 from pykafka_broker.peers import Address, Peer
 from pykafka_broker.server.link import Link
@@ -9,12 +16,26 @@ from pykafka_broker.server.turns import Turns
 
 
 class LinkPeers:
-    """Connections without security, as the listeners that they go to."""
+    """`admits` says whether an address may be dialled; after it has become another one `cut` drops what is open."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
+        self._links: weakref.WeakKeyDictionary[Link, Address] = weakref.WeakKeyDictionary()
+        self.admits: Callable[[Address], bool] = lambda address: True
 
     def open(self, address: Address, client_id: str) -> Peer:
         """A link of its own."""
         settings = LinkSettings(client_id=client_id)
-        return Link(self._turns, address.host, address.port, settings)
+        admitted = partial(self._is_admitted, address)
+        link = Link(self._turns, address.host, address.port, settings, admits=admitted)
+        self._links[link] = address
+        return link
+
+    def _is_admitted(self, address: Address) -> bool:
+        return self.admits(address)
+
+    def cut(self) -> None:
+        """Drop the connections to addresses that are not admitted any more."""
+        for link, address in list(self._links.items()):
+            if not self.admits(address):
+                link.cut()

@@ -50,6 +50,7 @@ class Running(NamedTuple):
     clock: SystemClock
     jobs: JobRunner
     listeners: list[Listener]
+    peers: LinkPeers
     new_broker: Callable[[Setup, Share | None], Broker]  # with the settings of the first; not started
 
 
@@ -99,6 +100,7 @@ async def _serve(
     jobs = JobRunner(loop, config.background_threads, turns.run)
     stopped, useless = asyncio.Event(), False
     collector = Collector()
+    peers = LinkPeers(turns)
 
     def give_up() -> None:
         nonlocal useless
@@ -117,7 +119,7 @@ async def _serve(
             fs=None if share is None else share.files,
             setup=setup,
             later=turns.soon,
-            peers=LinkPeers(turns),
+            peers=peers,
         )
         broker.on_useless = give_up
         return broker
@@ -139,7 +141,7 @@ async def _serve(
         )
         server.start()
         if beside is not None:
-            await beside.open(Running(server, turns, clock, jobs, listeners, new_broker))
+            await beside.open(Running(server, turns, clock, jobs, listeners, peers, new_broker))
         on_ready([(listener.host, listener.port) for listener in listeners])
         await stopped.wait()
         log.info("stopping")

@@ -22,6 +22,7 @@ from pykafka_broker.testing.waits import NotInTime, NotSo
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
     from pykafka_broker.testing.cases import KafkaBrokerTestCase
+    from pykafka_broker.testing.cluster import KafkaCluster
 
 __all__ = [
     "AsyncKafkaBroker",
@@ -29,6 +30,7 @@ __all__ = [
     "ControlError",
     "KafkaBroker",
     "KafkaBrokerTestCase",
+    "KafkaCluster",
     "NotInTime",
     "NotSo",
     "Record",
@@ -37,7 +39,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """On first use what brings something along that most tests don't need: asyncio, unittest."""
+    """On first use what brings something along that most tests don't need: asyncio, unittest, clusters."""
     if name == "AsyncKafkaBroker":
         from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
@@ -46,4 +48,8 @@ def __getattr__(name: str) -> Any:
         from pykafka_broker.testing.cases import KafkaBrokerTestCase
 
         return KafkaBrokerTestCase
+    if name == "KafkaCluster":
+        from pykafka_broker.testing.cluster import KafkaCluster
+
+        return KafkaCluster
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

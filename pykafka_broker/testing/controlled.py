@@ -14,12 +14,13 @@ from pykafka_broker.testing.clock import HasClock
 from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.data import Data
 from pykafka_broker.testing.incidents import Incidents
+from pykafka_broker.testing.membership import Membership
 from pykafka_broker.testing.state import State
 from pykafka_broker.testing.traffic import Traffic
 from pykafka_broker.testing.waits import Waits
 
 
-class Controlled(Data, State, Waits, HasClock, Traffic, Incidents):
+class Controlled(Data, State, Waits, HasClock, Traffic, Incidents, Membership):
     """A broker that is reached by its control API."""
 
     @property
@@ -31,6 +32,11 @@ class Controlled(Data, State, Waits, HasClock, Traffic, Incidents):
     def bootstrap_servers(self) -> str:
         """The address for a client's setting of that name."""
         return str(self.control.call("GET", "/broker")["bootstrap_servers"])
+
+    @property
+    def listeners(self) -> dict[str, str]:
+        """The addresses that it listens on, by the name of the listener."""
+        return dict(self.control.call("GET", "/broker")["listeners"])
 
     def get_bootstrap_server(self) -> str:
         """The same by the name that testcontainers' KafkaContainer has for it."""

@@ -21,12 +21,22 @@ class Data(Handle):
     # -- topics
 
     def create_topic(
-        self, name: str, partitions: int = 1, config: Mapping[str, str | int | float | bool] | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str | int | float | bool] | None = None,
+        *,
+        replication_factor: int | None = None,
     ) -> dict[str, Any]:
         """Make a topic; `config` are Kafka's topic configs. Returns name, topic_id, partitions and config. Raises
         ControlError where Kafka refuses it.
         """
-        body = {"name": name, "partitions": partitions, "config": None if config is None else dict(config)}
+        body = {
+            "name": name,
+            "partitions": partitions,
+            "config": None if config is None else dict(config),
+            "replication_factor": replication_factor,
+        }
         topic: dict[str, Any] = self.control.call("POST", "/topics", body)
         return topic
 

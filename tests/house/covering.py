@@ -57,6 +57,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/incidents testing/incidents
         """,
     ),
+    "control/test_cluster.py": (
+        "a node alone shows them",
+        """
+        control/api/cluster testing/membership
+        """,
+    ),
     "control/test_observed_router.py": (
         "frames go in, answers come out or not",
         """

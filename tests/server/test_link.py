@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.peers import LinkBroken, LinkClosed, LinkFull, LinkTimeout, NotServed
+from pykafka_broker.peers import Address, LinkBroken, LinkClosed, LinkFull, LinkTimeout, NotServed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
@@ -20,6 +20,7 @@ from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatRespons
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.server.link import Link, LinkState
+from pykafka_broker.server.link_peers import LinkPeers
 from pykafka_broker.server.link_settings import LinkSettings
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.turns import Turns
@@ -104,13 +105,19 @@ def heartbeat(number: int = 0) -> HeartbeatRequest:
 
 @asynccontextmanager
 async def linked(
-    peer: Peer | None = None, *, host: str = "127.0.0.1", port: int = 0, **settings: Any
+    peer: Peer | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    admits: Callable[[], bool] = lambda: True,
+    **settings: Any,
 ) -> AsyncIterator[tuple[Link, Peer]]:
     peer = Peer() if peer is None else peer
     if not port:
         await peer.start()
     turns = Turns(asyncio.get_running_loop(), SystemClock())
-    link = Link(turns, host, port or peer.port, LinkSettings(**{"reconnect_backoff_ms": 5, **settings}))
+    of_link = LinkSettings(**{"reconnect_backoff_ms": 5, **settings})
+    link = Link(turns, host, port or peer.port, of_link, admits=admits)
     try:
         yield link, peer
     finally:
@@ -435,3 +442,53 @@ def test_a_broker_of_ours_is_asked_and_found_again_after_its_restart() -> None:
                 assert (await asked).cluster_id == replies[0].cluster_id
 
         run(scenario)
+
+
+def test_a_link_that_is_cut_fails_what_has_left_and_comes_back_when_it_may() -> None:
+    async def scenario() -> None:
+        admitted = True
+        async with linked(admits=lambda: admitted) as (link, peer):
+            peer.answer = lambda asked: asked.answer() if asked.api_key == ApiKey.API_VERSIONS else None
+            asked = asyncio.ensure_future(link.ask(heartbeat(1), LATER_MS))
+            await until(lambda: len(peer.heartbeats()) == 1)
+            admitted = False
+            link.cut()
+            with pytest.raises(LinkBroken, match="cut off"):
+                await asked
+            with pytest.raises(LinkTimeout, match="cut off") as late:
+                await link.ask(heartbeat(2), SOON_MS)
+            assert not late.value.sent
+            assert peer.connections == 1
+            peer.answer, admitted = Asked.answer, True
+            assert (await link.ask(heartbeat(3), LATER_MS)).throttle_time_ms == 3
+            assert peer.connections == 2
+
+    run(scenario)
+
+
+def test_peers_cut_those_alone_that_are_not_admitted() -> None:
+    async def scenario() -> None:
+        first, second = Peer(), Peer()
+        await first.start()
+        await second.start()
+        turns = Turns(asyncio.get_running_loop(), SystemClock())
+        peers = LinkPeers(turns)
+        links = [peers.open(Address("127.0.0.1", each.port, "PLAINTEXT"), "me") for each in (first, second)]
+        try:
+            for number, link in enumerate(links):
+                assert isinstance(link, Link)
+                assert (await link.ask(heartbeat(number), LATER_MS)).throttle_time_ms == number
+                assert link.served(ApiKey.HEARTBEAT) == (1, 4)
+            assert first.asked[0].client_id == "me"
+            peers.admits = lambda address: address.port != first.port
+            peers.cut()
+            assert [link.state for link in links if isinstance(link, Link)] == [LinkState.RESTING, LinkState.READY]
+        finally:
+            for link in links:
+                link.close()
+            await asyncio.sleep(0)
+            turns.close()
+            await first.stop()
+            await second.stop()
+
+    run(scenario)

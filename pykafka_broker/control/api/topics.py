@@ -21,6 +21,7 @@ from pykafka_broker.protocol.messages.metadata_response import MetadataResponseT
 from pykafka_broker.protocol.runtime import uuid_text
 
 Partitions = Annotated[int, Limits(minimum=1, maximum=100_000)]
+Replicas = Annotated[int, Limits(minimum=1, maximum=0x7FFF)]
 _TIMEOUT_MS = 30_000
 
 
@@ -54,13 +55,23 @@ async def topic(control: Control, topic: str) -> Topic:
 
 
 async def create_topic(
-    control: Control, name: str, partitions: Partitions = 1, config: dict[str, str | int | float | bool] | None = None
+    control: Control,
+    name: str,
+    partitions: Partitions = 1,
+    config: dict[str, str | int | float | bool] | None = None,
+    replication_factor: Replicas | None = None,
 ) -> Topic:
-    """Make a topic. `config` are Kafka's topic configs (documentation, "Topic Configs")."""
+    """Make a topic. `config` are Kafka's topic configs (documentation, "Topic Configs"); of replicas there are as many
+    as `default.replication.factor` says where nothing is said here.
+    """
     configs = [CreatableTopicConfig(key, config_text(value)) for key, value in (config or {}).items()]
-    asked = CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1, configs=configs)
+    asked = CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=replication_factor or -1, configs=configs
+    )
     answer = await control.inside.ask(CreateTopicsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS))
     raise_if(answer.topics[0].error_code, answer.topics[0].error_message)
+    # where another node is the controller, it knows of it first
+    await control.until(lambda: control.services.image.topics.get(name), _TIMEOUT_MS / 1000)
     return await topic(control, name)
 
 

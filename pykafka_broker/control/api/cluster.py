@@ -1,0 +1,124 @@
+"""What a cluster of several nodes looks like from here, and what befalls it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pykafka_broker.cluster.image import PartitionImage, TopicImage
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.schema import Limits
+from pykafka_broker.peers import Address
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
+
+NodeId = Annotated[int, Limits(minimum=0, maximum=0x7FFFFFFF)]
+Number = Annotated[int, Limits(minimum=0, maximum=0x7FFFFFFF)]
+
+
+@dataclass
+class Node:
+    """A broker: where clients reach it, its rack, and whether it is fenced, so that clients are not sent to it."""
+
+    node_id: int
+    listeners: dict[str, str]
+    rack: str | None
+    fenced: bool
+
+
+@dataclass
+class Cluster:
+    """The cluster as this node knows it; `controller_id` is -1 while nobody is known to lead the metadata."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: list[Node]
+
+
+@dataclass
+class PartitionState:
+    """Who has a partition: `leader` is -1 where there is none, `isr` are the replicas in sync."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+
+
+def cluster(control: Control) -> Cluster:
+    """The brokers of the cluster."""
+    services = control.services
+    brokers = [
+        Node(each.id, {name: f"{host}:{port}" for name, host, port, _ in each.endpoints}, each.rack, each.fenced)
+        for each in services.image.brokers.values()
+    ]
+    return Cluster(services.cluster_id, services.metadata.quorum.leader_id, sorted(brokers, key=lambda it: it.node_id))
+
+
+def partition(control: Control, topic: str, partition: int) -> PartitionState:
+    """One partition of a topic, as this node knows it."""
+    return _state(*_find(control, topic, partition))
+
+
+def move_leader(control: Control, topic: str, leader: NodeId, partition: Number = 0) -> PartitionState:
+    """Make one of the replicas in sync the leader of a partition. Asked of the node that leads the metadata."""
+    found, state = _find(control, topic, partition)
+    if leader not in state.isr:
+        raise Problem(409, f"{leader} is not in sync: {', '.join(map(str, state.isr)) or 'nobody'}")
+    local = control.broker.node.local
+    if local is None:
+        raise Problem(409, f"node {control.services.metadata.quorum.leader_id} leads the metadata: ask there")
+    version = local.controller.partition_record_version()
+    record = PartitionChangeRecord(partition, found.id, leader=leader)
+    control.in_turn(lambda: local.commit([ApiMessageAndVersion(record, version)]))
+    return _state(*_find(control, topic, partition))
+
+
+def cut_off(control: Control, nodes: list[NodeId]) -> None:
+    """Lose the connections that this node has made to those nodes, and make no more; they do the same where no
+    connection shall be left. What was cut off before and is not named is in reach again.
+    """
+    cut = frozenset(nodes)
+
+    def admits(address: Address) -> bool:
+        return not any(address[:2] in _addresses(control, node_id) for node_id in cut)
+
+    control.peers.admits = admits
+    control.in_turn(control.peers.cut)
+
+
+def rejoin(control: Control) -> None:
+    """Let this node reach all others again."""
+    control.peers.admits = lambda address: True
+
+
+def _addresses(control: Control, node_id: int) -> set[tuple[str, int]]:
+    """Where a node can be dialled."""
+    services = control.services
+    found: set[tuple[str, int]] = set()
+    if (broker := services.image.brokers.get(node_id)) is not None:
+        found |= {(host, port) for _, host, port, _ in broker.endpoints}
+    if (registered := services.image.controllers.get(node_id)) is not None:
+        found |= {(each.host, each.port) for each in registered.end_points}
+    if (voter := services.node.roles.voters.get(node_id)) is not None:
+        found.add((voter.host, voter.port))
+    return found
+
+
+def _find(control: Control, topic: str, partition: int) -> tuple[TopicImage, PartitionImage]:
+    found = control.services.image.topics.get(topic)
+    if found is None:
+        raise Problem(404, f"there is no topic {topic}")
+    state = found.partitions.get(partition)
+    if state is None:
+        raise Problem(404, f"topic {topic} has no partition {partition}")
+    return found, state
+
+
+def _state(topic: TopicImage, state: PartitionImage) -> PartitionState:
+    return PartitionState(
+        topic.name, state.partition, state.leader, state.leader_epoch, list(state.replicas), list(state.isr)
+    )

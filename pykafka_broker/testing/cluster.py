@@ -1,0 +1,313 @@
+"""Several brokers, each a process of its own.
+
+Rule: a node is a `KafkaBroker` with the settings of its place, so what a test may do to one it may do to each; what
+concerns several of them is here. The controllers are nodes of their own unless there shall be none, so any broker may
+be killed.
+
+    with KafkaCluster(brokers=3) as cluster:
+        cluster.create_topic("orders", replication_factor=3)
+        cluster.broker(cluster.leader_of("orders")).kill()
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.formatting import format_directories, new_cluster_id
+from pykafka_broker.testing.process import BrokerError, KafkaBroker
+from pykafka_broker.testing.waits import NotInTime
+
+CONTROLLER = "CONTROLLER"
+FIRST_CONTROLLER = 100
+_POLL_S = 0.01
+_WAIT_S = 30.0
+# What a test wants otherwise than Kafka has it: a dead broker is missed, and a slow replica given up, within seconds.
+QUICK = {
+    "broker.heartbeat.interval.ms": "200",
+    "broker.session.timeout.ms": "2000",
+    "replica.lag.time.max.ms": "5000",
+    "replica.fetch.backoff.ms": "100",
+}
+
+
+class KafkaCluster:
+    """`brokers` nodes with the ids 1, 2, 3 ..., and one controller with the id 100; with `controllers=0` broker 1 is
+    the controller as well, and the cluster lives and dies with it.
+
+    racks: the rack of each broker. config: Kafka's broker configs for all of them; configs: more of them, by node id.
+    quick: a dead broker is missed after 2 s and not after Kafka's 9 (`QUICK` has all of it); `config` goes before that.
+    Everything else is as for `KafkaBroker`. Use it with `with`.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        racks: Sequence[str] | None = None,
+        controllers: int = 1,
+        config: Mapping[str, object] | None = None,
+        configs: Mapping[int, Mapping[str, object]] | None = None,
+        quick: bool = True,
+        host: str = "127.0.0.1",
+        log_level: str = "info",
+        start_timeout_s: float = 30,
+    ) -> None:
+        if brokers < 1:
+            raise ValueError("a cluster has at least one broker")
+        if controllers not in (0, 1):
+            raise ValueError(
+                "a quorum of several controllers is Apache Kafka's: one controller, or 0 for a combined node"
+            )
+        if racks is not None and len(racks) != brokers:
+            raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        self.cluster_id = new_cluster_id()
+        self.host = host
+        self._directory = Path(tempfile.mkdtemp(prefix="pykafka-cluster-"))
+        self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+        self._options: dict[str, Any] = {"host": host, "log_level": log_level, "start_timeout_s": start_timeout_s}
+        self._common = {**(QUICK if quick else {}), **{name: str(value) for name, value in (config or {}).items()}}
+        self._own = {node: dict(own) for node, own in (configs or {}).items()}
+        self._reserved: list[socket.socket] = []
+        self._nodes: dict[int, KafkaBroker] = {}
+        self._ids = list(range(1, brokers + 1))
+        self._controller_id = FIRST_CONTROLLER if controllers else 1
+        self._racks = dict(zip(self._ids, racks or (), strict=False))
+
+    def __repr__(self) -> str:
+        return f"<KafkaCluster of {len(self._ids)} brokers at {self.bootstrap_servers or 'no address yet'}>"
+
+    # -- life
+
+    def start(self) -> Self:
+        """Start all nodes at once and wait until clients may connect to each."""
+        __tracebackhide__ = True
+        if self._nodes:
+            raise BrokerError("the cluster was already started")
+        controller = self._reserve()
+        for node_id in {*self._ids, self._controller_id}:
+            self._nodes[node_id] = self._node(node_id, controller)
+        try:
+            _each(self._nodes.values(), KafkaBroker.start)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _reserve(self) -> str:
+        """An address that no other process is given: all nodes have to know that of the controller before it is there.
+        Nobody listens here, so the node may.
+        """
+        reserved = socket.socket()
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind((self.host, 0))
+        self._reserved.append(reserved)
+        return f"{self.host}:{reserved.getsockname()[1]}"
+
+    def _node(self, node_id: int, controller: str) -> KafkaBroker:
+        config = {
+            "node.id": str(node_id),
+            "process.roles": "broker",
+            "controller.listener.names": CONTROLLER,
+            "controller.quorum.voters": f"{self._controller_id}@{controller}",
+            "log.dirs": str(self._directory / f"node-{node_id}"),
+        }
+        if node_id in self._racks:
+            config["broker.rack"] = self._racks[node_id]
+        if node_id == self._controller_id:
+            config |= self._of_controller(node_id, controller)
+        config |= self._common | {name: str(value) for name, value in self._own.get(node_id, {}).items()}
+        format_directories(config, self.cluster_id)
+        return KafkaBroker(config, **self._options)
+
+    def _of_controller(self, node_id: int, address: str) -> dict[str, str]:
+        if node_id not in self._ids:
+            return {"process.roles": "controller", "listeners": f"{CONTROLLER}://{address}"}
+        return {
+            "process.roles": "broker,controller",
+            "listeners": f"PLAINTEXT://{self._reserve()},{CONTROLLER}://{address}",
+        }
+
+    def close(self) -> None:
+        """Stop all nodes, the controller last, and remove what is temporary."""
+        try:
+            _each((node for id_, node in self._nodes.items() if id_ != self._controller_id), KafkaBroker.close)
+            if self._controller_id in self._nodes:
+                self.controller.close()
+        finally:
+            for reserved in self._reserved:
+                reserved.close()
+            self._cleanup()
+
+    def __enter__(self) -> Self:
+        __tracebackhide__ = True
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and hasattr(error, "add_note"):
+            for node_id, node in self._nodes.items():
+                error.add_note(f"log of node {node_id}:\n{node.log}")
+        self.close()
+
+    # -- nodes
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all brokers, for a client's setting of that name."""
+        return ",".join(node.bootstrap_servers for node in self.brokers)
+
+    @property
+    def brokers(self) -> list[KafkaBroker]:
+        """All of them, in the order of their ids."""
+        return [self._nodes[node] for node in self._ids if node in self._nodes]
+
+    def broker(self, node_id: int) -> KafkaBroker:
+        """The broker of that id: `kill`, `stop`, `start`, `restart`, `pause`, `unpause`, and all else of one."""
+        if node_id not in self._ids:
+            raise ValueError(f"there is no broker {node_id}: {', '.join(map(str, self._ids))}")
+        return self._nodes[node_id]
+
+    @property
+    def controller(self) -> KafkaBroker:
+        """The node that leads the metadata."""
+        return self._nodes[self._controller_id]
+
+    def _asked(self) -> Iterator[KafkaBroker]:
+        """Who knows of the cluster: the controller knows best."""
+        yield from (node for node in (self.controller, *self.brokers) if node.running)
+
+    # -- what is where
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        config: Mapping[str, str | int | float | bool] | None = None,
+    ) -> None:
+        """Make a topic with that many replicas of each partition, as many as there are brokers up to three where
+        nothing is said, and wait until all of them are in sync.
+        """
+        wanted = min(3, len(self._ids)) if replication_factor is None else replication_factor
+        running = next(node for node in self.brokers if node.running)
+        running.create_topic(name, partitions, config, replication_factor=wanted)
+        for partition in range(partitions):
+            self.wait_for_isr(name, partition, size=wanted)
+
+    def partition(self, topic: str, partition: int = 0) -> dict[str, Any]:
+        """Leader, leader epoch, replicas and those in sync, by who knows best."""
+        problem: Exception | None = None
+        for node in self._asked():
+            try:
+                return node.partition(topic, partition)
+            except ControlError as error:
+                problem = error
+        raise problem or BrokerError("no node of the cluster is running")
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """The id of the broker that leads a partition, -1 if there is none."""
+        return int(self.partition(topic, partition)["leader"])
+
+    def isr(self, topic: str, partition: int = 0) -> list[int]:
+        """The ids of the replicas in sync."""
+        return list(self.partition(topic, partition)["isr"])
+
+    def move_leader(self, topic: str, to: int, partition: int = 0) -> None:
+        """Make that broker, which has to be in sync, the leader, and wait until every running broker knows."""
+        state = self.controller.move_leader(topic, to, partition)
+
+        def known() -> bool:
+            found = [node.partition(topic, partition) for node in self.brokers if node.running]
+            return all(each["leader_epoch"] >= state["leader_epoch"] for each in found)
+
+        _wait(known, f"all brokers know the leader of {topic}-{partition}", _WAIT_S)
+
+    def wait_for_isr(
+        self,
+        topic: str,
+        partition: int = 0,
+        *,
+        size: int | None = None,
+        nodes: Collection[int] | None = None,
+        timeout_s: float = _WAIT_S,
+    ) -> list[int]:
+        """Wait until so many replicas, or exactly those, are in sync; all that there are where nothing is said. Raises
+        NotInTime.
+        """
+
+        def reached() -> bool:
+            state = self.partition(topic, partition)
+            if nodes is not None:
+                return set(state["isr"]) == set(nodes)
+            return len(state["isr"]) == (len(state["replicas"]) if size is None else size)
+
+        _wait(reached, f"{topic}-{partition} has the replicas in sync that were waited for", timeout_s)
+        return self.isr(topic, partition)
+
+    def wait_for_leader(
+        self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout_s: float = _WAIT_S
+    ) -> int:
+        """Wait until a partition has a leader, another than that one if it is given; returns its id."""
+
+        def led() -> bool:
+            return self.leader_of(topic, partition) not in (-1, other_than)
+
+        _wait(led, f"{topic}-{partition} has a leader", timeout_s)
+        return self.leader_of(topic, partition)
+
+    # -- the network between them
+
+    def partition_network(self, *sides: Iterable[int]) -> None:
+        """Cut nodes off from those of other sides: `partition_network({1}, {2, 3, 100})`. A node that is on no side
+        keeps all its connections. Clients are not concerned. `heal_network` ends it.
+        """
+        apart = [frozenset(side) for side in sides]
+        self.heal_network()
+        for side in apart:
+            others = sorted(frozenset[int]().union(*apart) - side)
+            for node_id in sorted(side):
+                node = self._nodes[node_id]
+                if node.running:
+                    node.cut_off(others)
+
+    def heal_network(self) -> None:
+        """Let all nodes reach each other again."""
+        for node in self._nodes.values():
+            if node.running:
+                with suppress(ControlError):
+                    node.rejoin()
+
+
+def _each(nodes: Iterable[KafkaBroker], step: Callable[[KafkaBroker], object]) -> None:
+    """Do it with all of them at the same time; raises the first error."""
+    listed = list(nodes)
+    with ThreadPoolExecutor(max(1, len(listed))) as pool:
+        for _ in pool.map(step, listed):
+            pass
+
+
+def _wait(holds: Callable[[], bool], what: str, timeout_s: float) -> None:
+    """Raises NotInTime, with the last refusal if there was one."""
+    deadline, problem = time.monotonic() + timeout_s, ""
+    while True:
+        try:
+            if holds():
+                return
+            problem = ""
+        except (ControlError, BrokerError) as error:
+            problem = f": {error}"
+        if time.monotonic() > deadline:
+            raise NotInTime(f"not within {timeout_s} s: {what}{problem}")
+        time.sleep(_POLL_S)

@@ -1,0 +1,37 @@
+"""A node of a cluster: what it knows of the others, and what keeps it from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pykafka_broker.testing.control_client import in_path
+from pykafka_broker.testing.handle import Handle
+
+
+class Membership(Handle):
+    """A broker among others."""
+
+    def cluster(self) -> dict[str, Any]:
+        """The cluster's id, who leads its metadata, and its brokers."""
+        found: dict[str, Any] = self.control.call("GET", "/cluster")
+        return found
+
+    def partition(self, topic: str, partition: int = 0) -> dict[str, Any]:
+        """Leader, leader epoch, replicas and those in sync of a partition."""
+        found: dict[str, Any] = self.control.call("GET", f"/topics/{in_path(topic)}/partitions/{partition}")
+        return found
+
+    def move_leader(self, topic: str, leader: int, partition: int = 0) -> dict[str, Any]:
+        """Make one of the replicas in sync the leader; for the node that leads the metadata."""
+        body = {"topic": topic, "partition": partition, "leader": leader}
+        found: dict[str, Any] = self.control.call("POST", "/incidents/leader", body)
+        return found
+
+    def cut_off(self, nodes: Iterable[int]) -> None:
+        """Lose the connections that this node has made to those nodes, and make no more, until `rejoin`."""
+        self.control.call("POST", "/incidents/network", {"nodes": list(nodes)})
+
+    def rejoin(self) -> None:
+        """Let this node reach all others again."""
+        self.control.call("DELETE", "/incidents/network")

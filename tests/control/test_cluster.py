@@ -1,0 +1,52 @@
+"""A cluster as one of its nodes shows it, here one that is alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka_broker.testing import ControlError, KafkaBroker
+
+
+def test_a_node_alone_is_a_cluster_of_one(broker: KafkaBroker) -> None:
+    cluster = broker.cluster()
+    assert cluster["controller_id"] == 1
+    assert [each["node_id"] for each in cluster["brokers"]] == [1]
+    assert cluster["brokers"][0]["listeners"] == broker.listeners
+    assert cluster["brokers"][0]["fenced"] is False
+
+
+def test_a_partition_has_its_leader_and_who_is_in_sync(broker: KafkaBroker) -> None:
+    broker.create_topic("of-one", partitions=2)
+    state = broker.partition("of-one", 1)
+    assert state == {
+        "topic": "of-one", "partition": 1, "leader": 1, "leader_epoch": 0, "replicas": [1], "isr": [1]
+    }  # fmt: skip
+    assert broker.move_leader("of-one", 1, 1)["leader_epoch"] == 1
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("nowhere", 0), ("of-two", 7)])
+def test_what_is_not_there_is_said(broker: KafkaBroker, topic: str, partition: int) -> None:
+    if topic == "of-two":
+        broker.create_topic("of-two")
+    with pytest.raises(ControlError, match=r"there is no topic nowhere|topic of-two has no partition 7") as refused:
+        broker.partition(topic, partition)
+    assert refused.value.status == 404
+
+
+def test_who_is_not_in_sync_can_t_lead(broker: KafkaBroker) -> None:
+    broker.create_topic("not-led")
+    with pytest.raises(ControlError, match="5 is not in sync: 1") as refused:
+        broker.move_leader("not-led", 5)
+    assert refused.value.status == 409
+
+
+def test_more_replicas_than_there_are_brokers_are_refused(broker: KafkaBroker) -> None:
+    with pytest.raises(ControlError) as refused:
+        broker.create_topic("too-many", replication_factor=3)
+    assert refused.value.code == "INVALID_REPLICATION_FACTOR"
+
+
+def test_a_node_alone_can_be_cut_off_from_anybody(broker: KafkaBroker) -> None:
+    broker.cut_off([2, 100])
+    broker.rejoin()
+    broker.create_topic("reached")
