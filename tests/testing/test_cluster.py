@@ -11,7 +11,7 @@ from pykafka_broker.testing import KafkaCluster
     ("wish", "says"),
     [
         ({"brokers": 0}, "at least one broker"),
-        ({"controllers": 3}, "a quorum of several is Apache Kafka's"),
+        ({"controllers": 3}, "a quorum of several controllers is Apache Kafka's"),
         ({"brokers": 3, "racks": ["a", "b"]}, "2 racks for 3 brokers"),
     ],
 )
