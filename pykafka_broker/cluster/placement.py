@@ -52,12 +52,13 @@ def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: in
 
 
 def directories_of(image: MetadataImage, replicas: Sequence[int]) -> list[bytes]:
-    """The directory of each replica where its broker has but one; otherwise the broker picks one and reports it."""
-    out = []
-    for replica in replicas:
-        dirs = image.brokers[replica].log_dirs
-        out.append(dirs[0] if len(dirs) == 1 else UNASSIGNED)
-    return out
+    return [directory_of(image, replica) for replica in replicas]
+
+
+def directory_of(image: MetadataImage, broker_id: int) -> bytes:
+    """The directory of a new replica where its broker has but one; otherwise the broker picks one and reports it."""
+    broker = image.brokers.get(broker_id)
+    return broker.log_dirs[0] if broker is not None and len(broker.log_dirs) == 1 else UNASSIGNED
 
 
 def _refused(message: str) -> ApiError:

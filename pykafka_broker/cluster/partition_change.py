@@ -1,0 +1,258 @@
+"""The one place where a PartitionChangeRecord is made from what is wanted of a partition.
+
+Rule: who wants something says which replicas, which of them in sync, which directories; who leads then, who is eligible
+to lead (KIP-966) and whether a reassignment ends with it (KIP-455) follows from that and is worked out here alone. The
+record has only what changes, and there is none if nothing does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import Enum
+from typing import TypeVar
+
+from pykafka_broker.cluster.controller import Controller
+from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSION
+from pykafka_broker.cluster.image import LEADER_UNCHANGED, NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from pykafka_broker.cluster.placement import directory_of
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.config.topic import TopicConfig, readable_overrides
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
+
+RECOVERED, RECOVERING = 0, 1  # leaderRecoveryState: recovering is who leads without having been in sync
+
+# From this metadata.version on a smaller ISR alone begins no new leader epoch.
+_EPOCH_OUTLIVES_SHRINK_FROM = 12
+
+T = TypeVar("T")
+Acceptable = Callable[[int], bool]  # whether that broker may lead, if its log is good enough
+
+
+class Election(Enum):
+    """Who shall lead: whoever does, as long as it can; the first replica, if it can; or rather one that has lost
+    records than nobody."""
+
+    ONLINE = 0
+    PREFERRED = 1
+    UNCLEAN = 2
+
+
+def active(image: MetadataImage, broker_id: int) -> bool:
+    """Whether the broker is there to stay: not fenced, not about to stop."""
+    broker = image.brokers.get(broker_id)
+    return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+
+def topic_config(controller: Controller, topic: str) -> TopicConfig:
+    overrides = readable_overrides(controller.config, controller.image.topic_config(topic))
+    return TopicConfig.resolve(controller.config, overrides)
+
+
+def partition_change(
+    controller: Controller,
+    topic: TopicImage,
+    partition: PartitionImage,
+    acceptable: Acceptable,
+    *,
+    election: Election = Election.ONLINE,
+    isr: Sequence[int] | None = None,
+    replicas: Sequence[int] | None = None,
+    adding: Sequence[int] | None = None,
+    removing: Sequence[int] | None = None,
+    directories: Mapping[int, bytes] | None = None,
+    recovery_state: int | None = None,
+    unclean: Collection[int] = (),
+) -> ApiMessageAndVersion | None:
+    """The record that gives the partition what is named, or None if it has all of it. `directories` are by broker;
+    `unclean` are brokers that may have lost what they had: whatever they were in sync with, they are not now."""
+    change = _Change(controller, topic, partition, acceptable)
+    if isr is not None:
+        change.isr = [broker for broker in isr if broker not in unclean]
+    elif unclean:
+        change.isr = [broker for broker in partition.isr if broker not in unclean]
+    if replicas is not None:
+        change.replicas = list(replicas)
+    if adding is not None:
+        change.adding = list(adding)
+    if removing is not None:
+        change.removing = list(removing)
+    if recovery_state is not None:
+        change.recovery_state = recovery_state
+    change.end_reassignment()
+    change.find_eligible(unclean)
+    change.elect(election)
+    return change.record(directories or {})
+
+
+class _Change:
+    """A partition as it is wanted; `record` compares that with what it is."""
+
+    __slots__ = (
+        "acceptable",
+        "adding",
+        "controller",
+        "elr",
+        "has_elr",
+        "isr",
+        "last_known",
+        "leader",
+        "partition",
+        "recovery_state",
+        "removing",
+        "replicas",
+        "topic",
+    )
+
+    def __init__(
+        self, controller: Controller, topic: TopicImage, partition: PartitionImage, acceptable: Acceptable
+    ) -> None:
+        self.controller = controller
+        self.topic = topic
+        self.partition = partition
+        self.acceptable = acceptable
+        self.has_elr = controller.image.features.get(ELR_VERSION, 0) > 0
+        self.isr = list(partition.isr)
+        self.elr = list(partition.elr)
+        self.last_known = list(partition.last_known_elr)
+        self.replicas = list(partition.replicas)
+        self.adding = list(partition.adding_replicas)
+        self.removing = list(partition.removing_replicas)
+        self.leader = partition.leader
+        self.recovery_state = partition.leader_recovery_state
+
+    def end_reassignment(self) -> None:
+        """It ends with the change that has every new replica in sync."""
+        if not (self.adding or self.removing) or not set(self.adding) <= set(self.isr):
+            return
+        remaining = [broker for broker in self.isr if broker not in self.removing]
+        if not remaining:
+            return
+        self.isr = remaining
+        self.replicas = [broker for broker in self.replicas if broker not in self.removing]
+        self.adding, self.removing = [], []
+
+    def find_eligible(self, unclean: Collection[int]) -> None:
+        """With too few in sync nothing is committed, so who leaves meanwhile still has all that is."""
+        if not self.has_elr:
+            return
+        if self._enough_in_sync():
+            self.elr = []
+        else:
+            left = {*self.partition.elr, *self.partition.isr}.difference(self.isr, unclean)
+            self.elr = sorted(left.intersection(self.replicas))
+
+    def _enough_in_sync(self) -> bool:
+        if not self.elr and set(self.partition.isr) <= set(self.isr):
+            return True  # nobody has left: no need to ask how many it takes
+        wanted = topic_config(self.controller, self.topic.name).min_insync_replicas
+        return len(self.isr) >= min(wanted, len(self.replicas))
+
+    def elect(self, election: Election) -> None:
+        preferred = self.replicas[0]
+        candidates = [self.leader, *self.replicas]
+        if election is Election.PREFERRED:
+            candidates.insert(0, preferred)
+        for broker in candidates:
+            if broker != NO_LEADER and self._eligible(broker):
+                self._elected(broker)
+                return
+        survivor = self._survivor(election)
+        if survivor is None:
+            self.leader = NO_LEADER
+        else:
+            self.leader, self.isr, self.elr = survivor, [survivor], []
+            self.recovery_state = RECOVERING
+
+    def _eligible(self, broker: int) -> bool:
+        return (broker in self.isr or broker in self.elr) and self.acceptable(broker)
+
+    def _elected(self, broker: int) -> None:
+        self.leader = broker
+        if broker not in self.isr:
+            self.isr = [broker]
+            self.elr.remove(broker)
+
+    def _survivor(self, election: Election) -> int | None:
+        """One that may lack records: the last that led, since nobody can have more; or any, where that is allowed."""
+        if self.has_elr and not self.isr and not self.elr and len(self.last_known) == 1:
+            last = self.last_known[0]
+            if last in self.replicas and self.acceptable(last):
+                return last
+        if election is Election.UNCLEAN:
+            return next((broker for broker in self.replicas if self.acceptable(broker)), None)
+        return None
+
+    # -- as a record
+
+    def record(self, directories: Mapping[int, bytes]) -> ApiMessageAndVersion | None:
+        partition = self.partition
+        change = PartitionChangeRecord(partition.partition, self.topic.id)
+        if not self.isr and not self.has_elr:
+            self.isr = list(partition.isr)  # the last one in sync stays: nobody else may lead
+        change.isr = _if_other(self.isr, partition.isr)
+        if self.has_elr:
+            self._find_last_known()
+            change.eligible_leader_replicas = _if_other(self.elr, partition.elr)
+            change.last_known_elr = _if_other(self.last_known, partition.last_known_elr)
+        change.replicas = _if_other(self.replicas, partition.replicas)
+        change.adding_replicas = _if_other(self.adding, partition.adding_replicas)
+        change.removing_replicas = _if_other(self.removing, partition.removing_replicas)
+        if self.recovery_state != partition.leader_recovery_state:
+            change.leader_recovery_state = self.recovery_state
+        version = self.controller.partition_record_version()
+        if version > 0:
+            change.directories = self._directories(directories)
+        if self.leader != partition.leader or self._begins_epoch():
+            change.leader = self.leader
+        return ApiMessageAndVersion(change, version) if _says_something(change) else None
+
+    def _find_last_known(self) -> None:
+        if self.leader != NO_LEADER:
+            self.last_known = []
+        elif not self.isr and self.partition.leader != NO_LEADER:
+            self.last_known = [self.partition.leader]
+
+    def _begins_epoch(self) -> bool:
+        """Whether the same leader begins a new epoch: whoever is no replica any more must not be believed, and nodes
+        of old releases expect it with a smaller ISR."""
+        if self.leader == NO_LEADER:
+            return False
+        if not set(self.partition.replicas) <= set(self.replicas):
+            return True
+        level = self.controller.image.features.get(METADATA_VERSION, 0)
+        return level < _EPOCH_OUTLIVES_SHRINK_FROM and not set(self.partition.isr) <= set(self.isr)
+
+    def _directories(self, told: Mapping[int, bytes]) -> list[bytes] | None:
+        if not told and tuple(self.replicas) == self.partition.replicas:
+            return None
+        return _if_other([self._directory(broker, told) for broker in self.replicas], self.partition.directories)
+
+    def _directory(self, broker: int, told: Mapping[int, bytes]) -> bytes:
+        if broker in told:
+            return told[broker]
+        if broker in self.partition.replicas:
+            return self.partition.directory_of(broker)
+        return directory_of(self.controller.image, broker)
+
+
+def _if_other(wanted: list[T], present: Sequence[T]) -> list[T] | None:
+    return None if tuple(wanted) == tuple(present) else wanted
+
+
+def _says_something(change: PartitionChangeRecord) -> bool:
+    return (
+        change.leader != LEADER_UNCHANGED
+        or change.leader_recovery_state != -1
+        or any(
+            getattr(change, name) is not None
+            for name in (
+                "isr",
+                "replicas",
+                "removing_replicas",
+                "adding_replicas",
+                "directories",
+                "eligible_leader_replicas",
+                "last_known_elr",
+            )
+        )
+    )
