@@ -25,7 +25,7 @@ ReplyT = TypeVar("ReplyT")
 PRODUCER_ID_BLOCK_SIZE = 1000
 MAX_RECORDS_PER_OPERATION = 10_000  # what one request may write
 # The first metadata.version whose partition records have directory ids (KIP-858), eligible leader replicas (KIP-966)
-_DIRECTORIES_FROM = 17
+DIRECTORIES_FROM = 17
 _ELR_FROM = 23
 # ... and whose broker records have cordoned directories (KIP-1066).
 CORDONED_FROM = 30
@@ -97,11 +97,11 @@ class Controller:
 
     def partition_record_version(self) -> int:
         level = self.image.features.get(METADATA_VERSION, 0)
-        return 2 if level >= _ELR_FROM else 1 if level >= _DIRECTORIES_FROM else 0
+        return 2 if level >= _ELR_FROM else 1 if level >= DIRECTORIES_FROM else 0
 
     def broker_record_version(self) -> int:
         level = self.image.features.get(METADATA_VERSION, 0)
-        return 4 if level >= CORDONED_FROM else 3 if level >= _DIRECTORIES_FROM else 2 if level >= 8 else 1
+        return 4 if level >= CORDONED_FROM else 3 if level >= DIRECTORIES_FROM else 2 if level >= 8 else 1
 
     def allocate_producer_ids(self) -> Decision[ProducerIdBlock]:
         """The next block; what is left of a block when its broker stops is never handed out."""

@@ -1,0 +1,123 @@
+"""BrokerHeartbeat v0-v2: a broker says that it is there and what it wants (KIP-631).
+
+Rule: a broker serves clients only after it has applied its own registration and wants to be unfenced. One that wants
+to end hands its leaderships over first, and may end when all other brokers know of that. A directory that it has lost
+is taken out of its registration, and leaderships move away from it.
+Versions: 1 directories that are offline (KIP-858), 2 cordoned ones (KIP-1066).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pykafka_broker.cluster.controller import CORDONED_FROM, DIRECTORIES_FROM, Controller, Decision
+from pykafka_broker.cluster.elections import broker_leaves, broker_returns, directories_lost
+from pykafka_broker.cluster.features import METADATA_VERSION
+from pykafka_broker.cluster.image import BrokerImage
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.sessions import Session, Sessions
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
+
+_FENCE, _UNFENCE = 1, -1
+_IN_CONTROLLED_SHUTDOWN = 1
+Records = Iterator[ApiMessageAndVersion]
+
+
+def broker_heartbeat(
+    controller: Controller, sessions: Sessions, request: BrokerHeartbeatRequest, *, next_offset: int, now: int
+) -> Decision[BrokerHeartbeatResponse]:
+    """`next_offset` is that of the first record of the decision. STALE_BROKER_EPOCH is raised for a broker that is not
+    registered, or with another epoch.
+    """
+    broker = known_broker(controller, request.broker_id, request.broker_epoch)
+    session = sessions.contact(broker.id, broker.epoch, request.current_metadata_offset, now)
+    is_caught_up = request.current_metadata_offset >= broker.epoch
+    records = list(_directories(controller, broker, request))
+    fenced, should_shut_down = broker.fenced, False
+    if broker.fenced:
+        should_shut_down = request.want_shut_down
+        if not should_shut_down and not request.want_fence and is_caught_up:
+            records += unfencing(controller, broker)
+            fenced = False
+    elif request.want_shut_down:
+        if not broker.in_controlled_shutdown:
+            records += _retreat(controller, broker)
+            session.shut_down_at = next_offset + len(records) - 1
+        elif _may_end(controller, sessions, session, next_offset - 1):
+            records += fencing(controller, broker)
+            fenced = should_shut_down = True
+    elif request.want_fence:
+        records += fencing(controller, broker)
+        fenced = True
+    response = BrokerHeartbeatResponse(
+        is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=should_shut_down
+    )
+    return Decision(records, response)
+
+
+def known_broker(controller: Controller, broker_id: int, epoch: int) -> BrokerImage:
+    """Raises STALE_BROKER_EPOCH for any other."""
+    broker = controller.image.brokers.get(broker_id)
+    if broker is None or broker.epoch != epoch:
+        raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+    return broker
+
+
+def fencing(controller: Controller, broker: BrokerImage) -> Records:
+    """It serves no more: its leaderships go to others, and it leaves the ISRs."""
+    yield from broker_leaves(controller, broker.id)
+    yield ApiMessageAndVersion(BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=_FENCE), 0)
+
+
+def unfencing(controller: Controller, broker: BrokerImage) -> Records:
+    """It serves: partitions without a leader may get one."""
+    yield ApiMessageAndVersion(BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=_UNFENCE), 0)
+    yield from broker_returns(controller, broker.id)
+
+
+def fence_silent(controller: Controller, sessions: Sessions, now: int) -> list[int]:
+    """Brokers whose sessions have run out and that are not fenced yet."""
+    brokers = controller.image.brokers
+    return [each for each in sessions.run_out(now) if each in brokers and not brokers[each].fenced]
+
+
+def _retreat(controller: Controller, broker: BrokerImage) -> Records:
+    record = BrokerRegistrationChangeRecord(
+        broker.id, broker.epoch, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN
+    )
+    yield ApiMessageAndVersion(record, 1)
+    yield from broker_leaves(controller, broker.id)
+
+
+def _may_end(controller: Controller, sessions: Sessions, session: Session, last_offset: int) -> bool:
+    """Nothing is led there any more, and whoever serves knows it."""
+    if session.shut_down_at is None:  # another controller saw it begin
+        session.shut_down_at = last_offset
+    leads = any(
+        partition.leader == session.broker_id
+        for topic in controller.image.topics.values()
+        for partition in topic.partitions.values()
+    )
+    return not leads and sessions.all_have_seen(controller.image, session.shut_down_at)
+
+
+def _directories(controller: Controller, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Records:
+    """What it says of its directories that the metadata does not know."""
+    level = controller.image.features.get(METADATA_VERSION, 0)
+    lost = [each for each in broker.log_dirs if each in request.offline_log_dirs]
+    if lost and level >= DIRECTORIES_FROM:
+        online = [each for each in broker.log_dirs if each not in lost]
+        yield ApiMessageAndVersion(BrokerRegistrationChangeRecord(broker.id, broker.epoch, log_dirs=online), 2)
+        yield from directories_lost(controller, broker.id, lost)
+    cordoned = request.cordoned_log_dirs
+    if cordoned is not None and level >= CORDONED_FROM and not _same(broker.cordoned_log_dirs, cordoned):
+        change = BrokerRegistrationChangeRecord(broker.id, broker.epoch, cordoned_log_dirs=list(cordoned))
+        yield ApiMessageAndVersion(change, 3)
+
+
+def _same(known: tuple[bytes, ...] | None, told: list[bytes]) -> bool:
+    return known is not None and set(known) == set(told)

@@ -1,0 +1,138 @@
+"""Brokers and controllers become known (BrokerRegistration, UnregisterBroker, ControllerRegistration).
+
+Rule: a broker's epoch is the offset of its registration, so a newer incarnation always has a higher one. While a
+session of an incarnation runs, no other takes its place. A broker that does not name the epoch that it shut down with
+may have lost the tails of its logs (KIP-966), so it leaves every ISR and ELR before it comes back, fenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pykafka_broker.cluster.controller import DIRECTORIES_FROM, Controller, Decision
+from pykafka_broker.cluster.elections import broker_leaves, unclean_shutdown
+from pykafka_broker.cluster.features import METADATA_VERSION
+from pykafka_broker.cluster.image import BrokerImage, MetadataImage
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.sessions import Sessions
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.directory_ids import is_reserved
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+from pykafka_broker.protocol.messages.controller_registration_request import ControllerRegistrationRequest
+from pykafka_broker.protocol.messages.controller_registration_response import ControllerRegistrationResponse
+from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from pykafka_broker.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+from pykafka_broker.protocol.stored.register_controller_record import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+)
+from pykafka_broker.protocol.stored.unregister_broker_record import UnregisterBrokerRecord
+
+
+def register_broker(
+    controller: Controller,
+    sessions: Sessions,
+    request: BrokerRegistrationRequest,
+    *,
+    cluster_id: str,
+    next_offset: int,
+    now: int,
+) -> Decision[BrokerRegistrationResponse]:
+    """`next_offset` is that of the first record of the decision. Raises what is wrong with the request."""
+    known = controller.image.brokers.get(request.broker_id)
+    if request.cluster_id != cluster_id:
+        raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID)
+    again = known is not None and known.incarnation_id == request.incarnation_id
+    if known is not None and not again and sessions.is_running(known.id, known.epoch, now):
+        raise ApiError(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+    _check_directories(controller, request)
+    _check_features(controller.image, request)
+    if known is not None and again:
+        sessions.contact(known.id, known.epoch, -1, now)
+        return Decision([], BrokerRegistrationResponse(broker_epoch=known.epoch))
+    records = list(_before(controller, known, request.previous_broker_epoch))
+    epoch = next_offset + len(records)
+    records.append(_record(controller, request, epoch))
+    sessions.begin(request.broker_id, epoch, now)
+    return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
+
+
+def _check_directories(controller: Controller, request: BrokerRegistrationRequest) -> None:
+    if controller.image.features.get(METADATA_VERSION, 0) < DIRECTORIES_FROM:
+        return
+    mine = set(request.log_dirs)
+    taken = {each for broker in controller.image.brokers.values() if broker.id != request.broker_id for each in broker.log_dirs}
+    if not mine or len(mine) < len(request.log_dirs) or mine & taken or any(map(is_reserved, mine)):
+        raise ApiError(ErrorCode.INVALID_REGISTRATION)
+
+
+def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) -> None:
+    if not request.features:
+        raise ApiError(ErrorCode.INVALID_REGISTRATION)
+    ranges = {each.name: (each.min_supported_version, each.max_supported_version) for each in request.features}
+    for name, level in image.features.items():
+        lowest, highest = ranges.get(name, (0, 0))
+        if level and not lowest <= level <= highest:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _before(
+    controller: Controller, known: BrokerImage | None, previous_epoch: int
+) -> Iterator[ApiMessageAndVersion]:
+    """What a broker loses that comes back as another incarnation."""
+    if known is None:
+        return
+    if previous_epoch != known.epoch:
+        yield from unclean_shutdown(controller, known.id)
+    elif not known.fenced:
+        yield from broker_leaves(controller, known.id)
+
+
+def _record(controller: Controller, request: BrokerRegistrationRequest, epoch: int) -> ApiMessageAndVersion:
+    version = controller.broker_record_version()
+    record = RegisterBrokerRecord(
+        request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        end_points=[BrokerEndpoint(e.name, e.host, e.port, e.security_protocol) for e in request.listeners],
+        features=[
+            BrokerFeature(each.name, each.min_supported_version, each.max_supported_version)
+            for each in request.features
+        ],
+        rack=request.rack,
+        fenced=True,
+        log_dirs=list(request.log_dirs) if version >= 3 else [],
+    )
+    return ApiMessageAndVersion(record, version)
+
+
+def unregister_broker(controller: Controller, request: UnregisterBrokerRequest) -> Decision[UnregisterBrokerResponse]:
+    """It is forgotten, whether it runs or not; it may come back as a new one."""
+    broker = controller.image.brokers.get(request.broker_id)
+    if broker is None:
+        message = f"Broker ID {request.broker_id} is not currently registered"
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
+    records = list(broker_leaves(controller, broker.id))
+    records.append(ApiMessageAndVersion(UnregisterBrokerRecord(broker.id, broker.epoch), 0))
+    return Decision(records, UnregisterBrokerResponse(error_message=None))
+
+
+def register_controller(
+    controller: Controller, request: ControllerRegistrationRequest
+) -> Decision[ControllerRegistrationResponse]:
+    """Any id may register, as with Kafka: who votes is another matter."""
+    record = RegisterControllerRecord(
+        request.controller_id,
+        request.incarnation_id,
+        request.zk_migration_ready,
+        [ControllerEndpoint(e.name, e.host, e.port, e.security_protocol) for e in request.listeners],
+        [
+            ControllerFeature(each.name, each.min_supported_version, each.max_supported_version)
+            for each in request.features
+        ],
+    )
+    return Decision([ApiMessageAndVersion(record, 0)], ControllerRegistrationResponse(error_message=None))

@@ -1,0 +1,99 @@
+"""When the controller last heard of each broker, and what that broker wants.
+
+Rule: soft state. A controller that begins to lead knows nothing of it and gives every broker that is not fenced a
+session from its own start on, so that a change of controllers fences nobody. Which brokers are fenced stands in the
+image; this follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pykafka_broker.cluster.image import MetadataImage
+
+UNKNOWN_OFFSET = -1
+
+
+class Session:
+    """Of one broker. shut_down_at: the offset that the others must have seen before this one, which wants to end, may;
+    None for one that does not want to.
+    """
+
+    __slots__ = ("broker_id", "epoch", "last_contact", "metadata_offset", "shut_down_at")
+
+    def __init__(self, broker_id: int, epoch: int, now: int) -> None:
+        self.broker_id = broker_id
+        self.epoch = epoch
+        self.last_contact = now
+        self.metadata_offset = UNKNOWN_OFFSET
+        self.shut_down_at: int | None = None
+
+
+class Sessions:
+    """Of all brokers but this node, which is always there."""
+
+    def __init__(self, timeout_ms: int, node_id: int) -> None:
+        self.timeout_ms = timeout_ms
+        self._node_id = node_id
+        self._sessions: dict[int, Session] = {}
+        self._watched: dict[int, Session] = {}  # of those that are not fenced, the longest silent first
+
+    def follow(self, image: MetadataImage, broker_ids: Iterable[int], now: int) -> None:
+        """Their registrations have changed."""
+        for broker_id in broker_ids:
+            broker = image.brokers.get(broker_id)
+            if broker is None:
+                self._sessions.pop(broker_id, None)
+                self._watched.pop(broker_id, None)
+            elif broker_id == self._node_id:
+                continue
+            elif broker.fenced:
+                self._watched.pop(broker_id, None)
+            elif broker_id not in self._watched:
+                self._watched[broker_id] = self._of(broker_id, broker.epoch, now)
+
+    def contact(self, broker_id: int, epoch: int, metadata_offset: int, now: int) -> Session:
+        """It has sent a heartbeat."""
+        session = self._of(broker_id, epoch, now)
+        session.last_contact = now
+        session.metadata_offset = metadata_offset
+        if self._watched.pop(broker_id, None) is not None:
+            self._watched[broker_id] = session
+        return session
+
+    def begin(self, broker_id: int, epoch: int, now: int) -> None:
+        """It has registered. Others of its id are kept away from now on."""
+        self._sessions[broker_id] = Session(broker_id, epoch, now)
+        if self._watched.pop(broker_id, None) is not None:
+            self._watched[broker_id] = self._sessions[broker_id]
+
+    def _of(self, broker_id: int, epoch: int, now: int) -> Session:
+        session = self._sessions.get(broker_id)
+        if session is None or session.epoch != epoch:
+            session = self._sessions[broker_id] = Session(broker_id, epoch, now)
+        return session
+
+    def is_running(self, broker_id: int, epoch: int, now: int) -> bool:
+        """Whether that incarnation has been heard of within the time-out."""
+        if broker_id == self._node_id:
+            return True
+        session = self._sessions.get(broker_id)
+        return session is not None and session.epoch == epoch and now < session.last_contact + self.timeout_ms
+
+    def all_have_seen(self, image: MetadataImage, offset: int) -> bool:
+        """Whether every broker that serves has applied the metadata up to there."""
+        return all(
+            session.metadata_offset >= offset
+            for broker_id, session in self._watched.items()
+            if not image.brokers[broker_id].in_controlled_shutdown
+        )
+
+    def run_out(self, now: int) -> list[int]:
+        """Brokers that are to be fenced, since nothing was heard of them for too long."""
+        return [each.broker_id for each in self._watched.values() if each.last_contact + self.timeout_ms <= now]
+
+    def next_deadline(self) -> int | None:
+        """When the next session runs out."""
+        for session in self._watched.values():
+            return session.last_contact + self.timeout_ms
+        return None
