@@ -40,6 +40,7 @@ class Offsets(NamedTuple):
 
     log_start_offset: int = 0
     recovery_point: int = 0
+    high_watermark: int | None = None  # where other replicas have a say in it: without one it is the log's end
 
 
 def create_log(
@@ -128,6 +129,7 @@ def load_log(
         log_start_offset=log_start_offset,
         log_end_offset=log_end_offset,
         recovery_point=min(offsets.recovery_point, log_end_offset),
+        high_watermark=offsets.high_watermark,
         now=clock.now,
         keeper=keeper,
     )

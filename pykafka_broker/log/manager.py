@@ -86,6 +86,8 @@ class LogManager:
         self.on_synced: Callable[[PartitionLog], None] | None = None
         # What lies from this offset on can't be counted on: it was cut off, or its sync failed.
         self.on_lost: Callable[[PartitionLog, int, OSError], None] | None = None
+        # Whether other replicas have a say in what is committed: the log then begins with what was known of it.
+        self.is_replicated: Callable[[TopicPartition], bool] = lambda partition: False
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
         # A partition is about to be in another directory: the waiter is to hear when that is known for certain.
@@ -192,6 +194,8 @@ class LogManager:
         if key in self.damaged:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.damaged[key]))
         path, offsets = directory.partition_path(key), directory.offsets(key)
+        if self.is_replicated(key):
+            offsets = offsets._replace(high_watermark=directory.high_watermarks.get(key, 0))
         try:
             topic_id, config = self._fresh.take(path), self._config_of(topic)
             if topic_id is None:

@@ -110,7 +110,9 @@ class PartitionLog:
         recovery_point: int,
         now: int,
         keeper: LogKeeper,
+        high_watermark: int | None = None,
     ) -> None:
+        """`high_watermark`: what was known of it, where it is not for this replica alone to say."""
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
@@ -123,7 +125,8 @@ class PartitionLog:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point  # what lies below is synced
-        self.high_watermark = max(log_start_offset, recovery_point) if self.overdue else log_end_offset
+        known = log_end_offset if high_watermark is None else min(high_watermark, log_end_offset)
+        self.high_watermark = max(log_start_offset, min(known, self.durable_end))
         producers.on_high_watermark(self.high_watermark)
         self.unsynced_segments: list[LogSegment] = []  # complete, but their indexes are not on disk for certain
         self.truncations = 0

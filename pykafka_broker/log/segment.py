@@ -106,16 +106,29 @@ class LogSegment(SegmentFiles):
 
     def append(self, batch: Buffer, last_offset: int, timestamp: int, config: TopicConfig) -> None:
         """Write one batch, whose greatest timestamp is `timestamp`, at the end."""
+        self._write(batch)
+        if self.index(len(batch), last_offset, timestamp, config.index_interval_bytes):
+            self.note_index_size(config)
+
+    def append_run(self, batches: Buffer, headers: list[BatchHeader], config: TopicConfig) -> None:
+        """Write many batches at the end, all of them or none."""
+        self._write(batches)
+        has_entry = False
+        for header in headers:
+            last_offset, timestamp = header.last_offset, header.max_timestamp
+            has_entry |= self.index(header.size, last_offset, timestamp, config.index_interval_bytes)
+        if has_entry:
+            self.note_index_size(config)
+
+    def _write(self, data: Buffer) -> None:
         handle = self.log.handle() if self.size else self.log.create()
         try:
-            handle.write_at(batch, self.size)
+            handle.write_at(data, self.size)
         except OSError:
             self._ragged = True
             with contextlib.suppress(OSError):
                 self._cut_edge()
             raise
-        if self.index(len(batch), last_offset, timestamp, config.index_interval_bytes):
-            self.note_index_size(config)
 
     def preallocate(self, size: int) -> None:
         """Take room on disk for what will come; what is not used is given back when the segment is sealed."""

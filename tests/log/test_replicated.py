@@ -1,0 +1,212 @@
+"""A log that takes over what its leader has."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pykafka_broker.clock import Clock
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.loading import Offsets, load_log
+from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.log.replicated import append_fetched, restart_at
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.errors import CorruptBatch
+from tests.log.support import FailingFileSystem, Keeper, batch, marker, new_log
+
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> PartitionLog:
+    return new_log(tmp_path / "leader")
+
+
+@pytest.fixture
+def follower(tmp_path: Path) -> PartitionLog:
+    return following(tmp_path)
+
+
+def following(path: Path, fs: FailingFileSystem | None = None, **config: object) -> PartitionLog:
+    log = new_log(path / "follower", fs, **config)
+    log.sole_replica = False
+    return log
+
+
+def content(log: PartitionLog, start: int | None = None) -> bytes:
+    """The batches from `start` on."""
+    pieces, offset = [], log.log_start_offset if start is None else start
+    while (read := log.read(offset, 1 << 30, log.log_end_offset)) is not None:
+        pieces.append(read.records.read())
+        offset = read.end_offset()
+    return b"".join(pieces)
+
+
+def catch_up(follower: PartitionLog, leader: PartitionLog) -> None:
+    append_fetched(follower, content(leader, follower.log_end_offset), NOW)
+
+
+def test_many_batches_arrive_with_every_byte(leader: PartitionLog, follower: PartitionLog) -> None:
+    for count in (1, 5, 2):
+        leader.append(batch(count), NOW)
+    catch_up(follower, leader)
+    assert content(follower) == content(leader)
+    assert (follower.log_end_offset, follower.high_watermark) == (8, 0), "the leader says what is committed"
+
+
+def test_batches_of_one_epoch_are_one_write(tmp_path: Path, leader: PartitionLog) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs)
+    for _ in range(20):
+        leader.append(batch(), NOW)
+    catch_up(follower, leader)
+    assert len([call for call in fs.calls if call.startswith("write ") and call.endswith(".log")]) == 1
+
+
+def test_epochs_grow_from_the_batches(leader: PartitionLog, follower: PartitionLog) -> None:
+    for epoch in (0, 0, 3, 5, 5):
+        leader.append(batch(2), NOW, leader_epoch=epoch)
+    catch_up(follower, leader)
+    assert follower.epochs.entries == leader.epochs.entries == [(0, 0), (3, 4), (5, 6)]
+
+
+def test_segments_roll_as_their_size_demands(tmp_path: Path, leader: PartitionLog) -> None:
+    follower = following(tmp_path, segment_bytes=300)
+    for _ in range(10):
+        leader.append(batch(), NOW)
+    catch_up(follower, leader)
+    assert content(follower) == content(leader)
+    assert len(follower.segments) > 3
+    assert all(segment.size <= 300 for segment in follower.segments)
+
+
+def test_producers_and_their_transactions_are_known(leader: PartitionLog, follower: PartitionLog) -> None:
+    leader.append(batch(2, producer_id=7, epoch=0, sequence=0, transactional=True), NOW)
+    leader.append(batch(1, producer_id=8, epoch=1, sequence=0), NOW)
+    leader.append(marker(7, 0, commit=False), NOW, origin=Origin.COORDINATOR)
+    leader.append(batch(2, producer_id=7, epoch=0, sequence=2, transactional=True), NOW)
+    catch_up(follower, leader)
+    assert follower.producers.entries.keys() == {7, 8}
+    assert follower.producers.first_unstable_offset == 0, "the marker is not committed yet"
+    assert follower.aborted_transactions(0, 6) == leader.aborted_transactions(0, 6) != []
+    follower.advance_high_watermark(4)
+    assert follower.last_stable_offset == 4
+    with pytest.raises(ApiError) as caught:
+        follower.append(batch(1, producer_id=8, epoch=1, sequence=5), NOW)
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_batch_that_is_cut_short_waits(leader: PartitionLog, follower: PartitionLog) -> None:
+    for _ in range(3):
+        leader.append(batch(), NOW)
+    whole = content(leader)
+    for cut in (1, len(whole) // 3 - 1, len(whole) // 3 - 50):
+        append_fetched(follower, whole[len(whole) // 3 * follower.log_end_offset : -cut], NOW)
+        assert follower.log_end_offset == 2
+    append_fetched(follower, whole[len(whole) // 3 * 2 :], NOW)
+    assert content(follower) == whole
+
+
+def test_damage_stops_at_the_batch_that_has_it(leader: PartitionLog, follower: PartitionLog) -> None:
+    for _ in range(3):
+        leader.append(batch(), NOW)
+    whole = bytearray(content(leader))
+    whole[-1] ^= 1
+    with pytest.raises(CorruptBatch):
+        append_fetched(follower, whole, NOW)
+    assert follower.log_end_offset == 2
+    assert content(follower) == bytes(whole[: len(whole) // 3 * 2])
+
+
+def test_what_does_not_follow_is_refused(leader: PartitionLog, follower: PartitionLog) -> None:
+    leader.append(batch(2), NOW)
+    leader.append(batch(2), NOW)
+    catch_up(follower, leader)
+    with pytest.raises(CorruptBatch, match="where 4 is expected"):
+        append_fetched(follower, content(leader, 2), NOW)
+    assert follower.log_end_offset == 4
+
+
+def test_a_gap_that_compaction_has_left_is_taken_over(leader: PartitionLog, follower: PartitionLog) -> None:
+    for _ in range(3):
+        leader.append(batch(2), NOW)
+    append_fetched(follower, content(leader, 4), NOW)
+    assert follower.log_end_offset == 6
+
+
+def test_a_full_disk_takes_back_what_it_has_begun(tmp_path: Path, leader: PartitionLog) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs)
+    leader.append(batch(), NOW)
+    catch_up(follower, leader)
+    leader.append(batch(3), NOW)
+    fs.failures = {"write .log": errno.ENOSPC}
+    with pytest.raises(ApiError) as caught:
+        catch_up(follower, leader)
+    assert (caught.value.code, follower.log_end_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, 1)
+    fs.failures = {}
+    catch_up(follower, leader)
+    assert content(follower) == content(leader)
+
+
+def test_a_log_begins_anew_where_the_leader_begins(leader: PartitionLog, follower: PartitionLog) -> None:
+    leader.append(batch(2, producer_id=7, epoch=0, sequence=0), NOW)
+    catch_up(follower, leader)
+    restart_at(follower, 100, NOW)
+    assert (follower.log_start_offset, follower.log_end_offset, follower.high_watermark) == (100, 100, 100)
+    assert (follower.epochs.entries, len(follower.segments), dict(follower.producers.entries)) == ([], 1, {})
+    follower.append(batch(), NOW)
+    offsets = Offsets(follower.log_start_offset, follower.log_end_offset)
+    follower.close()
+    again = load_log(
+        FileCache(follower.files.fs), follower.directory, "t", 0, follower.config, offsets, Clock(NOW), Keeper()
+    )
+    assert (again.log_start_offset, again.log_end_offset, again.producers.entries) == (100, 101, {})
+
+
+def test_a_log_does_not_begin_anew_below_its_end(leader: PartitionLog) -> None:
+    leader.append(batch(2), NOW)
+    with pytest.raises(ApiError):
+        restart_at(leader, 1, NOW)
+    assert leader.log_end_offset == 2
+
+
+def test_what_was_known_of_the_high_watermark_is_where_it_begins(leader: PartitionLog) -> None:
+    leader.append(batch(4), NOW)
+    end = leader.log_end_offset
+    for known, expected in ((2, 2), (100, end), (None, end)):
+        leader.close()
+        log = load_log(
+            FileCache(leader.files.fs),
+            leader.directory,
+            "t",
+            0,
+            leader.config,
+            Offsets(0, end, known),
+            Clock(NOW),
+            Keeper(),
+        )
+        assert (log.high_watermark, log.last_stable_offset) == (expected, expected)
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2), st.integers(20, 200)), max_size=12), st.data())
+def test_however_answers_are_cut_the_logs_are_equal(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[int, int, int]], data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("logs")
+    leader, follower = new_log(path / "leader", segment_bytes=700), following(path, segment_bytes=500)
+    epoch = 0
+    for count, rise, size in batches:
+        epoch += rise
+        leader.append(batch(count, size // count), NOW, leader_epoch=epoch)
+    while follower.log_end_offset < leader.log_end_offset:
+        rest = content(leader, follower.log_end_offset)
+        append_fetched(follower, rest[: data.draw(st.integers(len(rest) // 3, len(rest)))], NOW)
+    assert content(follower) == content(leader)
+    assert follower.epochs.entries == leader.epochs.entries
