@@ -1,4 +1,5 @@
-"""Fixtures for tests against a broker: `kafka_broker`, `kafka_broker_factory`, `kafka_topic`, and clients.
+"""Fixtures for tests against a broker: `kafka_broker`, `kafka_broker_factory`, `kafka_cluster`, `kafka_topic`, and
+clients.
 
 Rule: `kafka_broker` is one broker for the whole run unless a scope says otherwise, and each test finds it empty, as it
 is reset before the test (`kafka_broker_isolation`). A factory's brokers belong to one test. When a test fails, what its
@@ -27,7 +28,7 @@ from pykafka_broker.testing.fixtures import (
 )
 
 if TYPE_CHECKING:
-    from pykafka_broker.testing import KafkaBroker
+    from pykafka_broker.testing import KafkaBroker, KafkaCluster
     from pykafka_broker.testing.controlled import Controlled
 
 SCOPES = ("session", "package", "module", "class", "function")
@@ -36,6 +37,10 @@ URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
 MARKER = (
     "kafka(config={}, topics=(), emulate=None, security=None, users=(), acls=None, mechanisms=None, client_auth=None): "
     "the test's `kafka_broker` has these settings, topics, release and users; tests with the same settings share one"
+)
+CLUSTER_MARKER = (
+    "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True): what the test's "
+    "`kafka_cluster` is made of"
 )
 OPTIONS = ("emulate", "security", "users", "acls", "mechanisms", "client_auth")  # of the marker, as of `KafkaBroker`
 _OWN = pytest.StashKey[list["KafkaBroker"]]()  # brokers of one test
@@ -59,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """What is wrong in the ini file is one line, before any test is looked for."""
     config.stash[_SHARED], config.stash[_USED] = {}, set()
     config.addinivalue_line("markers", MARKER)
+    config.addinivalue_line("markers", CLUSTER_MARKER)
     for name, allowed in (("kafka_broker_scope", SCOPES), ("kafka_broker_isolation", ("", *ISOLATIONS))):
         if (value := config.getini(name)) not in allowed:
             raise pytest.UsageError(f"{name} = {value}: it must be one of {', '.join(filter(None, allowed))}")
@@ -173,6 +179,20 @@ def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..
         yield start
 
 
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """Three brokers of this test's own; with `@pytest.mark.kafka_cluster(...)` what its arguments say, which are those
+    of `KafkaCluster`."""
+    __tracebackhide__ = True
+    from pykafka_broker.testing import KafkaCluster
+
+    marker = request.node.get_closest_marker("kafka_cluster")
+    own = request.node.stash.setdefault(_OWN, [])
+    with KafkaCluster(**({} if marker is None else marker.kwargs)) as cluster:
+        own.extend(cluster.nodes.values())
+        yield cluster
+
+
 @pytest.fixture(autouse=True)
 def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> None:
     """Before a test has its broker it is made empty, and gets the topics of the test's marker."""
@@ -214,6 +234,7 @@ __all__ = [
     "kafka_broker",
     "kafka_broker_factory",
     "kafka_client",
+    "kafka_cluster",
     "kafka_consumer",
     "kafka_consumer_factory",
     "kafka_producer",

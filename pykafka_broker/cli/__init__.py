@@ -36,6 +36,8 @@ def _inspect(arguments: Sequence[str]) -> int:
             from pykafka_broker.cli.trace import main as run
         elif arguments[0] == "proxy":
             from pykafka_broker.cli.proxy import main as run
+        elif arguments[0] == "cluster":
+            from pykafka_broker.cli.cluster import main as run
         elif arguments[0] in CONTROLLING:
             from pykafka_broker.cli.control import main as run
         elif arguments[0] in STORAGE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 CONTROLLING = ("control", "seed", "dump")
 STORAGE = ("format", "info", "random-uuid", "version-mapping", "feature-dependencies")
-COMMANDS = ("configs", "log", "trace", "proxy", *CONTROLLING, *STORAGE)
+COMMANDS = ("configs", "log", "trace", "proxy", "cluster", *CONTROLLING, *STORAGE)
 
 
 def is_like_a_command(word: str) -> bool:

@@ -36,6 +36,7 @@ USAGE = """pykafka-broker [server.properties] [options]    serve until SIGTERM o
        pykafka-broker log dump|verify|repair DIR       look into a data directory that no broker is using
        pykafka-broker trace [CAPTURE]                  print what clients ask and are answered
        pykafka-broker proxy --to HOST:PORT             watch and disturb the clients of another broker
+       pykafka-broker cluster [options]                start several brokers and their controller
        pykafka-broker control OPERATION [options]      ask a broker's control API
        pykafka-broker seed FILE                        make the topics, records and offsets that a file names
        pykafka-broker dump                             topics, records and offsets as lines for such a file

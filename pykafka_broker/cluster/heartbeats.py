@@ -53,9 +53,7 @@ def broker_heartbeat(
     elif request.want_fence:
         records += fencing(controller, broker)
         fenced = True
-    response = BrokerHeartbeatResponse(
-        is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=should_shut_down
-    )
+    response = BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=should_shut_down)
     return Decision(records, response)
 
 
@@ -86,9 +84,7 @@ def fence_silent(controller: Controller, sessions: Sessions, now: int) -> list[i
 
 
 def _retreat(controller: Controller, broker: BrokerImage) -> Records:
-    record = BrokerRegistrationChangeRecord(
-        broker.id, broker.epoch, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN
-    )
+    record = BrokerRegistrationChangeRecord(broker.id, broker.epoch, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN)
     yield ApiMessageAndVersion(record, 1)
     yield from broker_leaves(controller, broker.id)
 

@@ -65,7 +65,12 @@ def _check_directories(controller: Controller, request: BrokerRegistrationReques
     if controller.image.features.get(METADATA_VERSION, 0) < DIRECTORIES_FROM:
         return
     mine = set(request.log_dirs)
-    taken = {each for broker in controller.image.brokers.values() if broker.id != request.broker_id for each in broker.log_dirs}
+    taken = {
+        each
+        for broker in controller.image.brokers.values()
+        if broker.id != request.broker_id
+        for each in broker.log_dirs
+    }
     if not mine or len(mine) < len(request.log_dirs) or mine & taken or any(map(is_reserved, mine)):
         raise ApiError(ErrorCode.INVALID_REGISTRATION)
 
@@ -80,9 +85,7 @@ def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) ->
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
 
-def _before(
-    controller: Controller, known: BrokerImage | None, previous_epoch: int
-) -> Iterator[ApiMessageAndVersion]:
+def _before(controller: Controller, known: BrokerImage | None, previous_epoch: int) -> Iterator[ApiMessageAndVersion]:
     """What a broker loses that comes back as another incarnation."""
     if known is None:
         return

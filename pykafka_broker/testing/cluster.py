@@ -11,6 +11,7 @@ be killed.
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import tempfile
@@ -24,7 +25,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.testing.control_client import ControlError
-from pykafka_broker.testing.formatting import format_directories, new_cluster_id
+from pykafka_broker.testing.formatting import cluster_id_in, format_directories, new_cluster_id
 from pykafka_broker.testing.process import BrokerError, KafkaBroker
 from pykafka_broker.testing.waits import NotInTime
 
@@ -47,7 +48,8 @@ class KafkaCluster:
 
     racks: the rack of each broker. config: Kafka's broker configs for all of them; configs: more of them, by node id.
     quick: a dead broker is missed after 2 s and not after Kafka's 9 (`QUICK` has all of it); `config` goes before that.
-    Everything else is as for `KafkaBroker`. Use it with `with`.
+    Without `data_dir` the data is in a temporary directory, which `close` removes. port: that of broker 1, the others
+    have the ones after it, the controller the last; free ones are taken where it is 0. Use it with `with`.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class KafkaCluster:
         config: Mapping[str, object] | None = None,
         configs: Mapping[int, Mapping[str, object]] | None = None,
         quick: bool = True,
+        data_dir: str | os.PathLike[str] | None = None,
         host: str = "127.0.0.1",
+        port: int = 0,
         log_level: str = "info",
         start_timeout_s: float = 30,
     ) -> None:
@@ -71,10 +75,13 @@ class KafkaCluster:
             )
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
-        self.cluster_id = new_cluster_id()
         self.host = host
-        self._directory = Path(tempfile.mkdtemp(prefix="pykafka-cluster-"))
-        self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+        self._port = port
+        self._directory = Path(data_dir or tempfile.mkdtemp(prefix="pykafka-cluster-"))
+        self._cleanup: Callable[[], object] = _nothing
+        if data_dir is None:
+            self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+        self.cluster_id = cluster_id_in(self._directory) or new_cluster_id()
         self._options: dict[str, Any] = {"host": host, "log_level": log_level, "start_timeout_s": start_timeout_s}
         self._common = {**(QUICK if quick else {}), **{name: str(value) for name, value in (config or {}).items()}}
         self._own = {node: dict(own) for node, own in (configs or {}).items()}
@@ -94,7 +101,7 @@ class KafkaCluster:
         __tracebackhide__ = True
         if self._nodes:
             raise BrokerError("the cluster was already started")
-        controller = self._reserve()
+        controller = self._reserve(self._port + len(self._ids) if self._port else 0)
         for node_id in {*self._ids, self._controller_id}:
             self._nodes[node_id] = self._node(node_id, controller)
         try:
@@ -104,14 +111,14 @@ class KafkaCluster:
             raise
         return self
 
-    def _reserve(self) -> str:
+    def _reserve(self, port: int) -> str:
         """An address that no other process is given: all nodes have to know that of the controller before it is there.
         Nobody listens here, so the node may.
         """
         reserved = socket.socket()
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind((self.host, 0))
         self._reserved.append(reserved)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind((self.host, port))
         return f"{self.host}:{reserved.getsockname()[1]}"
 
     def _node(self, node_id: int, controller: str) -> KafkaBroker:
@@ -128,14 +135,15 @@ class KafkaCluster:
             config |= self._of_controller(node_id, controller)
         config |= self._common | {name: str(value) for name, value in self._own.get(node_id, {}).items()}
         format_directories(config, self.cluster_id)
-        return KafkaBroker(config, **self._options)
+        port = self._port + node_id - 1 if self._port and node_id in self._ids else 0
+        return KafkaBroker(config, port=port, **self._options)
 
     def _of_controller(self, node_id: int, address: str) -> dict[str, str]:
         if node_id not in self._ids:
             return {"process.roles": "controller", "listeners": f"{CONTROLLER}://{address}"}
         return {
             "process.roles": "broker,controller",
-            "listeners": f"PLAINTEXT://{self._reserve()},{CONTROLLER}://{address}",
+            "listeners": f"PLAINTEXT://{self._reserve(self._port)},{CONTROLLER}://{address}",
         }
 
     def close(self) -> None:
@@ -167,6 +175,11 @@ class KafkaCluster:
     def bootstrap_servers(self) -> str:
         """The addresses of all brokers, for a client's setting of that name."""
         return ",".join(node.bootstrap_servers for node in self.brokers)
+
+    @property
+    def nodes(self) -> dict[int, KafkaBroker]:
+        """All nodes by their ids, the controller among them."""
+        return dict(sorted(self._nodes.items()))
 
     @property
     def brokers(self) -> list[KafkaBroker]:
@@ -288,6 +301,10 @@ class KafkaCluster:
             if node.running:
                 with suppress(ControlError):
                     node.rejoin()
+
+
+def _nothing() -> None:
+    """There is nothing that has to go."""
 
 
 def _each(nodes: Iterable[KafkaBroker], step: Callable[[KafkaBroker], object]) -> None:

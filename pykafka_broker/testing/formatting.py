@@ -6,16 +6,24 @@ import secrets
 import time
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 
 from pykafka_broker.cluster.format_request import FormatRequest
 from pykafka_broker.cluster.formatting import Formatter, Node
-from pykafka_broker.log.checkpoints import id_text
+from pykafka_broker.log.checkpoints import META_PROPERTIES, id_text, read_properties
 from pykafka_broker.log.filesystem import OsFileSystem
 
 
 def new_cluster_id() -> str:
     """A random one, in Kafka's form."""
     return id_text(_new_uuid())
+
+
+def cluster_id_in(directory: Path) -> str | None:
+    """That of the nodes which have their directories there, if there are any."""
+    for path in sorted(directory.glob(f"*/{META_PROPERTIES}")):
+        return read_properties(OsFileSystem(), str(path)).get("cluster.id")
+    return None
 
 
 def _new_uuid() -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pykafka_broker.testing.formatting import format_directories, new_cluster_id
+from pykafka_broker.testing.formatting import cluster_id_in, format_directories, new_cluster_id
 
 
 def test_each_directory_of_a_node_is_formatted_once(tmp_path: Path) -> None:
@@ -18,3 +18,5 @@ def test_each_directory_of_a_node_is_formatted_once(tmp_path: Path) -> None:
     assert first["a"] != first["b"]  # each has an id of its own
     format_directories(config, cluster_id)
     assert {name: (tmp_path / name / "meta.properties").read_text() for name in "ab"} == first
+    assert cluster_id_in(tmp_path) == cluster_id
+    assert cluster_id_in(tmp_path / "nowhere") is None

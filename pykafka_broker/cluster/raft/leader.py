@@ -231,5 +231,3 @@ def _partition_of(request: FetchRequest, version: int) -> FetchPartition:
         if is_it and wanted.partition == 0 and wanted.fetch_offset >= 0:
             return wanted
     raise ApiError(ErrorCode.INVALID_REQUEST)
-
-

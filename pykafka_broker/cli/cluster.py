@@ -1,0 +1,73 @@
+"""`pykafka-broker cluster`: several brokers at once, for a look at how clients fare among them.
+
+Rule: each node is a process; the command ends them all when it ends. Standard output tells where the nodes are, and in
+its last line all of them as clients want it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+
+from pykafka_broker.testing.cluster import KafkaCluster
+from pykafka_broker.testing.process import BrokerError
+
+CANNOT_START = 1
+
+
+def parser() -> argparse.ArgumentParser:
+    it = argparse.ArgumentParser(
+        prog="pykafka-broker cluster", description="Start several brokers and their controller, until Ctrl-C."
+    )
+    it.add_argument("--brokers", type=int, default=3, metavar="N", help="how many (3)")
+    it.add_argument("--host", default="127.0.0.1", help="where all of them listen (127.0.0.1)")
+    it.add_argument(
+        "--port", type=int, default=9092, help="that of broker 1, the others have the next ones (9092); 0: free ones"
+    )
+    it.add_argument("--racks", metavar="A,B,...", help="the rack of each broker")
+    it.add_argument("--data-dir", metavar="DIR", help="where they keep their data; a temporary place if not given")
+    it.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="a setting of all brokers")
+    it.add_argument("--combined", action="store_true", help="broker 1 is the controller too: one process less")
+    return it
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`arguments` begin with the word of the command; returns the exit code."""
+    it = parser()
+    options = it.parse_args(arguments[1:])
+    config = {}
+    for text in options.override:
+        name, equals, value = text.partition("=")
+        if not equals:
+            it.error(f"--override {text}: it must be KEY=VALUE")
+        config[name] = value
+    try:
+        cluster = KafkaCluster(
+            options.brokers,
+            racks=options.racks.split(",") if options.racks else None,
+            controllers=0 if options.combined else 1,
+            config=config,
+            quick=False,
+            data_dir=options.data_dir,
+            host=options.host,
+            port=options.port,
+        )
+    except ValueError as error:
+        it.error(str(error))
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    try:
+        with cluster:
+            for node_id, node in cluster.nodes.items():
+                kind = "broker" if node in cluster.brokers else "controller"
+                print(f"{kind} {node_id} at {node.bootstrap_servers}, control on {node.control_url}, pid {node.pid}")
+            print(f"listening on {cluster.bootstrap_servers}", flush=True)
+            stopped.wait()
+    except (BrokerError, OSError) as error:
+        print(f"pykafka-broker cluster: cannot start: {error}", file=sys.stderr)
+        return CANNOT_START
+    return 0
