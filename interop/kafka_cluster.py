@@ -1,0 +1,295 @@
+"""Clusters of several processes, each node either Apache Kafka or ours, from the same kind of server.properties.
+
+Rule: every node has a directory with its file, its data and its log, is formatted once, and may be stopped, killed,
+paused and started again by itself. Sessions are short, so that a death is noticed while a test waits.
+
+    with KafkaCluster(tmp_path, controllers=[THEIRS], brokers=[OURS, OURS, THEIRS]) as cluster:
+        cluster.broker(2).kill()
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, redirect_stdout, suppress
+from enum import Enum
+from io import StringIO
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from interop.guard import Guard
+from interop.java import java_command, kafka_classpath
+from interop.real_kafka import CLUSTER_ID, answers_api_versions, free_port
+from pykafka_broker.cli.format import main as format_storage
+
+
+class Kind(Enum):
+    """Whose program a node runs."""
+
+    THEIRS = "Apache Kafka"
+    OURS = "pykafka-broker"
+
+
+THEIRS, OURS = Kind.THEIRS, Kind.OURS
+
+FIRST_CONTROLLER = 101
+FIRST_BROKER = 1
+_EVERY_NODE = {
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.election.backoff.max.ms": "300",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "replica.fetch.wait.max.ms": "200",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    "background.threads": "2",
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+}
+_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_HEAPS = {"controller": "96m", "broker": "160m"}
+_START_SECONDS = 60.0
+
+
+class Node:
+    """One process. `port` is that of its clients, or of its peers for a controller."""
+
+    def __init__(self, kind: Kind, role: str, node_id: int, port: int, directory: Path, config: Mapping[str, str]):
+        self.kind = kind
+        self.id = node_id
+        self.port = port
+        self.address = f"127.0.0.1:{port}"
+        self.directory = directory
+        self.log_path = directory / "node.log"
+        self.properties = directory / "server.properties"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._heap = _HEAPS[role]
+        self._guard: Guard | None = None
+        directory.mkdir(parents=True)
+        self.properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
+
+    def __repr__(self) -> str:
+        return f"node {self.id} ({self.kind.value})"
+
+    def format(self, *options: str) -> None:
+        """Our command for both: what it leaves is what kafka-storage leaves (test_format.py)."""
+        with redirect_stdout(StringIO()):
+            code = format_storage(["format", "-c", str(self.properties), "-t", CLUSTER_ID, *options])
+        assert code == 0, f"{self} can't be formatted"
+
+    @property
+    def command(self) -> list[str]:
+        if self.kind is OURS:
+            return [sys.executable, "-P", "-m", "pykafka_broker", "--log-level", "info", str(self.properties)]
+        memory = [f"-Xmx{self._heap}", f"-Xms{self._heap}", *_JVM]
+        return java_command(*memory, "-cp", kafka_classpath(), "kafka.Kafka", str(self.properties))
+
+    def launch(self) -> None:
+        """Start it and wait for nothing."""
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
+        self._guard = Guard(self.process.pid)
+
+    def start(self, timeout_s: float = _START_SECONDS) -> None:
+        self.launch()
+        self.wait_until_it_answers(timeout_s)
+
+    def wait_until_it_answers(self, timeout_s: float = _START_SECONDS) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not answers_api_versions(self.port):
+            if not self.runs or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"{self} did not start:\n{self.log[-3000:]}")
+            time.sleep(0.02)
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def stop(self, timeout_s: float = 30) -> int:
+        """As an operator does it; its exit code."""
+        return self._end(signal.SIGTERM, timeout_s)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL, 10)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def pause(self) -> None:
+        """It hears and says nothing; its connections stay open."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        assert self.process is not None
+        os.kill(self.process.pid, number)
+
+    def _end(self, number: int, timeout_s: float) -> int:
+        code = 0
+        if self.process is not None:
+            if self.process.poll() is None:
+                self._signal(number)
+                self._signal(signal.SIGCONT)
+            try:
+                code = self.process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                code = self.process.wait()
+            self.process = None
+        if self._guard is not None:
+            self._guard.release()
+            self._guard = None
+        return code
+
+
+class KafkaCluster:
+    """Controllers have the ids from 101 on, brokers those from 1 on. `dynamic`: the quorum has kraft.version 1
+    (KIP-853), and nodes know addresses instead of voters. `racks` and `config` are those of brokers, `each` that of
+    single nodes.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        controllers: Sequence[Kind] = (THEIRS,),
+        brokers: Sequence[Kind] = (),
+        racks: Sequence[str] = (),
+        dynamic: bool = False,
+        log_dirs: int = 1,
+        config: Mapping[str, str] | None = None,
+        each: Mapping[int, Mapping[str, str]] | None = None,
+    ) -> None:
+        self._owns_directory = directory is None
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="kafka-cluster-"))
+        self._config = dict(config or {})
+        self._each = dict(each or {})
+        self._log_dirs = log_dirs
+        self._dynamic = dynamic
+        ports = [free_port() for _ in controllers]
+        ids = range(FIRST_CONTROLLER, FIRST_CONTROLLER + len(controllers))
+        voters = [f"{node_id}@127.0.0.1:{port}" for node_id, port in zip(ids, ports, strict=True)]
+        self._quorum = (
+            {"controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports)}
+            if dynamic
+            else {"controller.quorum.voters": ",".join(voters)}
+        )
+        self.controllers = [
+            self._controller(kind, node_id, port) for kind, node_id, port in zip(controllers, ids, ports, strict=True)
+        ]
+        self.brokers = [
+            self._broker(kind, number, racks[number - 1] if racks else None)
+            for number, kind in enumerate(brokers, FIRST_BROKER)
+        ]
+        self._format()
+
+    def _controller(self, kind: Kind, node_id: int, port: int) -> Node:
+        config = {
+            "process.roles": "controller",
+            "node.id": str(node_id),
+            "listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "log.dirs": str(self.directory / f"controller-{node_id}" / "data"),
+        }
+        return self._node(kind, "controller", node_id, port, config)
+
+    def _broker(self, kind: Kind, node_id: int, rack: str | None) -> Node:
+        port, data = free_port(), self.directory / f"broker-{node_id}"
+        config = {
+            "process.roles": "broker",
+            "node.id": str(node_id),
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "log.dirs": ",".join(str(data / f"data-{number}") for number in range(self._log_dirs)),
+            **({"broker.rack": rack} if rack else {}),
+        }
+        return self._node(kind, "broker", node_id, port, config)
+
+    def _node(self, kind: Kind, role: str, node_id: int, port: int, config: Mapping[str, str]) -> Node:
+        whole = {**_EVERY_NODE, **self._quorum, **config, **self._config, **self._each.get(node_id, {})}
+        return Node(kind, role, node_id, port, self.directory / f"{role}-{node_id}", whole)
+
+    def _format(self) -> None:
+        """The first controller of a dynamic quorum begins it alone; the others are observers until they are added."""
+        for number, node in enumerate(self.controllers):
+            node.format(*((["--no-initial-controllers"] if number else ["--standalone"]) if self._dynamic else ()))
+        for node in self.brokers:
+            node.format()
+
+    # -- nodes
+
+    def broker(self, node_id: int) -> Node:
+        return next(node for node in self.brokers if node.id == node_id)
+
+    def controller(self, node_id: int) -> Node:
+        return next(node for node in self.controllers if node.id == node_id)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [*self.controllers, *self.brokers]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(node.address for node in self.brokers)
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        return ",".join(node.address for node in self.controllers)
+
+    # -- life
+
+    def start(self) -> None:
+        """All at once; they wait for each other."""
+        for node in self.nodes:
+            node.launch()
+        for node in self.nodes:
+            node.wait_until_it_answers()
+
+    def stop(self) -> None:
+        """Brokers first: a broker that leaves asks its controller."""
+        for nodes in (self.brokers, self.controllers):
+            for node in nodes:
+                if node.runs and node.process is not None:
+                    os.kill(node.process.pid, signal.SIGCONT)
+                    os.kill(node.process.pid, signal.SIGTERM)
+            for node in nodes:
+                node.stop(10)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.callback(self._abandon)
+            self.start()
+            stack.pop_all()
+        return self
+
+    def _abandon(self) -> None:
+        for node in self.nodes:
+            node.kill()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.stop()
+        self._abandon()
+        if self._owns_directory:
+            with suppress(OSError):
+                shutil.rmtree(self.directory)
