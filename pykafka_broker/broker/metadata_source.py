@@ -33,7 +33,9 @@ from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.scan import DamagedLog, remedy
+from pykafka_broker.peers import LinkClosed, OnReply
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.steps import at_once
 
 if TYPE_CHECKING:
@@ -81,6 +83,11 @@ class MetadataSource(Protocol):
     def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R | Reply:
         """What only a controller decides: the answer, or a wait for it. Raises what is wrong with the whole request."""
 
+    def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
+        """What this broker itself asks of the active controller. Who is that no more, or can't be reached, is left for
+        whoever is next while there is time; `on_reply` is called once, never before this has returned.
+        """
+
     def after(self) -> After:
         """What an answer rests on that tells of the newest change."""
 
@@ -118,6 +125,7 @@ class LocalMetadata:
         self._logs = logs
         self._new_uuid = new_uuid
         self._submit = submit
+        self.ask_controller: Callable[[Message, OnReply, int], None] | None = None  # where it is one for brokers
         self._deliver: Deliver
         self._undelivered: deque[MetadataDelta] = deque()
         self._later: deque[Callable[[], None]] = deque()
@@ -175,6 +183,12 @@ class LocalMetadata:
         version = self.controller.partition_record_version()
         self.commit(outrunning_records(self.image, leader_epoch, producer_id, version))
         self.controller.first_leader_epoch = leader_epoch
+
+    def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
+        if self.ask_controller is not None:
+            self.ask_controller(request, on_reply, timeout_ms)
+        else:
+            self._later.append(partial(on_reply, LinkClosed("this node is no controller for brokers")))
 
     def reconfigure(self, config: BrokerConfig) -> None:
         self.controller.config = config
@@ -304,7 +318,7 @@ class LocalMetadata:
     # -- time
 
     def next_deadline(self) -> int | None:
-        left = (self._undelivered or self._later) and not self._delivering  # by a defect
+        left = (self._undelivered or self._later) and not self._delivering  # for later, or by a defect
         return 0 if left else self.snapshots.next_deadline()
 
     def on_deadline(self, now: int) -> None:

@@ -18,8 +18,10 @@ from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.peers import LinkClosed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from tests.broker.support import NOW, LightBroker
@@ -379,3 +381,12 @@ def test_very_many_records_are_encoded_in_slices(
     assert taken >= 2
     assert metadata.applied_offset == before + len(records)
     assert "t999" in broker.image.topics
+
+
+def test_a_node_alone_is_no_controller_for_brokers(metadata: LocalMetadata, broker: LightBroker) -> None:
+    heard: list[Any] = []
+    metadata.ask(BrokerHeartbeatRequest(), heard.append, 1_000)
+    assert heard == []
+    assert metadata.next_deadline() == 0
+    metadata.on_deadline(broker.now)
+    assert isinstance(heard[0], LinkClosed)

@@ -1,0 +1,256 @@
+"""The life of a broker under a controller that is another node (KIP-631, KIP-919).
+
+Rule: it registers as soon as a controller is known, and is fenced until it has the metadata up to its registration and
+serves; only then it asks to be unfenced. It tells the controller by heartbeats where it stands, and asks by one whether
+it may go. What the controller refuses for good ends the broker, with one sentence; all else is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from pykafka_broker.peers import LinkError, OnReply
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+from pykafka_broker.protocol.runtime import Message
+
+logger = logging.getLogger(__name__)
+
+NO_EPOCH = -1
+_RETRY_MS = 500  # of a registration that was refused
+_WHILE_FENCED_MS = 20  # between heartbeats, so that it serves as soon as it may
+_GOODBYE_MS = 10_000  # how long the controller is asked for its leave
+
+
+class Stage(Enum):
+    """How far it has come."""
+
+    NEW = "not registered yet"
+    FENCED = "registered, and reading the metadata"
+    SERVING = "asking to be unfenced"
+    UNFENCED = "serving"
+    LEAVING = "asking to be shut down"
+    ENDED = "done"
+
+
+class Directories(NamedTuple):
+    """The log directories of the broker, by their ids."""
+
+    online: Sequence[bytes]
+    offline: Sequence[bytes]
+    cordoned: Sequence[bytes]
+
+
+class Ask(Protocol):
+    """What a broker asks of the active controller, whoever that is (`MetadataSource.ask`)."""
+
+    def __call__(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None: ...
+
+
+class Situation(Protocol):
+    """What the broker knows of itself."""
+
+    @property
+    def applied_offset(self) -> int:
+        """Of the newest record of the metadata that it has acted on."""
+
+    def directories(self) -> Directories: ...
+
+    def caught_up(self) -> None:
+        """It has the metadata up to its own registration: begin to serve."""
+
+    def unfenced(self) -> None:
+        """Clients are sent here from now on."""
+
+    def refused(self, why: str) -> None:
+        """The controller will never take it."""
+
+
+class Timing(NamedTuple):
+    """Kafka's configs of these names."""
+
+    heartbeat_interval_ms: int
+    session_timeout_ms: int
+    registration_timeout_ms: int
+
+
+# Answers to a registration after which there is no use in asking again.
+_FATAL = {
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "its data is of another cluster",
+    ErrorCode.UNSUPPORTED_VERSION: "the cluster has features on that this broker does not know",
+    ErrorCode.INVALID_REGISTRATION: "the controller does not accept its log directories or listeners",
+    ErrorCode.BROKER_ID_NOT_REGISTERED: "the controller does not know its id",
+}
+
+
+class BrokerLifecycle:
+    """Made for one start. `registration` is what the controller is told, but for what is known only then."""
+
+    def __init__(
+        self, registration: BrokerRegistrationRequest, ask: Ask, situation: Situation, timing: Timing, now: int
+    ) -> None:
+        self.stage = Stage.NEW
+        self.epoch = NO_EPOCH
+        self._registration = registration
+        self._ask = ask
+        self._situation = situation
+        self._timing = timing
+        self._give_up_at = now + timing.registration_timeout_ms
+        self._due: int | None = now
+        self._asking = False
+        self._again = False  # something is to be told that came up while a request was under way
+        self._trouble = ""
+        self._now = now
+        self._left: Callable[[], None] | None = None
+        self._goodbye_until = 0
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether nobody but the controller may count on it."""
+        return self.stage in (Stage.NEW, Stage.FENCED, Stage.SERVING)
+
+    # -- what comes up
+
+    def serves(self) -> None:
+        """What `Situation.caught_up` began is done: listeners accept."""
+        assert self.stage is Stage.FENCED
+        self.stage = Stage.SERVING
+        self.tell()
+
+    def tell(self) -> None:
+        """Something has changed that the controller should hear of at once: directories, the metadata that is applied
+        while it waits for us.
+        """
+        if self.stage is Stage.ENDED:
+            return
+        self._again = self._asking
+        if not self._asking:
+            self._due = self._now
+
+    def leave(self, now: int, left: Callable[[], None]) -> None:
+        """Ask to be shut down, so that others lead before it goes. `left` is called when it may go; also when nobody
+        answers for too long.
+        """
+        self._now = now
+        if self.stage in (Stage.NEW, Stage.ENDED):
+            self.stage = Stage.ENDED
+            left()
+            return
+        self.stage, self._left = Stage.LEAVING, left
+        self._goodbye_until = now + _GOODBYE_MS
+        self.tell()
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        if self.stage is Stage.ENDED:
+            return None
+        limits = [self._due] if self._due is not None else []
+        if self.stage is Stage.NEW:
+            limits.append(self._give_up_at)
+        elif self.stage is Stage.LEAVING:
+            limits.append(self._goodbye_until)
+        return min(limits, default=None)
+
+    def on_deadline(self, now: int) -> None:
+        self._now = now
+        if self.stage is Stage.NEW and now >= self._give_up_at:
+            self._refuse(f"no controller has registered it within {self._timing.registration_timeout_ms} ms")
+        elif self.stage is Stage.LEAVING and now >= self._goodbye_until:
+            logger.warning("No controller has said within %d ms that this broker may go: it goes", _GOODBYE_MS)
+            self._end()
+        elif self._due is not None and now >= self._due and not self._asking:
+            self._send()
+
+    # -- requests
+
+    def _send(self) -> None:
+        self._due, self._asking, self._again = None, True, False
+        if self.stage is Stage.NEW:
+            self._registration.log_dirs = list(self._situation.directories().online)
+            left_ms = max(1, self._give_up_at - self._now)
+            self._ask(self._registration, self._registered, min(left_ms, self._timing.session_timeout_ms))
+            return
+        directories = self._situation.directories()
+        heartbeat = BrokerHeartbeatRequest(
+            self._registration.broker_id,
+            self.epoch,
+            self._situation.applied_offset,
+            want_fence=self.stage is Stage.FENCED,
+            want_shut_down=self.stage is Stage.LEAVING,
+            offline_log_dirs=list(directories.offline),
+            cordoned_log_dirs=None if self.stage is Stage.FENCED else list(directories.cordoned),
+        )
+        self._ask(heartbeat, self._heard, self._timing.session_timeout_ms)
+
+    def _after(self, delay_ms: int) -> None:
+        self._due = self._now if self._again else self._now + delay_ms
+
+    def _registered(self, reply: Message | LinkError) -> None:
+        self._asking = False
+        if self.stage is not Stage.NEW:
+            return
+        if isinstance(reply, LinkError):
+            self._say(f"no controller can be reached: {reply}")
+            self._after(_WHILE_FENCED_MS)
+            return
+        assert isinstance(reply, BrokerRegistrationResponse)
+        code = ErrorCode(reply.error_code)
+        if code is ErrorCode.NONE:
+            self.epoch, self.stage, self._trouble = reply.broker_epoch, Stage.FENCED, ""
+            logger.info("registered with broker epoch %d", self.epoch)
+            self._after(0)
+        elif code in _FATAL:
+            self._refuse(f"the controller refuses this broker: {_FATAL[code]} ({code.name})")
+        else:  # a session of the id that is not over yet, most of all
+            self._say(f"the controller does not register this broker yet: {code.name}")
+            self._after(_RETRY_MS)
+
+    def _heard(self, reply: Message | LinkError) -> None:
+        self._asking = False
+        if self.stage is Stage.ENDED:
+            return
+        if isinstance(reply, LinkError):
+            self._say(f"no controller answers heartbeats: {reply}")
+        else:
+            assert isinstance(reply, BrokerHeartbeatResponse)
+            code = ErrorCode(reply.error_code)
+            if code is ErrorCode.NONE:
+                self._trouble = ""
+                self._follow(reply)
+            else:
+                self._say(f"the controller refuses the heartbeats of this broker: {code.name}")
+        steady = self.stage is Stage.UNFENCED or bool(self._trouble)
+        self._after(self._timing.heartbeat_interval_ms if steady else _WHILE_FENCED_MS)
+
+    def _follow(self, reply: BrokerHeartbeatResponse) -> None:
+        if self.stage is Stage.LEAVING:
+            if reply.should_shut_down:
+                self._end()
+        elif self.stage is Stage.FENCED and reply.is_caught_up:
+            self._situation.caught_up()
+        elif self.stage is Stage.SERVING and not reply.is_fenced:
+            self.stage = Stage.UNFENCED
+            self._situation.unfenced()
+
+    def _say(self, trouble: str) -> None:
+        """Once for each new trouble."""
+        if trouble != self._trouble:
+            self._trouble = trouble
+            logger.warning("%s", trouble)
+
+    def _refuse(self, why: str) -> None:
+        self.stage = Stage.ENDED
+        self._situation.refused(why)
+
+    def _end(self) -> None:
+        self.stage = Stage.ENDED
+        left, self._left = self._left, None
+        if left is not None:
+            left()
