@@ -30,6 +30,7 @@ class FetchedPartition:
         "fetch_offset",
         "high_watermark",
         "last_fetched_epoch",
+        "log_start_of_replica",
         "log_start_offset",
         "max_bytes",
         "name",
@@ -45,6 +46,7 @@ class FetchedPartition:
         max_bytes: int,
         current_leader_epoch: int = -1,
         last_fetched_epoch: int = -1,
+        log_start_of_replica: int = -1,
     ) -> None:
         self.topic = topic  # its id where the request names ids, else its name
         self.name = ""  # what the id stood for when it was last known
@@ -53,6 +55,7 @@ class FetchedPartition:
         self.max_bytes = max_bytes
         self.current_leader_epoch = current_leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_of_replica = log_start_of_replica
         self.high_watermark = self.log_start_offset = -1
 
     def changed(self, high_watermark: int, log_start_offset: int) -> bool:
@@ -68,14 +71,17 @@ class FetchedPartition:
 class FetchSession:
     """The partitions of one client's incremental fetches, in the order in which they are read."""
 
-    __slots__ = ("created", "epoch", "id", "last_used", "partitions", "uses_topic_ids")
+    __slots__ = ("created", "epoch", "id", "last_used", "partitions", "privileged", "uses_topic_ids")
 
-    def __init__(self, id: int, now: int, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool) -> None:
+    def __init__(
+        self, id: int, now: int, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, privileged: bool
+    ) -> None:
         self.id = id
         self.epoch = FIRST_EPOCH
         self.created = self.last_used = now
         self.partitions = partitions
         self.uses_topic_ids = uses_topic_ids
+        self.privileged = privileged
 
     def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[Key]) -> None:
         """Forgotten is what is named in both."""
@@ -89,6 +95,7 @@ class FetchSession:
                 known.max_bytes = new.max_bytes
                 known.current_leader_epoch = new.current_leader_epoch
                 known.last_fetched_epoch = new.last_fetched_epoch
+                known.log_start_of_replica = new.log_start_of_replica
         for key in forgotten:
             self.partitions.pop(key, None)
 
@@ -111,14 +118,18 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, now: int) -> FetchSession | None:
-        """A new session, or None where there is no room: the client then goes on with full fetches."""
-        if not self._make_room(len(partitions), now):
+    def open(
+        self, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, now: int, *, privileged: bool = False
+    ) -> FetchSession | None:
+        """A new session, or None where there is no room: the client then goes on with full fetches. `privileged`: of a
+        follower; it may take the place of a client's, and no client's takes its place.
+        """
+        if not self._make_room(len(partitions), now, privileged):
             return None
         session_id = self._new_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._new_id()
-        session = self._sessions[session_id] = FetchSession(session_id, now, partitions, uses_topic_ids)
+        session = self._sessions[session_id] = FetchSession(session_id, now, partitions, uses_topic_ids, privileged)
         return session
 
     def resume(self, session_id: int, epoch: int, uses_topic_ids: bool, now: int) -> FetchSession:
@@ -155,7 +166,7 @@ class FetchSessionCache:
     def close(self, session_id: int) -> None:
         self._sessions.pop(session_id, None)
 
-    def _make_room(self, size: int, now: int) -> bool:
+    def _make_room(self, size: int, now: int, privileged: bool) -> bool:
         if self._slots <= 0:
             return False
         if len(self._sessions) < self._slots:
@@ -164,9 +175,10 @@ class FetchSessionCache:
         if now - oldest.last_used > self._eviction_ms:
             del self._sessions[oldest.id]
             return True
-        # Kafka also lets a larger session push out a smaller one that has stood for the eviction time.
+        # A follower also pushes out a client, and a larger session a smaller one that has stood for the eviction time.
         for session in self._sessions.values():
-            if now - session.created > self._eviction_ms and len(session.partitions) < size:
+            old, smaller = now - session.created > self._eviction_ms, len(session.partitions) < size
+            if privileged > session.privileged or (privileged == session.privileged and old and smaller):
                 del self._sessions[session.id]
                 return True
         return False

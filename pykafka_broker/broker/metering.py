@@ -56,16 +56,18 @@ _STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_
 
 class MeteredContext(RequestContext):
     """A request that is counted. began_ns: when what it does now has begun, None while it waits; spent_ns: what it has
-    done before took so long; mutations: what it may change of topics, where that is limited.
+    done before took so long; is_replication: a follower's, which no quota holds up; mutations: what it may change of
+    topics, where that is limited.
     """
 
-    __slots__ = ("began_ns", "bytes", "mutations", "spent_ns", "user")
+    __slots__ = ("began_ns", "bytes", "is_replication", "mutations", "spent_ns", "user")
 
     def __init__(self, of: RequestContext, size: int, began_ns: int) -> None:
         super().__init__(of.api_key, of.api_version, of.correlation_id, of.client_id, of.connection, of.now)
         self.bytes = size
         self.began_ns: int | None = began_ns
         self.spent_ns = 0
+        self.is_replication = False
         self.mutations: Mutations | None = None
         self.user = of.connection.principal, of.client_id or ""
 
@@ -136,6 +138,8 @@ class Metering:
         """It has an answer, or needs none: returns for how long its client is held up."""
         api_key, now, quotas, user = context.api_key, self._clock.now, self.quotas, context.user
         self.rests(context)
+        if context.is_replication:
+            return 0
         throttle_ms = quotas.record_time(*user, context.spent_ns, now)
         if api_key == ApiKey.PRODUCE:
             throttle_ms = max(throttle_ms, quotas.record(PRODUCED_BYTES, *user, context.bytes, now))
@@ -184,6 +188,10 @@ class MeteredEndpoint(Endpoint):
             self.handler = self._fetch
 
     def _fetch(self, services: Services, context: RequestContext, request: FetchRequest | ShareFetchRequest) -> Any:
+        if isinstance(request, FetchRequest) and max(request.replica_id, request.replica_state.replica_id) >= 0:
+            if isinstance(context, MeteredContext):
+                context.is_replication = True
+            return self.inner.handler(services, context, request)
         most = self._metering.most_bytes(context)
         if most is not None:
             request.max_bytes = min(request.max_bytes, most)

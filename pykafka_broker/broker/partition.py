@@ -5,14 +5,14 @@ is committed, and who waits for that. The log below knows bytes and offsets; it 
 No socket and no clock: fetches of followers and the time come in as arguments.
 
 A record is committed when every replica in sync has it (KIP-101), this one included: where `flush.messages` asks for a
-sync, it has it after that (`PartitionLog.durable_end`).
+sync, it has it after that (`PartitionLog.durable_end`). Of the others `replication/followers.py` knows.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykafka_broker.broker.reply import Waiter
 from pykafka_broker.cluster.image import PartitionImage
@@ -21,9 +21,13 @@ from pykafka_broker.log.partition_log import AppendInfo, Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import BatchHeader
 
+if TYPE_CHECKING:
+    from pykafka_broker.broker.replication.followers import Followers
+
 logger = logging.getLogger(__name__)
 
 NO_EPOCH = -1
+_MAX_LAG_MS = 30_000
 
 
 class NotLeader(ApiError):
@@ -33,6 +37,10 @@ class NotLeader(ApiError):
         super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.leader = leader
         self.leader_epoch = leader_epoch
+
+
+def _everybody(node_id: int, broker_epoch: int) -> bool:
+    return True
 
 
 class _Waiting(NamedTuple):
@@ -49,38 +57,43 @@ def _tell(those: list[_Waiting], error: ApiError | None) -> None:
             logger.exception("a defect while going on after a wait")
 
 
-class FollowerProgress:
-    """What the leader knows of one follower: how far it is, and when it last had all that there was."""
+class Replication(Protocol):
+    """What a partition with several replicas asks of its node, and tells it."""
 
-    __slots__ = ("caught_up_ms", "fetched_ms", "leader_end_at_fetch", "log_end_offset")
+    max_lag_ms: int  # `replica.lag.time.max.ms`
 
-    def __init__(self, now: int) -> None:
-        self.log_end_offset = -1  # not known before its first fetch
-        self.caught_up_ms = now
-        self.fetched_ms = now
-        self.leader_end_at_fetch = 0
+    def may_join(self, node_id: int, broker_epoch: int) -> bool:
+        """Whether that broker may be in sync, by what the metadata says of it."""
 
-    def fetched(self, offset: int, leader_end: int, now: int) -> None:
-        """It asks for `offset`, so it has all below. A follower that now has what was there at its last fetch was
-        caught up then: one that is always a fetch behind is not slow.
-        """
-        if offset >= leader_end:
-            self.caught_up_ms = max(self.caught_up_ms, now)
-        elif offset >= self.leader_end_at_fetch:
-            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
-        self.log_end_offset = offset
-        self.leader_end_at_fetch = leader_end
-        self.fetched_ms = now
+    def wish_isr(self, partition: Partition) -> None:
+        """Ask the controller for the ISR that the partition wishes for."""
 
 
 class Partition:
     """Made by `Replicas` for a partition whose log is loaded. `touch` wakes the requests that watch it."""
 
     # invariant: high watermark <= durable end of this replica and the log end of every other one in sync
-    __slots__ = ("_followers", "_node_id", "_touch", "_waiting", "is_leader", "log", "number", "state", "topic")
+    __slots__ = (
+        "_node_id",
+        "_replication",
+        "_touch",
+        "_waiting",
+        "followers",
+        "is_leader",
+        "log",
+        "number",
+        "state",
+        "topic",
+    )
 
     def __init__(
-        self, log: PartitionLog, state: PartitionImage, node_id: int, touch: Callable[[Partition], None], now: int
+        self,
+        log: PartitionLog,
+        state: PartitionImage,
+        node_id: int,
+        touch: Callable[[Partition], None],
+        now: int,
+        replication: Replication | None = None,
     ) -> None:
         self.topic = log.topic
         self.number = log.partition
@@ -89,7 +102,8 @@ class Partition:
         self._node_id = node_id
         self._touch = touch
         self._waiting: list[_Waiting] = []
-        self._followers: dict[int, FollowerProgress] = {}
+        self._replication = replication
+        self.followers: Followers | None = None  # while this node leads and there are other replicas
         self.is_leader = False
         self.update(state, now)
 
@@ -117,20 +131,33 @@ class Partition:
         begins = leads and not (self.is_leader and state.leader_epoch == self.leader_epoch)
         self.state = state
         self.is_leader = leads
-        self.log.sole_replica = leads and state.isr == (self._node_id,)
+        if not leads or begins:
+            self.followers = None
         if not leads:
+            self.log.sole_replica = False
             self._fail(NotLeader(state.leader, state.leader_epoch))
             return
         if begins:
             self.log.leader_epoch = state.leader_epoch
-            self._followers = {}
-        others = [node_id for node_id in state.replicas if node_id != self._node_id]
-        self._followers = {node_id: self._followers.get(node_id) or FollowerProgress(now) for node_id in others}
+        if len(state.replicas) > 1:
+            self._follow_replicas(now)
         self.advance()
+
+    def _follow_replicas(self, now: int) -> None:
+        if self.followers is not None:
+            self.followers.follow(self.state, now)
+            return
+        from pykafka_broker.broker.replication.followers import Followers  # no node that is alone needs it
+
+        replication, end = self._replication, self.log.log_end_offset
+        max_lag_ms = _MAX_LAG_MS if replication is None else replication.max_lag_ms
+        may_join = _everybody if replication is None else replication.may_join
+        self.followers = Followers(self._node_id, self.state, end, now, max_lag_ms, may_join)
 
     def close(self, error: ApiError) -> None:
         """It is not served here any more: whoever waits for it is told why."""
         self.is_leader = False
+        self.followers = None
         self._fail(error)
         self._touch(self)
 
@@ -149,8 +176,11 @@ class Partition:
         """`min.insync.replicas`, for acks=all; never more than the partition has replicas (KIP-966). Raises
         NOT_ENOUGH_REPLICAS.
         """
-        if len(self.isr) < min(wanted, len(self.state.replicas)):
+        if not self._is_insync(wanted):
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    def _is_insync(self, wanted: int) -> bool:
+        return len(self.isr) >= min(wanted, len(self.state.replicas))
 
     def append(
         self,
@@ -212,9 +242,11 @@ class Partition:
         """
         log = self.log
         if self.is_leader:
-            ends = [self._followers[each].log_end_offset for each in self.isr if each in self._followers]
-            reached = min([log.durable_end, *ends])
-            if reached > log.high_watermark:
+            followers = self.followers
+            enough = followers is None or self._is_insync(log.config.min_insync_replicas)
+            log.sole_replica = enough and (followers is None or followers.leader_alone_counts)
+            reached = log.durable_end if followers is None else followers.reached(log.durable_end)
+            if enough and reached > log.high_watermark:
                 log.advance_high_watermark(reached)
         if self._waiting:
             ready = [one for one in self._waiting if self._is_there(one)]
@@ -233,28 +265,49 @@ class Partition:
 
     # -- followers
 
-    def fetched_by(self, node_id: int, offset: int, now: int) -> None:
-        """A follower asks for what lies from `offset` on. Raises UNKNOWN_LEADER_EPOCH if it is none of the replicas,
-        as Kafka does: the follower then looks at the metadata again.
+    def check_follower(self, node_id: int, broker_epoch: int) -> None:
+        """Raises UNKNOWN_LEADER_EPOCH if that is none of the replicas, as Kafka does: it then looks at the metadata
+        again; NOT_LEADER_OR_FOLLOWER if its broker has been here with a newer epoch.
         """
-        follower = self._followers.get(node_id)
+        follower = None if self.followers is None else self.followers.get(node_id)
         if follower is None:
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if NO_EPOCH != broker_epoch < follower.broker_epoch:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def fetched_by(
+        self, node_id: int, offset: int, now: int, *, broker_epoch: int = NO_EPOCH, log_start_offset: int = -1
+    ) -> None:
+        """A follower asks for what lies from `offset` on. Raises as `check_follower`."""
+        self.check_follower(node_id, broker_epoch)
+        followers = self.followers
+        follower = None if followers is None else followers.get(node_id)
+        assert followers is not None
+        assert follower is not None
+        follower.broker_epoch = max(broker_epoch, follower.broker_epoch)
+        follower.log_start_offset = log_start_offset
         follower.fetched(offset, self.log.log_end_offset, now)
+        if node_id not in self.isr:
+            followers.review(now)
+            self._wish(followers.with_newcomer(node_id, self.log.high_watermark))
         self.advance()
 
-    def wanted_isr(self, now: int, max_lag_ms: int) -> tuple[int, ...]:
-        """Who should be in sync: this node, whoever of the others has had all that there was within `max_lag_ms`
-        (`replica.lag.time.max.ms`), and whoever has caught up with the high watermark and is not in sync yet. To be
-        asked of the controller if it differs from `isr`.
-        """
-        return tuple(
-            node_id
-            for node_id in self.state.replicas
-            if node_id == self._node_id or self._belongs(node_id, self._followers[node_id], now - max_lag_ms)
-        )
+    def review_isr(self, now: int) -> None:
+        """Look for followers that have fallen behind; from time to time."""
+        if self.followers is not None:
+            self.followers.review(now)
+            self._wish(self.followers.without_laggards(now, self.log.log_end_offset))
+            self.advance()
 
-    def _belongs(self, node_id: int, follower: FollowerProgress, caught_up_since: int) -> bool:
-        if node_id in self.isr:
-            return follower.log_end_offset == self.log.log_end_offset or follower.caught_up_ms >= caught_up_since
-        return follower.log_end_offset >= self.log.high_watermark
+    def _wish(self, isr: tuple[int, ...] | None) -> None:
+        if isr is not None and self._replication is not None and self.followers is not None:
+            self.followers.wished = isr
+            self._replication.wish_isr(self)
+
+    def know_committed(self, leader_high_watermark: int) -> None:
+        """The leader has told a follower up to where records are committed."""
+        log = self.log
+        known = min(leader_high_watermark, log.log_end_offset)
+        if known > log.high_watermark:
+            log.advance_high_watermark(known)
+            self._touch(self)

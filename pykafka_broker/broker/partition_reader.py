@@ -83,12 +83,15 @@ class PartitionReader:
             if not topic:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         if topic not in self._allowed:
-            self._services.authorise(self._context, *_READ_TOPIC, topic)
+            self._authorise(topic)
             self._allowed.add(topic)
         if gone:
             self._services.replicas.replica(topic, wanted.partition)  # raises where no topic has that name now
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
         return self._leader(topic, wanted.partition, max(wanted.current_leader_epoch, NO_EPOCH))  # any below is none
+
+    def _authorise(self, topic: str) -> None:
+        self._services.authorise(self._context, *_READ_TOPIC, topic)
 
     def read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         """What there is from the wanted offset on; `max_bytes` may be exceeded by the first batch if `at_least_one`."""

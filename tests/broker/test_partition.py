@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.partition import FollowerProgress, NotLeader, Partition
+from pykafka_broker.broker.partition import NotLeader, Partition
 from pykafka_broker.broker.reply import Waiter
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.replicated import append_fetched
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
 
 THIRD_NODE = 3
-LAG_MS = 30_000
 
 
 class Heard:
@@ -307,44 +307,65 @@ def test_a_stranger_may_not_fetch_as_a_follower(pair: Partition) -> None:
     assert caught.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_follower_that_lags_for_too_long_is_to_leave(pair: Partition) -> None:
-    append(pair, 2)
+def test_a_broker_that_was_here_with_a_newer_epoch_may_not_fetch(pair: Partition) -> None:
+    pair.fetched_by(ANOTHER_NODE, 0, NOW, broker_epoch=7)
+    with pytest.raises(ApiError) as caught:
+        pair.fetched_by(ANOTHER_NODE, 0, NOW, broker_epoch=6)
+    assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    pair.fetched_by(ANOTHER_NODE, 0, NOW)  # older versions of Fetch carry none
+
+
+def test_nothing_is_committed_below_min_insync_replicas(broker: LightBroker) -> None:
+    broker.add("t", replicas=(1, 2), isr=(1, 2), min_insync_replicas="2")
+    pair = broker.partition("t", 0)
+    heard = wait(pair.when_committed, append(pair))
+    broker.change("t", isr=[1])
+    append(pair)
+    assert (pair.high_watermark, heard.told) == (0, []), "KIP-966"
+    broker.change("t", isr=[1, 2])
     pair.fetched_by(ANOTHER_NODE, 2, NOW)
-    append(pair)
-    pair.fetched_by(ANOTHER_NODE, 2, NOW + 1)
-    assert pair.wanted_isr(NOW + LAG_MS, LAG_MS) == (1, 2)
-    assert pair.wanted_isr(NOW + LAG_MS + 2, LAG_MS) == (1,)
+    assert (pair.high_watermark, heard.told) == (2, [None])
 
 
-def test_a_follower_that_has_all_there_is_stays_however_long_ago_it_fetched(pair: Partition) -> None:
-    append(pair)
-    pair.fetched_by(ANOTHER_NODE, 1, NOW)
-    assert pair.wanted_isr(NOW + 100 * LAG_MS, LAG_MS) == (1, 2)
-
-
-def test_a_follower_that_has_reached_the_high_watermark_may_join(broker: LightBroker) -> None:
+def test_who_keeps_up_counts_without_being_in_sync(broker: LightBroker) -> None:
     broker.add("t", replicas=(1, 2))
     partition = broker.partition("t", 0)
-    append(partition, 2)
-    assert partition.wanted_isr(NOW, LAG_MS) == (1,), "it has never fetched"
+    end = append(partition)
+    assert partition.high_watermark == end
+    partition.fetched_by(ANOTHER_NODE, end, NOW)
+    append(partition)
+    assert partition.high_watermark == end, "it would be lost with this node if the other one is in sync by then"
+    partition.fetched_by(ANOTHER_NODE, end + 1, NOW)
+    assert partition.high_watermark == end + 1
+    append(partition)
+    partition.review_isr(NOW + 29_999)
+    assert partition.high_watermark == end + 1
+    partition.review_isr(NOW + 30_001)
+    assert partition.high_watermark == end + 2, "it has fallen behind"
+
+
+def test_a_new_leader_begins_with_what_it_knew_as_a_follower(broker: LightBroker) -> None:
+    broker.add("t", replicas=(1, 2), isr=(1, 2), leader=ANOTHER_NODE)
+    partition = broker.services.replicas.replica("t", 0)
+    append_fetched(partition.log, batch(b"a", b"b"), NOW)
+    partition.know_committed(1)
+    assert partition.high_watermark == 1
+    broker.change("t", leader=1)
+    assert partition.high_watermark == 1
     partition.fetched_by(ANOTHER_NODE, 1, NOW)
-    assert partition.wanted_isr(NOW, LAG_MS) == (1,)
+    assert partition.high_watermark == 1
     partition.fetched_by(ANOTHER_NODE, 2, NOW)
-    assert partition.wanted_isr(NOW, LAG_MS) == (1, 2)
+    assert partition.high_watermark == 2
 
 
-def test_a_follower_that_is_always_a_fetch_behind_is_not_slow() -> None:
-    follower = FollowerProgress(NOW)
-    for turn in range(1, 10):
-        follower.fetched(turn * 10 - 10, turn * 10, NOW + turn * 100)
-    assert follower.caught_up_ms == NOW + 800
-
-
-def test_a_follower_that_falls_back_keeps_when_it_had_caught_up() -> None:
-    follower = FollowerProgress(NOW)
-    follower.fetched(10, 10, NOW + 5)
-    follower.fetched(3, 20, NOW + 10)
-    assert (follower.caught_up_ms, follower.log_end_offset) == (NOW + 5, 3)
+def test_a_follower_knows_no_more_committed_than_it_has(broker: LightBroker) -> None:
+    broker.add("t", replicas=(1, 2), isr=(1, 2), leader=ANOTHER_NODE)
+    partition = broker.services.replicas.replica("t", 0)
+    append_fetched(partition.log, batch(b"a"), NOW)
+    partition.know_committed(9)
+    assert partition.high_watermark == 1
+    partition.know_committed(0)
+    assert partition.high_watermark == 1
 
 
 def test_requests_that_watch_it_are_woken(broker: LightBroker, pair: Partition) -> None:

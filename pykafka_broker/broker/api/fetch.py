@@ -45,8 +45,15 @@ Found = tuple[FetchedPartition, PartitionData, int]
 def fetch(services: Services, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked | Reply:
     if request.isolation_level not in _ISOLATION_LEVELS:
         return _all_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
+    attempts: type[FetchAttempt] = FetchAttempt
+    if request.replica_state.replica_id >= 0 or request.replica_id >= 0:
+        from pykafka_broker.broker.replication.replica_fetch import (
+            ReplicaFetchAttempt,
+        )  # no node that is alone needs it
+
+        attempts = ReplicaFetchAttempt
     try:
-        attempt = FetchAttempt(services, context, request)
+        attempt = attempts(services, context, request)
     except ApiError as error:
         return FetchResponse(error_code=error.code)
     deadline = context.now + request.max_wait_ms
@@ -77,6 +84,7 @@ def _read_in_slices(services: Services, attempt: FetchAttempt, deadline: int) ->
 class FetchAttempt:
     """One fetch, tried as often as something arrives in its partitions."""
 
+    PRIVILEGED = False  # whose sessions need not make room for others
     __slots__ = (
         "_incremental",
         "_max_bytes",
@@ -94,10 +102,13 @@ class FetchAttempt:
         self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
         self._min_bytes = request.min_bytes
         self._patient = request.max_wait_ms > 0
-        self._reader = PartitionReader(services, context, committed=request.isolation_level == _COMMITTED)
+        self._reader = self._reader_for(services, context, request)
         self._incremental = request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH)
         self._session: FetchSession | None = None
         self._partitions = self._resolve(services, request, context.now)
+
+    def _reader_for(self, services: Services, context: RequestContext, request: FetchRequest) -> PartitionReader:
+        return PartitionReader(services, context, committed=request.isolation_level == _COMMITTED)
 
     def _resolve(self, services: Services, request: FetchRequest, now: int) -> list[FetchedPartition]:
         """The partitions to read; opens, continues or closes the session."""
@@ -120,7 +131,7 @@ class FetchAttempt:
             sessions.close(request.session_id)
         if request.session_epoch == INITIAL_EPOCH:
             partitions = {(one.topic, one.partition): one for one in wanted}
-            self._session = sessions.open(partitions, self._uses_ids, now)
+            self._session = sessions.open(partitions, self._uses_ids, now, privileged=self.PRIVILEGED)
         return wanted
 
     @property
@@ -260,6 +271,7 @@ def _wanted(request: FetchRequest, uses_ids: bool) -> list[FetchedPartition]:
             one.partition_max_bytes,
             one.current_leader_epoch,
             one.last_fetched_epoch,
+            one.log_start_offset,
         )
         for topic in request.topics
         for one in topic.partitions

@@ -336,7 +336,7 @@ class Production:
         parked = Parked(self._services.clock.now + self._request.timeout_ms if timed else None)
 
         def finished(number: int, error: ApiError | None) -> None:
-            unfinished[number].finish(error, wants_all=wants_all)
+            unfinished[number].finish(error)
             self._name_leader(unfinished[number].answer, error)
             del waiters[number]
             if not waiters:
@@ -386,17 +386,12 @@ class Unfinished(NamedTuple):
     end_offset: int
     answer: PartitionProduceResponse
 
-    def finish(self, error: ApiError | None, *, wants_all: bool) -> None:
+    def finish(self, error: ApiError | None) -> None:
         """They are committed, or `error` is why they are not."""
         if error is not None:
             self.answer.error_code = error.code
             self.answer.error_message = error.message
             self.answer.base_offset = -1
-        elif wants_all:
-            try:
-                self.partition.check_insync(self.partition.log.config.min_insync_replicas)
-            except ApiError:
-                self.answer.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
 def _close_on_failure(responses: list[TopicProduceResponse]) -> None:

@@ -104,11 +104,13 @@ def test_it_is_answered_when_the_others_leave_the_isr(pair: LightBroker) -> None
     assert producing.codes == [0]
 
 
-def test_too_few_in_sync_are_told_after_the_append(broker: LightBroker) -> None:
+def test_with_too_few_in_sync_after_the_append_its_time_runs_out(broker: LightBroker) -> None:
     broker.add("t", replicas=(1, 2), isr=(1, 2), min_insync_replicas="2")
     producing = Producing(broker)
     broker.change("t", isr=[1])
-    assert producing.codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert producing.waits, "nothing is committed now (KIP-966)"
+    broker.on_deadline(NOW + TIMEOUT_MS)
+    assert producing.codes == [ErrorCode.REQUEST_TIMED_OUT]
 
 
 def test_another_leader_is_named(pair: LightBroker) -> None:

@@ -1,0 +1,157 @@
+"""What the leader of a partition knows of its followers: how far they are, who is in sync, and what that commits.
+
+Rule: a record is committed when every replica has it that is in sync, is asked to be, or keeps up (KIP-966: the maximal
+ISR), and nothing is while fewer are in sync than `min.insync.replicas`. Who is in sync only the controller says; until
+it has answered, whoever is in its ISR or in the one that is wished counts as required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pykafka_broker.cluster.image import PartitionImage
+
+UNKNOWN_OFFSET = -1
+NO_BROKER_EPOCH = -1
+
+# Whether a broker may be in sync: it is registered with that epoch, not fenced, and not about to leave.
+MayJoin = Callable[[int, int], bool]
+Isr = tuple[int, ...]
+
+
+class FollowerProgress:
+    """What the leader knows of one follower: how far it is, and when it last had all that there was."""
+
+    __slots__ = (
+        "broker_epoch",
+        "caught_up_ms",
+        "fetched_ms",
+        "leader_end_at_fetch",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, caught_up_ms: int = 0) -> None:
+        """One that is in sync when the leader begins counts as caught up then."""
+        self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET  # before its first fetch
+        self.broker_epoch = NO_BROKER_EPOCH
+        self.caught_up_ms = caught_up_ms
+        self.fetched_ms = 0
+        self.leader_end_at_fetch = 0
+
+    def fetched(self, offset: int, leader_end: int, now: int) -> None:
+        """It asks for `offset`, so it has all below. A follower that now has what was there at its last fetch was
+        caught up then: one that is always a fetch behind is not slow.
+        """
+        if offset >= leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, now)
+        elif offset >= self.leader_end_at_fetch:
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.log_end_offset = offset
+        self.leader_end_at_fetch = leader_end
+        self.fetched_ms = now
+
+
+class Followers:
+    """The other replicas of a partition, in one epoch of its leader."""
+
+    __slots__ = ("_by_id", "_catching_up", "_epoch_start", "_may_join", "_node_id", "_state", "max_lag_ms", "wished")
+
+    def __init__(
+        self, node_id: int, state: PartitionImage, log_end_offset: int, now: int, max_lag_ms: int, may_join: MayJoin
+    ) -> None:
+        self._node_id = node_id
+        self._epoch_start = log_end_offset
+        self._may_join = may_join
+        self.max_lag_ms = max_lag_ms
+        self.wished: Isr | None = None  # asked of the controller, which has not answered yet
+        self._by_id: dict[int, FollowerProgress] = {}
+        self._catching_up: frozenset[int] = frozenset()  # not in sync, but as fast
+        self._state = state
+        self.follow(state, now)
+
+    def follow(self, state: PartitionImage, now: int) -> None:
+        """What the metadata says now."""
+        if state.partition_epoch > self._state.partition_epoch:
+            self.wished = None
+        self._state = state
+        known = self._by_id
+        self._by_id = {
+            node_id: known.get(node_id) or FollowerProgress(now if node_id in state.isr else 0)
+            for node_id in state.replicas
+            if node_id != self._node_id
+        }
+        self.review(now)
+
+    def get(self, node_id: int) -> FollowerProgress | None:
+        """What is known of one; None if it is no replica."""
+        return self._by_id.get(node_id)
+
+    # -- who counts
+
+    @property
+    def maximal_isr(self) -> Isr:
+        """Whoever is in sync, or asked to be."""
+        isr, wished = self._state.isr, self.wished
+        return isr if wished is None else tuple(dict.fromkeys((*isr, *wished)))
+
+    def review(self, now: int) -> None:
+        """Look who keeps up without being in sync."""
+        since, isr = now - self.max_lag_ms, self._state.isr
+        self._catching_up = frozenset(
+            node_id
+            for node_id, each in self._by_id.items()
+            if node_id not in isr
+            and each.log_end_offset >= 0
+            and each.caught_up_ms >= since
+            and self._may_join(node_id, each.broker_epoch)
+        )
+
+    @property
+    def leader_alone_counts(self) -> bool:
+        """Whether what this node has is committed."""
+        return self.wished is None and self._state.isr == (self._node_id,) and not self._catching_up
+
+    def reached(self, own_end: int) -> int:
+        """Up to where all that count have the records, this node up to `own_end`. -1 if one of them is not heard of."""
+        followers = self._by_id
+        ends = [followers[each].log_end_offset for each in (*self.maximal_isr, *self._catching_up) if each in followers]
+        return min([own_end, *ends])
+
+    @property
+    def low_watermark(self) -> int | None:
+        """Below it no follower has anything; None as long as one of them has not said so."""
+        lowest = min((each.log_start_offset for each in self._by_id.values()), default=UNKNOWN_OFFSET)
+        return None if lowest == UNKNOWN_OFFSET else lowest
+
+    # -- who should be in sync
+
+    def with_newcomer(self, node_id: int, high_watermark: int) -> Isr | None:
+        """The ISR with a follower that has just fetched, if it may join: it has what is committed and all that was
+        there when this leader began, and its broker is as the metadata knows it.
+        """
+        follower = self._by_id[node_id]
+        if (
+            self.wished is None
+            and node_id not in self._state.isr
+            and follower.log_end_offset >= max(high_watermark, self._epoch_start)
+            and self._may_join(node_id, follower.broker_epoch)
+        ):
+            return (*self._state.isr, node_id)
+        return None
+
+    def without_laggards(self, now: int, log_end_offset: int) -> Isr | None:
+        """The ISR without those that have not had all there was for `replica.lag.time.max.ms`, if there are any."""
+        if self.wished is not None:
+            return None
+        since = now - self.max_lag_ms
+        kept = tuple(
+            node_id
+            for node_id in self._state.isr
+            if (follower := self._by_id.get(node_id)) is None
+            or follower.log_end_offset == log_end_offset
+            or follower.caught_up_ms >= since
+        )
+        return kept if kept != self._state.isr else None
