@@ -19,7 +19,7 @@ from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import NO_EPOCH, Partition
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Operation, Resource, Rights, denial, tell_denial
 from pykafka_broker.cluster.controller import Spend, unlimited
-from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import (
     CONSUMER_OFFSETS,
     INTERNAL_TOPICS,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pykafka_broker.config.own import OwnSettings
 
 _SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
+_HOSTS = {TRANSACTION_STATE: "transactions", CONSUMER_OFFSETS: "groups", SHARE_GROUP_STATE: "shares"}
 NodeAddress = tuple[int, str, int, str | None]  # id, host, port, rack
 
 
@@ -101,6 +102,7 @@ class Services:
         self.mute: Callable[[int, int], None] = _nobody_to_mute
         self.nanoseconds: Callable[[], int] = _no_time_passes
         self._on_made = on_made
+        node.subscribe(self._follow)
 
     def _made(self, host: _Host) -> _Host:
         self._on_made(host)
@@ -135,25 +137,29 @@ class Services:
 
     def loading(self) -> list[str]:
         """The topics of coordinators whose logs are still being read."""
-        hosts = {CONSUMER_OFFSETS: "groups", TRANSACTION_STATE: "transactions", SHARE_GROUP_STATE: "shares"}
-        return [topic for topic, host in hosts.items() if host in self.__dict__ and getattr(self, host).shards.loading]
+        return [topic for topic, host in _HOSTS.items() if host in self.__dict__ and getattr(self, host).shards.loading]
 
     def stop_coordinators(self) -> None:
         """Whoever waits for one is told to ask again."""
-        for host in ("groups", "transactions", "shares"):
+        for host in _HOSTS.values():
             if host in self.__dict__:
                 getattr(self, host).shards.drop_all()
 
     def start_coordinators(self) -> None:
         """Begin to read what their logs hold; those without a topic wait for their first use."""
-        hosts: dict[str, Callable[[], object]] = {
-            TRANSACTION_STATE: lambda: self.transactions,
-            CONSUMER_OFFSETS: lambda: self.groups,
-            SHARE_GROUP_STATE: lambda: self.shares,
-        }
-        for topic, host in hosts.items():
+        for topic in _HOSTS:
             if topic in self.image.topics:
-                host()
+                self._start_coordinator(topic)
+
+    def _start_coordinator(self, topic: str) -> None:
+        getattr(self, _HOSTS[topic])
+
+    def _follow(self, delta: MetadataDelta) -> None:
+        """Another node has led what this one leads now, and may have left something to be done."""
+        for topic, state in (*delta.changed_partitions, *delta.new_partitions):
+            name = topic.name
+            if name in _HOSTS and state.leader == self.node_id and not self.logs.is_fresh(name, state.partition):
+                self._start_coordinator(name)
 
     # -- the cluster
 

@@ -1,31 +1,27 @@
-"""The transaction coordinator's host: its log, the markers in other logs, and what handlers ask.
+"""The transaction coordinator's host: its log, and what handlers ask.
 
-Rule: a decision is appended to `__transaction_state`, replayed, and answered when it is committed. Right after a
-transaction's outcome is committed its markers are written, and when these are its end is recorded: each step waits for
-the one before it, or a power cut could leave a transaction committed in one partition and not in another. A crash in
-between is made good when the log is loaded again. Nor is anything written for a producer before it is committed that
-the partition takes part. A producer that was fenced in a partition behind the coordinator's back leaves its transaction
-undecided there, as with Kafka, until the next load.
+Rule: a decision is appended to `__transaction_state`, replayed, and answered when it is committed. What follows from an
+outcome is the business of `TransactionEnds`; a crash in between is made good when the log is loaded again. Nor is
+anything written for a producer before it is committed that the partition takes part.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pykafka_broker.broker.coordinator_log import SENSELESS, SenselessRecord, read_batches, replay_batch
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.reply import NOTHING, After, when_all
+from pykafka_broker.broker.reply import NOTHING, After
 from pykafka_broker.broker.shards import CoordinatorShards
-from pykafka_broker.broker.transaction_markers import OffsetsDecided, write_marker
+from pykafka_broker.broker.transaction_ends import Ending, TransactionEnds
+from pykafka_broker.broker.transaction_markers import OffsetsDecided
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.transactions import (
-    Markers,
     ProducerReply,
     Settings,
     TopicPartition,
@@ -39,10 +35,8 @@ from pykafka_broker.records.record import Record
 log = logging.getLogger(__name__)
 
 TRANSACTION_VERSION = "transaction.version"  # the feature (KIP-890)
-MARKER_RETRY_MS = 1_000
 IMPLICIT_ADD_FROM_PRODUCE = 12  # KIP-890: producing is joining
 ABORTABLE_FROM_PRODUCE = 11
-_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 # Older producers don't retry these as they should; this one they do, and without asking for metadata.
 _NOT_ENOUGH_REPLICAS = frozenset(
     {
@@ -72,15 +66,11 @@ class TransactionHost:
 
     def __init__(self, node: Node, offsets_decided: OffsetsDecided) -> None:
         self._node = node
-        self._offsets_decided = offsets_decided
         self._settings = self._current_settings()
         self._coordinators: dict[int, TransactionCoordinator] = {}
-        self._written: dict[str, set[TopicPartition]] = {}  # of transactions whose markers are written in part
-        self._marking: dict[str, After] = {}  # where the markers stand of transactions whose end is not recorded yet
-        self._given_up: set[str] = set()  # fenced behind the coordinator's back
-        self._ending: set[str] = set()  # one step of their end waits for the one before it
         self._due_ms: int | None = None
         self.shards = CoordinatorShards(node, TRANSACTION_STATE, self)
+        self._ends = TransactionEnds(node, self.shards, offsets_decided, self._record_end, self._await)
         node.subscribe(self._on_metadata)
         self.shards.start()
 
@@ -110,17 +100,14 @@ class TransactionHost:
         coordinator = self._coordinators.get(number)
         if coordinator is None:
             coordinator = self._coordinators[number] = self._new_coordinator(epoch)
-        self._write_markers(number, coordinator, self._node.clock.now)
+        self._ends.go_on(number, coordinator)
         self._await(coordinator.next_deadline())
 
     def unload(self, number: int) -> None:
         """Another node goes on with its transactions."""
         coordinator = self._coordinators.pop(number, None)
-        for name in () if coordinator is None else coordinator.transactions:
-            self._written.pop(name, None)
-            self._marking.pop(name, None)
-            self._given_up.discard(name)
-            self._ending.discard(name)
+        if coordinator is not None:
+            self._ends.forget(coordinator.transactions)
 
     def _new_coordinator(self, epoch: int) -> TransactionCoordinator:
         next_id, now = self._node.metadata.new_producer_id, self._node.clock.now
@@ -132,6 +119,8 @@ class TransactionHost:
             for coordinator in self._coordinators.values():
                 coordinator.settings = self._settings
         self.shards.follow(delta)
+        if delta.changed_partitions or delta.deleted:
+            self._ends.follow()
 
     def _current_settings(self) -> Settings:
         config = self._node.config
@@ -154,9 +143,7 @@ class TransactionHost:
 
     def after(self, transactional_id: str) -> After:
         """What an answer rests on that tells of this transactional id: its records, and the markers of its end."""
-        after = self.shards.after(transactional_id)
-        marking = self._marking.get(transactional_id, NOTHING)
-        return (*after, *(each for each in marking if not each[0].is_committed(each[1]))) if marking else after
+        return (*self.shards.after(transactional_id), *self._ends.after(transactional_id))
 
     def after_all(self) -> After:
         """The same for an answer that tells of all of them."""
@@ -174,7 +161,7 @@ class TransactionHost:
 
     def unwritten(self, transactional_id: str, transaction: Transaction) -> frozenset[TopicPartition]:
         """The partitions that take part and have no marker yet."""
-        return transaction.partitions - self._written.get(transactional_id, set())
+        return transaction.partitions - self._ends.done(transactional_id)
 
     # -- what handlers ask
 
@@ -285,7 +272,7 @@ class TransactionHost:
     def _run(self, number: int, coordinator: TransactionCoordinator, effects: Effects[R], now: int) -> R:
         if effects.records:
             self._commit(number, coordinator, effects)
-            self._write_markers(number, coordinator, now)
+            self._ends.go_on(number, coordinator)
             self._await(coordinator.next_deadline())
         return effects.reply
 
@@ -298,81 +285,9 @@ class TransactionHost:
         for key_value in effects.records:
             coordinator.replay(key_value.key, key_value.value)
 
-    def _write_markers(self, number: int, coordinator: TransactionCoordinator, now: int) -> None:
-        """End the transactions whose outcome is known."""
-        for markers in coordinator.markers_due():
-            name = markers.transactional_id
-            if name not in self._given_up and name not in self._ending:
-                self._ending.add(name)
-                then = partial(self._write_and_end, number, coordinator, markers, now)
-                self._when_committed(number, coordinator, self.shards.after_shards([number]), name, now, then)
-
-    def _write_and_end(self, number: int, coordinator: TransactionCoordinator, markers: Markers, now: int) -> None:
-        name = markers.transactional_id
-        if self._write_all(markers, now):
-            then = partial(self._record_end, number, coordinator, name, now)
-            self._when_committed(number, coordinator, self._marking.get(name, NOTHING), name, now, then)
-        else:
-            self._ending.discard(name)
-
-    def _record_end(self, number: int, coordinator: TransactionCoordinator, name: str, now: int) -> None:
-        self._ending.discard(name)
-        self._written.pop(name, None)
-        self._marking.pop(name, None)
-        try:
-            self._commit(number, coordinator, coordinator.markers_written(name, now))
-        except ApiError as error:
-            log.warning("the end of transaction %s can't be recorded: %s", name, error)
-            self._await(now + MARKER_RETRY_MS)
-
-    def _when_committed(
-        self,
-        number: int,
-        coordinator: TransactionCoordinator,
-        after: After,
-        name: str,
-        now: int,
-        then: Callable[[], None],
-    ) -> None:
-        """Go on when all of this is committed, at once if it is; else try again later."""
-
-        def committed(error: ApiError | None) -> None:
-            if self._coordinators.get(number) is not coordinator:
-                return  # unloaded; whoever has loaded the shard since does it all again
-            if error is None:
-                then()
-                return
-            log.warning("the end of transaction %s can't be committed: %s", name, error)
-            self._ending.discard(name)
-            self._written.pop(name, None)  # which of the markers are lost is not known
-            self._marking.pop(name, None)
-            self._await(now + MARKER_RETRY_MS)
-
-        when_all(after, committed)
-
-    def _write_all(self, markers: Markers, now: int) -> bool:
-        """Write what is missing; False if something still is. A partition that can't be written to does not keep the
-        others undecided.
-        """
-        name = markers.transactional_id
-        done, refused = self._written.setdefault(name, set()), []
-        for topic, partition in sorted(markers.partitions - done):
-            try:
-                where = write_marker(self._node, topic, partition, markers, self._offsets_decided)
-                self._marking[name] = (*self._marking.get(name, NOTHING), where)
-            except ApiError as error:
-                if error.code in _FENCED:
-                    log.warning("transaction %s stays undecided: %s", name, error)
-                    self._given_up.add(name)
-                    continue
-                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since: no marker is needed
-                    refused.append(f"{topic}-{partition}: {error}")
-                    continue
-            done.add((topic, partition))
-        if refused:
-            log.warning("no marker of %s in %d partitions, as %s", name, len(refused), refused[0])
-            self._await(now + MARKER_RETRY_MS)
-        return not refused and name not in self._given_up
+    def _record_end(self, ending: Ending) -> None:
+        effects = ending.coordinator.markers_written(ending.name, self._node.clock.now)
+        self._commit(ending.number, ending.coordinator, effects)
 
     # -- time
 
@@ -401,5 +316,5 @@ class TransactionHost:
                 self._run(number, coordinator, coordinator.on_deadline(now), now)
             except ApiError as error:
                 log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, number, error)
-            self._write_markers(number, coordinator, now)
+            self._ends.go_on(number, coordinator)
             self._await(coordinator.next_deadline())

@@ -25,6 +25,7 @@ from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.peers import Peers
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
 
@@ -40,11 +41,19 @@ class DrivenBroker:
         submit: Submit = run_inline,
         fs: FileSystem | None = None,
         setup: Setup = NO_SETUP,
+        peers: Peers | None = None,
     ) -> None:
         self.clock = Clock()
         self.listeners: dict[str, Endpoint] = {}
         self.whole = Broker(
-            config, self.clock, new_uuid=new_uuid, new_session_id=new_session_id, submit=submit, fs=fs, setup=setup
+            config,
+            self.clock,
+            new_uuid=new_uuid,
+            new_session_id=new_session_id,
+            submit=submit,
+            fs=fs,
+            setup=setup,
+            peers=peers,
         )
         self.router = new_router(self.whole.services)
 

@@ -73,8 +73,7 @@ def test_a_new_epoch_of_its_log_ends_a_transaction_once(node: SyncedBroker) -> N
         step(node)
     assert (decisions(node), markers(node)) == (decided + 2, 1)
     assert ending.reply.error_code == ErrorCode.NONE
-    assert node.broker.transactions._ending == set()
-    assert node.broker.transactions._written == {}
+    assert len(node.broker.transactions._ends) == 0
 
 
 def test_another_leader_goes_on_and_this_node_does_not(node: SyncedBroker) -> None:
@@ -83,7 +82,7 @@ def test_another_leader_goes_on_and_this_node_does_not(node: SyncedBroker) -> No
     assert ending.reply.error_code == ErrorCode.NOT_COORDINATOR
     node.sync()
     assert markers(node) == 0
-    assert not node.broker.transactions._ending
+    assert len(node.broker.transactions._ends) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,296 @@
+"""Several whole brokers without sockets, and a network between them that a test can hold up.
+
+What one of them commits to the metadata is committed by all, as if one controller had told them. What a leader has is
+carried by hand to who leads next (`move`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.coordinator_log import read_batches
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.log.partition_log import Origin
+from pykafka_broker.peers import Address, LinkBroken, LinkError, OnReply, Peer, Versions
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
+from pykafka_broker.protocol.stored.partition_record import PartitionRecord
+from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
+from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
+from pykafka_broker.protocol.stored.topic_record import TopicRecord
+from tests.broker.api.real_broker import NOW, UnsyncedFileSystem
+from tests.broker.driven import DrivenBroker, settings
+
+FIRST_PORT = 9100
+
+
+@dataclass
+class Listener:
+    """Where one of them can be reached."""
+
+    name: str
+    host: str
+    port: int
+    advertised: tuple[str, int] | None = None
+    protocol: str = "PLAINTEXT"
+
+
+class Sent(NamedTuple):
+    """A request on its way."""
+
+    line: Line
+    request: Message
+    on_reply: OnReply
+
+
+class Line:
+    """What one node has to another, for one purpose."""
+
+    def __init__(self, network: Network, source: int, address: Address, client_id: str) -> None:
+        self.network, self.client_id = network, client_id
+        self.source, self.target = source, address.port - FIRST_PORT
+        self.closed = False
+
+    def send(
+        self,
+        request: Message,
+        on_reply: OnReply,
+        timeout_ms: int,
+        *,
+        versions: Versions | None = None,
+        copied: bool = False,
+    ) -> None:
+        self.network.sent.append(Sent(self, request, on_reply))
+
+    def served(self, api_key: int) -> Versions | None:
+        return None
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Lines:
+    """The port of one node."""
+
+    def __init__(self, network: Network, source: int) -> None:
+        self._network, self._source = network, source
+
+    def open(self, address: Address, client_id: str) -> Peer:
+        return Line(self._network, self._source, address, client_id)
+
+
+class Network:
+    """What is on its way arrives when a test says so (`run`). `log` has from, to, client id and request of each."""
+
+    def __init__(self, nodes: dict[int, DrivenBroker]) -> None:
+        self.sent: deque[Sent] = deque()
+        self.log: list[tuple[int, int, str, Message]] = []
+        self.cut: set[int] = set()  # nodes that nobody reaches
+        self.deaf: set[int] = set()  # nodes that get everything and answer nothing
+        self._nodes = nodes
+        self._connections = itertools.count(1000)
+
+    def run(self) -> None:
+        """Until nothing is under way."""
+        while self.sent:
+            self.step()
+
+    def step(self) -> None:
+        """One request, and its answer if there is one at once."""
+        line, request, on_reply = self.sent.popleft()
+        if line.closed or line.target in self.cut:
+            on_reply(LinkBroken("nobody there"))
+            return
+        self.log.append((line.source, line.target, line.client_id, request))
+        if line.target in self.deaf:
+            return
+        connection = ConnectionContext(
+            next(self._connections), "PLAINTEXT", ("127.0.0.1", FIRST_PORT + line.target), ("127.0.0.1", 50000)
+        )
+        version = SPECS[ApiKey(request.API_KEY)].stable_max_version
+        ask(self._nodes[line.target], connection, request, version, on_reply, line.client_id)
+
+
+def ask(
+    node: DrivenBroker,
+    connection: ConnectionContext,
+    request: Message,
+    version: int,
+    on_reply: Callable[[Any], None],
+    client_id: str = "test",
+) -> Parked | None:
+    """Ask through the router; the answer is encoded and decoded. What waits is returned."""
+    spec = SPECS[ApiKey(request.API_KEY)]
+    name = client_id.encode()
+    header = struct.pack(">hhih", request.API_KEY, version, 7, len(name)) + name
+    if spec.request_header_version(version) == 2:
+        header += b"\0"
+    frame = memoryview(bytearray(header + request.encode(version)))
+
+    def answered(pieces: Sequence[Any]) -> None:
+        answer = b"".join(piece.read() if hasattr(piece, "read") else bytes(piece) for piece in pieces)
+        on_reply(spec.response_class().decode(answer[8 + spec.response_header_version(version) :], version))
+
+    found = node.router.dispatch(connection, frame)
+    if isinstance(found, PendingReply):
+        pending = found
+        pending.parked.on_reply = lambda reply: answered(pending.pieces(reply))
+        return pending.parked
+    if found is not None:
+        answered(found)
+    return None
+
+
+class Neighbourhood:
+    """Nodes 1, 2, ... `now` is moved by `wait`."""
+
+    def __init__(self, directory: Path, brokers: int = 2, **config: str) -> None:
+        self.nodes: dict[int, DrivenBroker] = {}
+        self.network = Network(self.nodes)
+        self.now = NOW
+        self._ids = itertools.count(1)
+        self._topic_ids = itertools.count(1000)
+        self._undelivered: deque[tuple[int, Sequence[ApiMessageAndVersion]]] = deque()
+        self._commit: dict[int, Callable[..., None]] = {}
+        self.connection = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 1), ("127.0.0.1", 50000))
+        for number in range(1, brokers + 1):
+            self.nodes[number] = self._start(number, directory / str(number), config)
+        for number in self.nodes:
+            self._introduce(number)
+
+    def __getitem__(self, number: int) -> DrivenBroker:
+        return self.nodes[number]
+
+    def _start(self, number: int, directory: Path, config: dict[str, str]) -> DrivenBroker:
+        node = DrivenBroker(
+            BrokerConfig({"log.dirs": str(directory), "node.id": str(number), **settings(**config)}),
+            new_uuid=lambda: next(self._ids).to_bytes(16, "big"),
+            new_session_id=lambda: next(self._ids),
+            fs=UnsyncedFileSystem(),
+            peers=Lines(self.network, number),
+        )
+        node.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "127.0.0.1", FIRST_PORT + number)
+        node.start(self.now)
+        self._commit[number] = node.metadata.commit
+        node.metadata.commit = lambda records, batch=None: self.commit(number, records)  # type: ignore[method-assign]
+        return node
+
+    def _introduce(self, number: int) -> None:
+        """To all others."""
+        me = self.nodes[number].image.brokers[number]
+        record = RegisterBrokerRecord(
+            broker_id=number, incarnation_id=me.incarnation_id, broker_epoch=me.epoch, fenced=False
+        )
+        endpoint = self.nodes[number].listeners["PLAINTEXT"]
+        record.end_points = [BrokerEndpoint("PLAINTEXT", endpoint.host, endpoint.port, 0)]
+        for other in self.nodes:
+            if other != number:
+                self._commit[other]([ApiMessageAndVersion(record, 1)])
+
+    # -- metadata
+
+    def commit(self, source: int, records: Sequence[ApiMessageAndVersion]) -> None:
+        """By `source` first, then by all others; what follows from it there comes after that."""
+        if not records:
+            return
+        first = not self._undelivered
+        others = [number for number in self.nodes if number != source]
+        self._undelivered += [(number, records) for number in others]
+        self._commit[source](records)
+        while first and self._undelivered:
+            number, more = self._undelivered[0]
+            self._commit[number](more)
+            self._undelivered.popleft()
+
+    def add(self, topic: str, *leaders: int, replicas: tuple[int, ...] = (), **overrides: str) -> bytes:
+        """A topic with a partition for each leader, who is the only replica if `replicas` are not said; its id."""
+        topic_id = next(self._topic_ids).to_bytes(16, "big")
+        records: list[Any] = [TopicRecord(topic, topic_id)]
+        records += [
+            PartitionRecord(
+                number,
+                topic_id,
+                list(replicas or (leader,)),
+                [leader],
+                leader=leader,
+                leader_epoch=0,
+                partition_epoch=0,
+            )
+            for number, leader in enumerate(leaders)
+        ]
+        records += [ConfigRecord(ResourceType.TOPIC, topic, key, value) for key, value in settings(**overrides).items()]
+        self.commit(1, [ApiMessageAndVersion(record, 0) for record in records])
+        return topic_id
+
+    def move(self, topic: str, number: int, to: int) -> None:
+        """Another leader, who has all that the one before has."""
+        state = self[1].image.topics[topic].partitions[number]
+        old = self[state.leader].logs.get(topic, number)
+        new = self[to].logs.get(topic, number)
+        for header, batch in read_batches(old):
+            if header.base_offset >= new.log_end_offset:
+                new.append(bytearray(batch), self.now, header=header, origin=Origin.REPLICATION)
+        new.advance_high_watermark(new.log_end_offset)
+        self.change(topic, number, leader=to, isr=[to])
+
+    def remove(self, topic: str) -> None:
+        """It is deleted."""
+        self.commit(1, [ApiMessageAndVersion(RemoveTopicRecord(self[1].image.topics[topic].id), 0)])
+
+    def change(self, topic: str, number: int = 0, **fields: Any) -> None:
+        """Whatever a PartitionChangeRecord names."""
+        record = PartitionChangeRecord(number, self[1].image.topics[topic].id, **fields)
+        self.commit(1, [ApiMessageAndVersion(record, 0)])
+
+    # -- requests and time
+
+    def asked(self, node: int, request: Message, version: int) -> list[Any]:
+        """Where the answer comes, once it does."""
+        answers: list[Any] = []
+        self.connection.id += 1
+        ask(self[node], self.connection, request, version, answers.append)
+        return answers
+
+    def call(self, node: int, request: Message, version: int) -> Any:
+        """The answer, with whatever the nodes have to say to each other before."""
+        answers = self.asked(node, request, version)
+        self.network.run()
+        assert answers, "the request waits"
+        return answers[0]
+
+    def wait(self, ms: int) -> None:
+        """That much later, with all that is due."""
+        self.now += ms
+        for node in self.nodes.values():
+            node.clock.set(self.now)
+        self.settle()
+
+    def settle(self) -> None:
+        """Until nothing is under way, at this time."""
+        for _ in range(20):
+            for node in self.nodes.values():
+                node.whole.on_deadline()
+                node.whole.settle()
+            if not self.network.sent:
+                return
+            self.network.run()
+        raise AssertionError("they do not come to rest")
+
+    def log(self, node: int, topic: str, number: int) -> Any:
+        """What that node has of a partition."""
+        return self[node].logs.get(topic, number)
+
+
+__all__ = ["LinkError", "Neighbourhood"]
