@@ -19,11 +19,12 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pykafka_broker.errors import FrameError
 from pykafka_broker.peers import LinkBroken, LinkClosed, LinkError, LinkFull, LinkTimeout, NotServed, OnReply, Versions
-from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.channel import Channel
 from pykafka_broker.server.dial import Dial
@@ -39,6 +40,9 @@ from pykafka_broker.server.link_settings import LinkSettings
 from pykafka_broker.server.transport import PlainTransport, Transport
 from pykafka_broker.server.turns import Turns
 
+if TYPE_CHECKING:
+    from pykafka_broker.server.link_security import LinkLogin
+
 log = logging.getLogger(__name__)
 
 _CUT_OFF = "cut off"
@@ -47,18 +51,46 @@ _CUT_OFF = "cut off"
 class LinkState(Enum):
     RESTING = "without a connection"
     DIALLING = "connecting"
+    SECURING = "shaking hands"
     GREETING = "asking the peer for its versions"
+    LOGGING_IN = "logging in"
     READY = "ready"
     CLOSED = "closed"
 
 
 _NEXT = {
     LinkState.RESTING: {LinkState.DIALLING, LinkState.CLOSED},
-    LinkState.DIALLING: {LinkState.GREETING, LinkState.RESTING, LinkState.CLOSED},
-    LinkState.GREETING: {LinkState.READY, LinkState.RESTING, LinkState.CLOSED},
+    LinkState.DIALLING: {LinkState.SECURING, LinkState.RESTING, LinkState.CLOSED},
+    LinkState.SECURING: {LinkState.GREETING, LinkState.RESTING, LinkState.CLOSED},
+    LinkState.GREETING: {LinkState.LOGGING_IN, LinkState.READY, LinkState.RESTING, LinkState.CLOSED},
+    LinkState.LOGGING_IN: {LinkState.READY, LinkState.RESTING, LinkState.CLOSED},
     LinkState.READY: {LinkState.RESTING, LinkState.CLOSED},
     LinkState.CLOSED: set(),
 }
+_SETTING_UP = (LinkState.DIALLING, LinkState.SECURING, LinkState.GREETING, LinkState.LOGGING_IN)
+
+
+class Security(Protocol):
+    """What stands between a socket and requests on it."""
+
+    def transport(self, sock: socket.socket, host: str) -> Transport:
+        """For a socket that is connected to that host."""
+
+    def begin(self, wall: int) -> LinkLogin | None:
+        """The login with which a connection begins, if it does."""
+
+
+class _Plain:
+    """Nothing does."""
+
+    def transport(self, sock: socket.socket, host: str) -> Transport:
+        return PlainTransport(sock)
+
+    def begin(self, wall: int) -> None:
+        return None
+
+
+PLAIN = _Plain()
 
 
 class _Exchange:
@@ -120,7 +152,7 @@ class Link:
         port: int,
         settings: LinkSettings | None = None,
         *,
-        transport: Callable[[socket.socket], Transport] = PlainTransport,
+        security: Security = PLAIN,
         draw: Callable[[], float] = random.random,
         admits: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -130,7 +162,10 @@ class Link:
         self._clock = turns.clock
         self._host, self._port = host, port
         self._settings = LinkSettings() if settings is None else settings
-        self._transport = transport
+        self._security = security
+        self._login: LinkLogin | None = None
+        self._asked: tuple[Message, int] = (ApiVersionsRequest(), 0)  # of the login, and in which version
+        self._renew_at: int | None = None
         self._draw = draw
         self._admits = admits
         self._waiting: deque[_Exchange] = deque()
@@ -218,7 +253,10 @@ class Link:
     def _go_on(self) -> None:
         """Do what can be done now for those that wait."""
         if self.state is LinkState.READY:
-            self._send_waiting()
+            if self._renew_at is None or self._clock.now < self._renew_at:
+                self._send_waiting()
+            elif not self._in_flight:
+                self._drop("it is time to log in anew")
         elif self.state is LinkState.RESTING and self._waiting:
             if self._clock.now < self._not_before:
                 self._arm(self._not_before)
@@ -236,9 +274,18 @@ class Link:
 
     def _connected(self, sock: socket.socket) -> None:
         self._dial = None
-        self._enter(LinkState.GREETING)
-        self._wire = _Wire(self, self._turns, self._transport(sock), self._settings.max_response_bytes)
+        self._enter(LinkState.SECURING)
+        transport = self._security.transport(sock, self._host)
+        self._wire = _Wire(self, self._turns, transport, self._settings.max_response_bytes)
         self._greeting = Greeting()
+        self._renew_at = None
+        if hasattr(transport, "on_established"):
+            transport.on_established = self._secured
+        else:
+            self._secured()
+
+    def _secured(self, *_: object) -> None:
+        self._enter(LinkState.GREETING)
         self._greet()
 
     def _not_connected(self, error: OSError) -> None:
@@ -311,12 +358,16 @@ class Link:
         """An answer has come. `FrameError` if it makes no sense."""
         expected = self._in_flight[0].correlation_id if self._in_flight else 0
         greeting = self.state is LinkState.GREETING
-        if not greeting and not self._in_flight:
+        if not greeting and not self._in_flight and self.state is not LinkState.LOGGING_IN:
             raise FrameError(f"an answer of {len(frame)} bytes to no request")
         if (correlation_id := correlation_id_of(frame)) != expected:
             raise FrameError(f"an answer with correlation id {correlation_id} and not {expected}")
         if greeting:
             self._greeted(self._greeting.answered(frame))
+            return
+        if self.state is LinkState.LOGGING_IN:
+            request, version = self._asked
+            self._go_on_logging_in(decode_response(bytes(frame), SPECS[request.API_KEY], version))
             return
         exchange = self._in_flight[0]
         kept = bytes(frame) if exchange.copied else frame
@@ -330,6 +381,30 @@ class Link:
             self._greet()
             return
         self._served = served
+        self._login = self._security.begin(self._clock.wall)
+        if self._login is None:
+            self._is_ready()
+        else:
+            self._enter(LinkState.LOGGING_IN)
+            self._ask_to_log_in(self._login.first())
+
+    def _ask_to_log_in(self, asked: tuple[Message, int]) -> None:
+        self._asked = asked
+        self._put(encode_request(*asked, 0, self._settings.client_id))
+
+    def _go_on_logging_in(self, answer: Message) -> None:
+        login = self._login
+        assert login is not None
+        asked = login.next(answer, self._served.get(ApiKey.SASL_AUTHENTICATE, (0, 0)))
+        if asked is not None:
+            self._ask_to_log_in(asked)
+            return
+        if login.renew_after_ms is not None:
+            self._renew_at = self._clock.now + login.renew_after_ms
+        self._login = None
+        self._is_ready()
+
+    def _is_ready(self) -> None:
         self._failures = 0
         self._enter(LinkState.READY)
         self._go_on()
@@ -360,7 +435,7 @@ class Link:
             for exchange in late:
                 self._fail([exchange], LinkTimeout(self._too_late(exchange), sent=True))
             self._drop("an answer before this one did not come in time")
-        elif self.state in (LinkState.DIALLING, LinkState.GREETING) and now >= self._setup_until:
+        elif self.state in _SETTING_UP and now >= self._setup_until:
             self._give_up_setup()
         self._go_on()
         if (deadline := self._next_deadline()) is not None and self.state is not LinkState.CLOSED:
@@ -386,7 +461,7 @@ class Link:
 
     def _next_deadline(self) -> int | None:
         deadlines = [exchange.deadline for exchange in (*self._in_flight, *self._waiting)]
-        if self.state in (LinkState.DIALLING, LinkState.GREETING):
+        if self.state in _SETTING_UP:
             deadlines.append(self._setup_until)
         elif self.state is LinkState.RESTING and self._waiting:
             deadlines.append(self._not_before)

@@ -9,27 +9,47 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 
+from pykafka_broker.config import BrokerConfig
 from pykafka_broker.peers import Address, Peer
-from pykafka_broker.server.link import Link
+from pykafka_broker.server.link import PLAIN, Link, Security
 from pykafka_broker.server.link_settings import LinkSettings
+from pykafka_broker.server.listeners import PLAINTEXT, security_protocol_of
 from pykafka_broker.server.turns import Turns
 
 
 class LinkPeers:
     """`admits` says whether an address may be dialled; after it has become another one `cut` drops what is open."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Turns, config: BrokerConfig | None = None) -> None:
         self._turns = turns
         self._links: weakref.WeakKeyDictionary[Link, Address] = weakref.WeakKeyDictionary()
+        self._securities: dict[str, Security] = {}  # by the name of the listener
+        self._config = config
         self.admits: Callable[[Address], bool] = lambda address: True
 
     def open(self, address: Address, client_id: str) -> Peer:
         """A link of its own."""
         settings = LinkSettings(client_id=client_id)
         admitted = partial(self._is_admitted, address)
-        link = Link(self._turns, address.host, address.port, settings, admits=admitted)
+        security = self._security_of(address.listener)
+        link = Link(self._turns, address.host, address.port, settings, security=security, admits=admitted)
         self._links[link] = address
         return link
+
+    def _security_of(self, listener: str) -> Security:
+        if self._config is None:
+            return PLAIN
+        if listener not in self._securities:
+            self._securities[listener] = self._made(self._config, listener)
+        return self._securities[listener]
+
+    @staticmethod
+    def _made(config: BrokerConfig, listener: str) -> Security:
+        if security_protocol_of(config, listener) == PLAINTEXT:
+            return PLAIN
+        from pykafka_broker.server.link_security import LinkSecurity  # brings OpenSSL
+
+        return LinkSecurity(config, listener)
 
     def _is_admitted(self, address: Address) -> bool:
         return self.admits(address)

@@ -90,6 +90,15 @@ def _advertised(config: BrokerConfig) -> dict[str, tuple[str, int]]:
     return addresses
 
 
+def security_protocol_of(config: BrokerConfig, name: str) -> str:
+    """Of the listeners with that name, on this node and on others. Raises ConfigError."""
+    protocol = _security_protocols(config).get(name, name)
+    if protocol not in _PROTOCOLS:
+        key = "listener.security.protocol.map"
+        raise invalid(key, config[key], f"no security protocol is defined for listener {name}")
+    return protocol
+
+
 def _security_protocols(config: BrokerConfig) -> dict[str, str]:
     """`listener.security.protocol.map`: "NAME:PROTOCOL,..."."""
     pairs = (

@@ -100,7 +100,7 @@ async def _serve(
     jobs = JobRunner(loop, config.background_threads, turns.run)
     stopped, useless = asyncio.Event(), False
     collector = Collector()
-    peers = LinkPeers(turns)
+    peers = LinkPeers(turns, config)
 
     def give_up() -> None:
         nonlocal useless

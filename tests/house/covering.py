@@ -472,6 +472,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/produce_joining
         """,
     ),
+    "server/test_link_security.py": (
+        "links reach brokers that have them",
+        """
+        server/tls_client
+        """,
+    ),
     "server/test_link.py": (
         "connects to a peer of the test's",
         """

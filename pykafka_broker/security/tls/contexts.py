@@ -40,6 +40,23 @@ def server_context(settings: ListenerSettings) -> tuple[ssl.SSLContext, KeyStore
     return context, store
 
 
+def client_context(settings: ListenerSettings) -> ssl.SSLContext:
+    """For connections of this node to that listener of another. Raises ConfigError, as `server_context` does."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.check_hostname = bool(settings.get("ssl.endpoint.identification.algorithm"))
+    _set_versions(context, settings)
+    _set_suites(context, settings)
+    if any(settings.get(f"ssl.keystore.{each}") is not None for each in ("location", "key")):
+        _load_key(context, settings, key_store_of(settings))
+    trusted = trust_store_of(settings)
+    if trusted is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        _load_trusted(context, settings, trusted)
+    return context
+
+
 def _set_versions(context: ssl.SSLContext, settings: ListenerSettings) -> None:
     key = "ssl.enabled.protocols"
     names = settings.get("ssl.enabled.protocols")
@@ -86,6 +103,10 @@ def _trust(context: ssl.SSLContext, settings: ListenerSettings) -> None:
         if context.verify_mode is not ssl.CERT_NONE:
             context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
         return
+    _load_trusted(context, settings, trusted)
+
+
+def _load_trusted(context: ssl.SSLContext, settings: ListenerSettings, trusted: list[bytes]) -> None:
     # Whatever is in the store is trusted, also if it was issued by somebody else: so does Java.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:

@@ -1,0 +1,93 @@
+"""How links to one listener of other nodes are secured, as this node's settings of that listener say.
+
+Rule: the security protocol of a listener's name is the same on all nodes (`listener.security.protocol.map`). Settings
+are read when the first link is opened to that listener, and what is wrong with them is told there.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from pykafka_broker.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from pykafka_broker.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from pykafka_broker.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.sasl.login import Login, LoginFailed, NewLogin, login_of
+from pykafka_broker.security.tls.contexts import client_context
+from pykafka_broker.server.listeners import security_protocol_of
+from pykafka_broker.server.tls_client import TlsClientTransport, Unhurried
+from pykafka_broker.server.transport import PlainTransport, Transport
+
+_HANDSHAKE_VERSION = 1  # from which on tokens travel in requests
+_RENEWED_AT = 0.8  # of a session, before the peer ends it (KIP-368)
+
+
+class LinkLogin:
+    """One login over one connection: requests out, answers in."""
+
+    def __init__(self, mechanism: str, login: Login) -> None:
+        self._mechanism = mechanism
+        self._login = login
+        self.renew_after_ms: int | None = None  # known at the end
+
+    def first(self) -> tuple[Message, int]:
+        """The first request, and its version."""
+        return SaslHandshakeRequest(self._mechanism), _HANDSHAKE_VERSION
+
+    def next(self, answer: Message, versions: tuple[int, int]) -> tuple[Message, int] | None:
+        """What follows from the answer to the last one; None when the peer knows who this is. Raises FrameError."""
+        if isinstance(answer, SaslHandshakeResponse):
+            if answer.error_code:
+                known = ", ".join(answer.mechanisms)
+                raise FrameError(f"the peer does not take {self._mechanism}, but {known}")
+            return self._token(b"", versions)
+        assert isinstance(answer, SaslAuthenticateResponse)
+        if answer.error_code:
+            reason = answer.error_message or ErrorCode(answer.error_code).name
+            raise FrameError(f"the peer refuses the login of this node: {reason}")
+        if answer.session_lifetime_ms > 0:
+            self.renew_after_ms = int(answer.session_lifetime_ms * _RENEWED_AT)
+        return self._token(answer.auth_bytes, versions)
+
+    def _token(self, challenge: bytes, versions: tuple[int, int]) -> tuple[Message, int] | None:
+        try:
+            token = self._login.step(challenge)
+        except LoginFailed as error:
+            raise FrameError(str(error)) from None
+        if token is None:
+            return None
+        newest = SaslAuthenticateRequest.MAX_VERSION
+        return SaslAuthenticateRequest(token), min(newest, versions[1])
+
+
+class LinkSecurity:
+    """Of links to the listener `name`. Raises ConfigError."""
+
+    def __init__(self, config: BrokerConfig, name: str) -> None:
+        settings = ListenerSettings(config, name)
+        protocol = security_protocol_of(config, name)
+        self._context = client_context(settings) if protocol.endswith("SSL") else None
+        self._pace = Unhurried()
+        self._mechanism = ""
+        self._new_login: NewLogin | None = None
+        if protocol.startswith("SASL_"):
+            controllers = [each.upper() for each in config.controller_listener_names or ()]
+            whose = "controller" if name in controllers else "inter.broker"
+            self._mechanism = config[f"sasl.mechanism.{whose}.protocol"]
+            self._new_login = login_of(settings, self._mechanism, lambda: secrets.token_urlsafe(18))
+
+    def transport(self, sock: socket.socket, host: str) -> Transport:
+        """For a socket that is connected to that host."""
+        if self._context is None:
+            return PlainTransport(sock)
+        return TlsClientTransport(sock, self._context, self._pace, host)
+
+    def begin(self, wall: int) -> LinkLogin | None:
+        """The login with which a connection begins, if it does."""
+        return None if self._new_login is None else LinkLogin(self._mechanism, self._new_login(wall))

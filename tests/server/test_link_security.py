@@ -1,0 +1,127 @@
+"""Links to listeners with TLS and SASL, in front of a broker that has them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.peers import Address, LinkTimeout
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.server.link import Link, LinkState
+from pykafka_broker.server.link_peers import LinkPeers
+from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.turns import Turns
+from pykafka_broker.testing import KafkaBroker
+from tests.security.tls.certificates import authority
+from tests.server.support import run
+
+SOON_MS, LATER_MS = 300, 10_000
+PASSWORDS = {"broker": "broker-secret"}
+MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-256": "scram.ScramLoginModule"}
+
+
+def settings(broker: KafkaBroker, mechanism: str | None = None, password: str = "broker-secret") -> dict[str, str]:
+    """Of a node that reaches that broker on its one listener."""
+    (listener,) = broker.listeners
+    own: dict[str, str] = {}
+    if listener.endswith("SSL"):
+        ca = broker.client_config("confluent", user=None if mechanism is None else "broker")["ssl.ca.location"]
+        own |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(ca)}
+    if mechanism is not None:
+        module = f"org.apache.kafka.common.security.{MODULES[mechanism]}"
+        line = f'{module} required username="broker" password="{password}";'
+        own |= {
+            "sasl.mechanism.inter.broker.protocol": mechanism,
+            f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config": line,
+        }
+    return own
+
+
+@asynccontextmanager
+async def linked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1") -> AsyncIterator[Link]:
+    (listener,) = broker.listeners
+    turns = Turns(asyncio.get_running_loop(), SystemClock())
+    peer = LinkPeers(turns, BrokerConfig(config)).open(Address(host, broker.port, listener), "me")
+    assert isinstance(peer, Link)
+    try:
+        yield peer
+    finally:
+        peer.close()
+        await asyncio.sleep(0)
+        turns.close()
+
+
+def asked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1") -> Any:
+    """The brokers that a link is told of."""
+    found: list[Any] = []
+
+    async def scenario() -> None:
+        async with linked(broker, config, host) as link:
+            found.append(await link.ask(MetadataRequest(topics=[]), SOON_MS * 10))
+
+    run(scenario)
+    return [(each.node_id, each.port) for each in found[0].brokers]
+
+
+@pytest.mark.parametrize(
+    ("security", "mechanism"),
+    [
+        ("ssl", None),
+        ("sasl_plaintext", "PLAIN"),
+        ("sasl_plaintext", "SCRAM-SHA-256"),
+        ("sasl_ssl", "PLAIN"),
+        ("sasl_ssl", "SCRAM-SHA-256"),
+    ],
+)
+def test_a_link_is_let_in(security: str, mechanism: str | None) -> None:
+    own: dict[str, Any] = {} if mechanism is None else {"users": PASSWORDS, "mechanisms": [mechanism]}
+    with KafkaBroker(security=security, **own) as broker:
+        assert asked(broker, settings(broker, mechanism)) == [(1, broker.port)]
+
+
+def test_a_wrong_password_is_told_and_not_shown() -> None:
+    with KafkaBroker(security="sasl_plaintext", users=PASSWORDS, mechanisms=["PLAIN"]) as broker:
+        with pytest.raises(LinkTimeout, match="refuses the login of this node: Authentication failed") as refused:
+            asked(broker, settings(broker, "PLAIN", password="open-sesame"))
+        assert "sesame" not in str(refused.value)
+
+
+def test_a_mechanism_that_the_peer_does_not_have_is_told() -> None:
+    with (
+        KafkaBroker(security="sasl_plaintext", users=PASSWORDS, mechanisms=["PLAIN"]) as broker,
+        pytest.raises(LinkTimeout, match="does not take SCRAM-SHA-256, but PLAIN"),
+    ):
+        asked(broker, settings(broker, "SCRAM-SHA-256"))
+
+
+def test_a_certificate_of_strangers_or_of_another_host_is_not_trusted(tmp_path: Path) -> None:
+    with KafkaBroker(security="ssl") as broker:
+        trusted = settings(broker)
+        with pytest.raises(LinkTimeout, match="certificate verify failed"):
+            asked(broker, {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority().pem})
+        with pytest.raises(LinkTimeout, match="certificate verify failed: IP address mismatch"):
+            asked(broker, trusted, host="0.0.0.0")
+        anywhere = trusted | {"ssl.endpoint.identification.algorithm": ""}
+        assert asked(broker, anywhere) == [(1, broker.port)]
+
+
+def test_a_login_is_made_anew_before_it_ends() -> None:
+    config = {"connections.max.reauth.ms": "400"}
+    with KafkaBroker(config, security="sasl_plaintext", users=PASSWORDS, mechanisms=["PLAIN"]) as broker:
+
+        async def scenario() -> None:
+            async with linked(broker, settings(broker, "PLAIN")) as link:
+                states: list[LinkState] = []
+                for _ in range(40):
+                    await link.ask(MetadataRequest(topics=[]), LATER_MS)
+                    states.append(link.state)
+                    await asyncio.sleep(0.03)
+                assert set(states) <= {LinkState.READY, LinkState.RESTING}
+
+        run(scenario)
