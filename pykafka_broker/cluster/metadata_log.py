@@ -32,7 +32,7 @@ from pykafka_broker.steps import Pace, at_once
 
 logger = logging.getLogger(__name__)
 
-_READ_BYTES = 1 << 20
+READ_BYTES = 1 << 20
 # what records raise that are not what they should be; LookupError: they speak of something that is not there
 _SENSELESS = (MetadataError, ValueError, LookupError, TypeError)
 
@@ -56,6 +56,11 @@ class Replay:
         self.delta = delta
         self.voters = NO_VOTERS
         self._open: list[Any] | None = None
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether records wait for an End."""
+        return self._open is not None
 
     def record(self, record: Any) -> None:
         kind = record.API_KEY
@@ -124,6 +129,16 @@ class MetadataLog:
         return self.log.log_end_offset - 1
 
     @property
+    def applied_end(self) -> int:
+        """The image holds what lies below."""
+        return self.log.log_end_offset
+
+    @property
+    def applied_epoch(self) -> int:
+        """In which the last of it was written."""
+        return self.epoch
+
+    @property
     def kraft_version(self) -> int:
         return self.voters.kraft_version
 
@@ -139,7 +154,7 @@ class MetadataLog:
         start = self._load_snapshot(replay)
         at_snapshot = replay.voters
         while start < self.log.log_end_offset:
-            read = self.log.read(start, _READ_BYTES, self.log.log_end_offset)
+            read = self.log.read(start, READ_BYTES, self.log.log_end_offset)
             if read is None:
                 raise MetadataError(f"{self.log.directory} has nothing at offset {start}")
             for header, batch in iter_batches(read.records.read()):

@@ -6,6 +6,7 @@ Rule: an epoch is on disk before anything is written in it, so that no epoch is 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from pykafka_broker.cluster.records import MetadataError
@@ -29,8 +30,12 @@ def read_epoch(fs: FileSystem, path: str) -> int:
     return epoch
 
 
-def write_leader(fs: FileSystem, path: str, leader_id: int, epoch: int, kraft_version: int) -> None:
-    """This node leads `epoch`. With kraft.version 0 the voters stand here, with 1 they stand in the log (KIP-853)."""
+def write_leader(
+    fs: FileSystem, path: str, leader_id: int, epoch: int, kraft_version: int, voters: Sequence[int] | None = None
+) -> None:
+    """Who leads `epoch`, -1 if nobody knows. With kraft.version 0 the voters stand here, the leader alone if there are
+    no others; with 1 they stand in the log (KIP-853).
+    """
     state: dict[str, Any]
     if kraft_version == 0:
         state = {
@@ -39,7 +44,7 @@ def write_leader(fs: FileSystem, path: str, leader_id: int, epoch: int, kraft_ve
             "leaderEpoch": epoch,
             "votedId": _NOBODY,
             "appliedOffset": 0,
-            "currentVoters": [{"voterId": leader_id}],
+            "currentVoters": [{"voterId": each} for each in ([leader_id] if voters is None else voters)],
             "data_version": 0,
         }
     else:

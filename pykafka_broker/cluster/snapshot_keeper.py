@@ -118,16 +118,16 @@ class SnapshotKeeper:
         if self._writing:
             return
         log = self._log
-        end_offset = log.log.log_end_offset
+        end_offset, epoch = log.applied_end, log.applied_epoch
         pieces = snapshot_pieces(
             self._records(),
             now=self._clock.wall,
-            epoch=log.epoch,
+            epoch=epoch,
             last_contained_log_timestamp=log.last_timestamp,
             voters=log.voters,
         )
-        path = f"{log.log.directory}/{snapshot_name(end_offset, log.epoch)}"
-        snapshot = Snapshot(self._fs, path, end_offset, log.epoch, log.last_timestamp)
+        path = f"{log.log.directory}/{snapshot_name(end_offset, epoch)}"
+        snapshot = Snapshot(self._fs, path, end_offset, epoch, log.last_timestamp)
         self._writing = True
         self._last_ms = now
         log.bytes_since_snapshot = 0

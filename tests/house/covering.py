@@ -19,6 +19,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         cluster/features
         """,
     ),
+    "cluster/raft/test_observer.py": (
+        "fetches the log of a quorum",
+        """
+        cluster/raft/followed_log cluster/raft/observer_requests
+        """,
+    ),
     "security/hooks/test_policies.py": (
         "a broker asks a policy about topics and configs",
         """

@@ -1,0 +1,163 @@
+"""`__cluster_metadata-0` on a node that does not lead it: what was fetched of it, and what of that is committed.
+
+Rule: the image holds what is committed and nothing else, so a start begins with the newest snapshot and goes on when
+the leader has told the high watermark. What is committed is never cut off. A snapshot of the leader's is written and
+synced before the log begins anew behind it, so wherever a crash comes, one of both is there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from pykafka_broker.cluster import quorum_state
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.metadata_log import READ_BYTES, MetadataLog, Replay
+from pykafka_broker.cluster.records import MetadataError
+from pykafka_broker.cluster.snapshot import Snapshot, list_snapshots, snapshot_name
+from pykafka_broker.log.filesystem import Buffer, FileSystem, write_file
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.replicated import append_fetched, restart_at
+from pykafka_broker.records.header import iter_batches
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN = -1
+NO_LEADER = -1
+
+
+class FollowedLog(MetadataLog):
+    """`epoch` is the newest that this node has heard of; `high_watermark` is what it knows of the leader's."""
+
+    def __init__(
+        self, log: PartitionLog, fs: FileSystem, node_id: int, directory_id: bytes, voters: Sequence[int]
+    ) -> None:
+        super().__init__(log, fs, node_id, directory_id)
+        log.sole_replica = False
+        self.directory_id = directory_id
+        self.leader_id = NO_LEADER
+        self.high_watermark = UNKNOWN
+        self._voter_ids = voters  # of kraft.version 0
+        self._applied_end = self._applied_epoch = 0
+        self._read_end = 0  # what lies between is of a transaction that has not ended
+        self._replay: Replay
+
+    @property
+    def applied_end(self) -> int:
+        return self._applied_end
+
+    @property
+    def applied_epoch(self) -> int:
+        return self._applied_epoch
+
+    @property
+    def last_epoch(self) -> int:
+        """In which the last record here was written, 0 if there is none."""
+        return max([self.log.epochs.latest, 0, *(snapshot.epoch for snapshot in self.snapshots[-1:])])
+
+    # -- life
+
+    def load(self, image: MetadataImage) -> MetadataDelta:
+        """Bring `image` from nothing to what is committed for certain: the newest snapshot."""
+        self.snapshots = self._forget_outlived(list_snapshots(self._fs, self.log.directory))
+        if self.snapshots and self.snapshots[-1].end_offset > self.log.log_end_offset:
+            restart_at(self.log, self.snapshots[-1].end_offset, 0)  # a crash came between the two
+        self._replay = Replay(image, MetadataDelta())
+        self._go_to(self._load_snapshot(self._replay))
+        known = quorum_state.read_epoch(self._fs, self._quorum_state)
+        self.epoch = max(known, self.last_epoch)
+        return self._replay.delta
+
+    def _go_to(self, end: int) -> None:
+        """The image is as it was there."""
+        self._applied_end = self._read_end = end
+        self._applied_epoch = self.snapshots[-1].epoch if self.snapshots else 0
+        self.voters = self._replay.voters
+        self.log.advance_high_watermark(end)
+
+    def enter(self, epoch: int, leader_id: int) -> None:
+        """Someone has told of this epoch; on disk before anybody is told that it is known. Raises OSError."""
+        if (epoch, leader_id) == (self.epoch, self.leader_id):
+            return
+        version = self.voters.kraft_version
+        quorum_state.write_leader(self._fs, self._quorum_state, leader_id, epoch, version, self._voter_ids)
+        self.epoch, self.leader_id = epoch, leader_id
+
+    # -- what the leader has sent
+
+    def take(self, records: Buffer, wall: int) -> None:
+        """Raises CorruptBatch, or ApiError for what the disk says."""
+        append_fetched(self.log, records, wall)
+
+    def truncate_to(self, epoch: int, end_offset: int) -> None:
+        """What this node has of the leader's history ends there. Raises OSError, and MetadataError where that would
+        cut off what is committed.
+        """
+        log = self.log
+        _, own_end = log.epochs.end_offset_for(epoch, log.log_end_offset)
+        to = max(log.log_start_offset, min(end_offset, own_end if own_end >= 0 else log.log_start_offset))
+        if to < self._read_end:
+            raise MetadataError(
+                f"the quorum has other records from {to} on than those below {self._read_end} that it had committed"
+            )
+        logger.info("The metadata log is cut to %d: the leader has another history from there on", to)
+        log.truncate_to(to)
+
+    def raise_high_watermark(self, offset: int) -> bool:
+        """What the leader says of it; whether there is more to apply than before."""
+        self.high_watermark = max(self.high_watermark, offset)
+        return min(self.high_watermark, self.log.log_end_offset) > self._read_end
+
+    def install(self, end_offset: int, epoch: int, data: bytes, wall: int) -> None:
+        """Begin anew with the leader's snapshot; `replace` is to follow. Raises OSError, and MetadataError if it is not
+        sound.
+        """
+        path = f"{self.log.directory}/{snapshot_name(end_offset, epoch)}"
+        write_file(self._fs, path, data)
+        snapshot = Snapshot(self._fs, path, end_offset, epoch)
+        try:
+            snapshot.whole()
+        except MetadataError:
+            self._fs.remove(path)
+            raise
+        if self.log.log_end_offset > end_offset:
+            self.log.truncate_to(end_offset)  # what lies there is of another history
+        restart_at(self.log, end_offset, wall)
+        outlived, self.snapshots = self.snapshots, [snapshot]
+        for each in outlived:
+            if each.path != path:
+                self._fs.remove(each.path)
+
+    # -- what is committed
+
+    def replace(self, image: MetadataImage) -> None:
+        """Bring `image`, which is empty, to the snapshot that was just installed. Records go there from now on."""
+        self._replay = Replay(image, MetadataDelta())
+        self._go_to(self._load_snapshot(self._replay))
+        self.bytes_since_snapshot = 0
+
+    def go_on_with(self, image: MetadataImage) -> None:
+        """The same image in another place."""
+        self._replay.image = image
+
+    def apply_committed(self) -> MetadataDelta:
+        """Bring the image to the high watermark; what that has changed. Raises MetadataError, and ApiError for what the
+        disk says.
+        """
+        replay, log = self._replay, self.log
+        replay.delta = delta = MetadataDelta()
+        end = min(self.high_watermark, log.log_end_offset)
+        while self._read_end < end:
+            read = log.read(self._read_end, READ_BYTES, end)
+            if read is None:
+                break  # the high watermark lies within a batch
+            for header, batch in iter_batches(read.records.read()):
+                replay.checked(log.directory, header, batch)
+                self.bytes_since_snapshot += header.size
+                self.last_timestamp = header.max_timestamp
+                self._read_end = header.next_offset
+                if not replay.in_transaction:
+                    self._applied_end, self._applied_epoch = header.next_offset, header.partition_leader_epoch
+        self.voters = replay.voters
+        log.advance_high_watermark(self._read_end)
+        return delta
