@@ -1,16 +1,14 @@
 """Markers of transactions on their way to other brokers (WriteTxnMarkers).
 
-Rule: one request is open to a broker at a time, and carries all that has gathered for it since the one before. Every
-partition is answered once, with what its leader says or why that can't be heard; whether and where to try again is
-decided by whoever has asked. Nobody waits for a broker that does not lead the partition any more.
+Rule: every partition is answered once, with what its leader says or why that can't be heard; whether and where to try
+again is decided by whoever has asked. Nobody waits for a broker that does not lead the partition any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.gathering import Gathering, told
 from pykafka_broker.coordinators.transactions import Markers, TopicPartition
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -49,89 +47,52 @@ class Order:
             self.answer(each, code)
 
 
-class _Line:
-    """What is for one broker."""
-
-    __slots__ = ("sent", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting: list[Order] = []
-        self.sent: list[Order] = []
-
-
-class MarkerSender:
+class MarkerSender(Gathering[Order]):
     """All that this node's coordinators have for other brokers."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._lines: dict[int, _Line] = {}
+    client_id = "broker-%d-txn-marker-sender"
 
     @staticmethod
     def order(markers: Markers, partitions: Iterable[TopicPartition], answered: Answered) -> Order:
         """Something to send; `answered` hears of each partition."""
         return Order(markers, partitions, answered)
 
-    def send(self, broker_id: int, order: Order) -> None:
-        """With the next request to that broker, which may be now."""
-        line = self._lines.setdefault(broker_id, _Line())
-        line.waiting.append(order)
-        self._go_on(broker_id, line)
-
     def forget_moved(self) -> None:
         """Answer for partitions that their broker does not lead any more: it need not be heard."""
         image = self._node.image
-        for broker_id, line in list(self._lines.items()):
-            for order in (*line.sent, *line.waiting):
-                for each in sorted(order.partitions):
-                    state = image.partition(*each)
-                    if state is None or state.leader != broker_id:
-                        order.answer(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for broker_id, order in self._wanted():
+            for each in sorted(order.partitions):
+                state = image.partition(*each)
+                if state is None or state.leader != broker_id:
+                    order.answer(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _go_on(self, broker_id: int, line: _Line) -> None:
-        if line.sent:
-            return
-        orders = self._next(line)
-        if not orders:
-            self._lines.pop(broker_id, None)
-            return
-        node = self._node
-        peer = node.neighbours.peer(broker_id, f"broker-{node.id}-txn-marker-sender")
-        line.sent = orders
-        request = WriteTxnMarkersRequest([_marker(order) for order in orders])
-        try:
-            if peer is None:
-                raise LinkError(f"broker {broker_id} is not known")
-            peer.send(request, partial(self._heard, broker_id, line), node.config.request_timeout_ms)
-        except LinkError as error:
-            self._heard(broker_id, line, error)
-
-    def _next(self, line: _Line) -> list[Order]:
+    def _choose(self, waiting: list[Order]) -> tuple[list[Order], list[Order]]:
         """One of each producer: their answers are told apart by it."""
         orders: dict[int, Order] = {}
         later = []
-        for order in line.waiting:
+        for order in waiting:
             if order.partitions and orders.setdefault(order.markers.producer_id, order) is not order:
                 later.append(order)
-        line.waiting = later
-        return list(orders.values())
+        return list(orders.values()), later
 
-    def _heard(self, broker_id: int, line: _Line, answer: Message | LinkError) -> None:
-        orders, line.sent = line.sent, []
+    def _request(self, wanted: list[Order]) -> Message:
+        return WriteTxnMarkersRequest([_marker(order) for order in wanted])
+
+    def _tell(self, wanted: list[Order], answer: Message | LinkError) -> None:
         if isinstance(answer, WriteTxnMarkersResponse):
             results = {result.producer_id: result for result in answer.markers}
-            for order in orders:
+            for order in wanted:
                 result = results.get(order.markers.producer_id)
                 if result is not None:
                     _tell(order, result)
-        for order in orders:  # what was not answered
+        for order in wanted:  # what was not answered
             order.fail(ErrorCode.NETWORK_EXCEPTION)
-        self._go_on(broker_id, line)
 
 
 def _tell(order: Order, result: WritableTxnMarkerResult) -> None:
     for topic in result.topics:
         for one in topic.partitions:
-            order.answer((topic.name, one.partition_index), ErrorCode(one.error_code))
+            order.answer((topic.name, one.partition_index), told(one.error_code))
 
 
 def _marker(order: Order) -> WritableTxnMarker:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.joining import ABORTABLE_FROM_PRODUCE, IMPLICIT_ADD_FROM_PRODUCE, Joined, refused_join
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.produce_checks import MESSAGE_SETS_UP_TO, ZSTD_FROM, Buffer, Explained
 from pykafka_broker.broker.reply import NOTHING, After
@@ -21,6 +23,9 @@ from pykafka_broker.protocol.messages.produce_request import PartitionProduceDat
 from pykafka_broker.records.compression import ZSTD
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import CODEC_MASK, TRANSACTIONAL_BIT, BatchHeader, peek
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.join_requests import Question
 
 TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
 _ATTRIBUTES_LOW_BYTE = 22
@@ -42,28 +47,48 @@ class NotInTransaction(RefusedByCoordinator, Explained):
 class Joining:
     """What the coordinator says of the batches of one request."""
 
-    __slots__ = ("_context", "_services", "_transactional_id", "_verdicts")
+    __slots__ = ("_context", "_elsewhere", "_services", "_transactional_id", "_verdicts")
 
     def __init__(self, services: Services, context: RequestContext, transactional_id: str | None) -> None:
         self._services = services
         self._context = context
         self._transactional_id = transactional_id
         self._verdicts: dict[tuple[str, int], ApiError | None] = {}  # None is a yes
+        self._elsewhere: dict[tuple[str, int], Question] | None = None  # what other nodes were asked
 
     def ask(self, partition: Partition, header: BatchHeader) -> After:
-        """Whether the partition is part of the producer's transaction, once the returned places are committed."""
-        key = (partition.topic, partition.number)
-        producer = (self._transactional_id, header.producer_id, header.producer_epoch)
-        context = self._context
-        try:
-            after = self._services.transactions.verify_produce(
-                *producer, partition, context.api_version, context.now, header.base_sequence
-            )
-        except ApiError as error:
-            self._verdicts[key] = _verdict(error, partition)
-            return NOTHING
+        """Whether the partition is part of the producer's transaction, once the returned places are committed. Asked
+        again then, it says the same, or what another node has said.
+        """
+        key, version = (partition.topic, partition.number), self._context.api_version
+        producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
+        host, producers = self._services.transactions, partition.log.producers
         self._verdicts[key] = None
-        return after
+        if not host.asks_produce(producer_id, epoch, partition, version):
+            return NOTHING
+        implicit = version >= IMPLICIT_ADD_FROM_PRODUCE
+        may_begin = producers.may_begin(producer_id, epoch, sequence, implicit)
+        asked = None if self._elsewhere is None else self._elsewhere.get(key)
+        verdict: Joined | Question
+        if asked is not None and asked.holds(partition):
+            verdict = asked
+        else:
+            verdict = host.join(
+                self._transactional_id or "", producer_id, epoch, partition, implicit, self._context.now
+            )
+            if not isinstance(verdict, Joined):
+                self._elsewhere = self._elsewhere or {}
+                self._elsewhere[key] = verdict
+        if verdict.error is None:
+            return verdict.after
+        if verdict.error is not ErrorCode.NONE:
+            refused = refused_join(verdict.error, implicit, version >= ABORTABLE_FROM_PRODUCE)
+            self._verdicts[key] = _verdict(refused, partition)
+            return NOTHING
+        if not may_begin:
+            self._verdicts[key] = _gap(partition, producer_id, sequence)
+            return NOTHING
+        return verdict.after
 
     def refuse_all(self, error: ApiError) -> None:
         self._verdicts = dict.fromkeys(self._verdicts, error)
@@ -80,12 +105,18 @@ class Joining:
 
 def _verdict(error: ApiError, partition: Partition) -> ApiError:
     """What the coordinator has against it, in the words of a partition."""
-    if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-        return GapInSequence(error.code, error.message)
     if error.code is ErrorCode.INVALID_TXN_STATE:
         text = error.message or f"{partition.topic}-{partition.number} is not part of the producer's transaction"
         return NotInTransaction(error.code, text)
     return RefusedByCoordinator(error.code, error.message)
+
+
+def _gap(partition: Partition, producer_id: int, sequence: int) -> GapInSequence:
+    return GapInSequence(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"Producer {producer_id} can't begin with sequence number {sequence} in {partition.topic}-{partition.number}: "
+        "a lower one was tried before, or it is new and has to begin with 0",
+    )
 
 
 def refusal(

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.broker.coordinator_log import SENSELESS, SenselessRecord, read_batches, replay_batch
+from pykafka_broker.broker.coordinator_log import SENSELESS, SenselessRecord, partition_for, read_batches, replay_batch
+from pykafka_broker.broker.joining import IMPLICIT_ADD_FROM_PRODUCE, Joined
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.reply import NOTHING, After
@@ -32,33 +34,12 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.record import Record
 
+if TYPE_CHECKING:
+    from pykafka_broker.broker.join_requests import JoinRequests, Question
+
 log = logging.getLogger(__name__)
 
 TRANSACTION_VERSION = "transaction.version"  # the feature (KIP-890)
-IMPLICIT_ADD_FROM_PRODUCE = 12  # KIP-890: producing is joining
-ABORTABLE_FROM_PRODUCE = 11
-# Older producers don't retry these as they should; this one they do, and without asking for metadata.
-_NOT_ENOUGH_REPLICAS = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
-
-
-def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> ApiError:
-    """What a producer is told whose records or offsets don't belong to its transaction, in words that its version
-    knows.
-    """
-    if error is ErrorCode.PRODUCER_FENCED:
-        return ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)  # the only name for it on this path
-    if error is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
-        return ApiError(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
-    if error in _NOT_ENOUGH_REPLICAS or (error is ErrorCode.CONCURRENT_TRANSACTIONS and not implicit):
-        reason = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
-        return ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
-    return ApiError(error)
 
 
 class TransactionHost:
@@ -121,6 +102,8 @@ class TransactionHost:
         self.shards.follow(delta)
         if delta.changed_partitions or delta.deleted:
             self._ends.follow()
+            if "_questions" in self.__dict__:
+                self._questions.forget_moved()
 
     def _current_settings(self) -> Settings:
         config = self._node.config
@@ -210,62 +193,54 @@ class TransactionHost:
         )
         return self._run(number, coordinator, effects, now)
 
-    def verify_produce(
-        self,
-        transactional_id: str | None,
-        producer_id: int,
-        producer_epoch: int,
-        partition: Partition,
-        version: int,
-        now: int,
-        base_sequence: int = 0,
-    ) -> After:
-        """May this producer write transactional records to this partition? ApiError if not (KIP-890); else what must be
-        committed before it does.
+    def asks_produce(self, producer_id: int, producer_epoch: int, partition: Partition, version: int) -> bool:
+        """Whether transactional records of this producer need a verdict (`join`) before they are written (KIP-890).
 
         A new producer joins by producing; of an older one the partition must have been added before. While a
         transaction of that epoch is open in the partition nobody needs to be asked.
         """
-        producers = partition.log.producers
-        if producers.has_open_transaction(producer_id, producer_epoch):
-            return NOTHING
-        implicit = version >= IMPLICIT_ADD_FROM_PRODUCE
-        if not implicit and not self._node.config.transaction_partition_verification_enable:
-            return NOTHING
-        may_begin = producers.may_begin(producer_id, producer_epoch, base_sequence, implicit)
-        where = (partition.topic, partition.number)
-        error, after = self.join(transactional_id or "", producer_id, producer_epoch, where, implicit, now)
-        if error is not ErrorCode.NONE:
-            raise refused_join(error, implicit, version >= ABORTABLE_FROM_PRODUCE)
-        if not may_begin:
-            raise ApiError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"Producer {producer_id} can't begin with sequence number {base_sequence} in "
-                f"{partition.topic}-{partition.number}: a lower one was tried before, or it is new and has to begin "
-                "with 0",
-            )
-        return after
+        return not partition.log.producers.has_open_transaction(producer_id, producer_epoch) and (
+            version >= IMPLICIT_ADD_FROM_PRODUCE or self._node.config.transaction_partition_verification_enable
+        )
 
     def join(
         self,
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        partition: TopicPartition,
+        partition: Partition,
         implicit: bool,
         now: int,
-    ) -> tuple[ErrorCode, After]:
-        """Add a partition (KIP-890), or look whether it was added; with what must be committed before the producer may
-        write there.
-        """
+    ) -> Joined | Question:
+        """Add a partition (KIP-890), or look whether it was added: here, or at the node whose business it is."""
+        elsewhere = self._other_coordinator(transactional_id)
+        if elsewhere is not None:
+            asker = (transactional_id, producer_id, producer_epoch, not implicit)
+            return self._questions.ask(elsewhere, asker, partition)
+        where = (partition.topic, partition.number)
         try:
             if implicit:
-                joined = self.add_partitions(transactional_id, producer_id, producer_epoch, [partition], 2, now)
-                return joined, self.shards.after(transactional_id)
-            verdicts = self.verify_partitions(transactional_id, producer_id, producer_epoch, [partition])
+                joined = self.add_partitions(transactional_id, producer_id, producer_epoch, [where], 2, now)
+                return Joined(joined, self.shards.after(transactional_id))
+            return Joined(
+                self.verify_partitions(transactional_id, producer_id, producer_epoch, [where])[where], NOTHING
+            )
         except ApiError as error:
-            return error.code, NOTHING
-        return verdicts[partition], NOTHING
+            return Joined(error.code, NOTHING)
+
+    def _other_coordinator(self, transactional_id: str) -> int | None:
+        """The other node that speaks for this id; None if that is this one, or nobody."""
+        count = self.shards.count
+        if not count:
+            return None
+        state = self._node.image.partition(TRANSACTION_STATE, partition_for(transactional_id, count))
+        return None if state is None or state.leader in (self._node.id, -1) else state.leader
+
+    @cached_property
+    def _questions(self) -> JoinRequests:
+        from pykafka_broker.broker.join_requests import JoinRequests  # few have coordinators at other nodes
+
+        return JoinRequests(self._node)
 
     # -- decisions and markers
 

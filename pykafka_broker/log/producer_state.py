@@ -42,7 +42,15 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerEntry:
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "txn_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "markers",
+        "producer_id",
+        "txn_first_offset",
+    )
 
     def __init__(self, producer_id: int, epoch: int = NO_EPOCH) -> None:
         self.producer_id = producer_id
@@ -51,6 +59,7 @@ class ProducerEntry:
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.txn_first_offset = NO_OFFSET
+        self.markers = 0  # that came since this was made
 
     @property
     def last_sequence(self) -> int:
@@ -213,6 +222,7 @@ class ProducerState:
             entry = self.entries[marker.producer_id] = ProducerEntry(marker.producer_id, marker.producer_epoch)
         else:
             entry.set_epoch(marker.producer_epoch)
+        entry.markers += 1
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = marker.timestamp
         if entry.txn_first_offset != NO_OFFSET:

@@ -99,6 +99,8 @@ class Network:
         self.log: list[tuple[int, int, str, Message]] = []
         self.cut: set[int] = set()  # nodes that nobody reaches
         self.deaf: set[int] = set()  # nodes that get everything and answer nothing
+        self.slow: set[int] = set()  # nodes whose answers stay under way until `deliver`
+        self._late: deque[tuple[OnReply, Any]] = deque()
         self._nodes = nodes
         self._connections = itertools.count(1000)
 
@@ -120,7 +122,20 @@ class Network:
             next(self._connections), "PLAINTEXT", ("127.0.0.1", FIRST_PORT + line.target), ("127.0.0.1", 50000)
         )
         version = SPECS[ApiKey(request.API_KEY)].stable_max_version
-        ask(self._nodes[line.target], connection, request, version, on_reply, line.client_id)
+
+        def answered(answer: Any) -> None:
+            if line.target in self.slow:
+                self._late.append((on_reply, answer))
+            else:
+                on_reply(answer)
+
+        ask(self._nodes[line.target], connection, request, version, answered, line.client_id)
+
+    def deliver(self) -> None:
+        """The answers of slow nodes."""
+        while self._late:
+            on_reply, answer = self._late.popleft()
+            on_reply(answer)
 
 
 def ask(

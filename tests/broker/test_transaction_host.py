@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.coordinator_log import read_batches
-from pykafka_broker.broker.transaction_host import refused_join
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from pykafka_broker.errors import ApiError
 from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -83,24 +81,3 @@ def test_another_leader_goes_on_and_this_node_does_not(node: SyncedBroker) -> No
     node.sync()
     assert markers(node) == 0
     assert len(node.broker.transactions._ends) == 0
-
-
-@pytest.mark.parametrize(
-    ("error", "implicit", "knows_abortable", "told"),
-    [
-        (ErrorCode.PRODUCER_FENCED, True, True, ErrorCode.INVALID_PRODUCER_EPOCH),
-        (ErrorCode.TRANSACTION_ABORTABLE, False, False, ErrorCode.INVALID_TXN_STATE),
-        (ErrorCode.TRANSACTION_ABORTABLE, False, True, ErrorCode.TRANSACTION_ABORTABLE),
-        (ErrorCode.NOT_COORDINATOR, True, True, ErrorCode.NOT_ENOUGH_REPLICAS),
-        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, False, True, ErrorCode.NOT_ENOUGH_REPLICAS),
-        (ErrorCode.CONCURRENT_TRANSACTIONS, False, True, ErrorCode.NOT_ENOUGH_REPLICAS),
-        (ErrorCode.CONCURRENT_TRANSACTIONS, True, True, ErrorCode.CONCURRENT_TRANSACTIONS),
-        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, True, True, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
-    ],
-)
-def test_a_refused_join_in_words_that_a_producer_knows(
-    error: ErrorCode, implicit: bool, knows_abortable: bool, told: ErrorCode
-) -> None:
-    refused = refused_join(error, implicit, knows_abortable)
-    assert isinstance(refused, ApiError)
-    assert refused.code is told

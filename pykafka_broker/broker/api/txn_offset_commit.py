@@ -9,12 +9,14 @@ Versions: 2 leader epochs, 3 the consumer's member id and generation, 4 knows TR
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import NOTHING, After, Reply, resting
+from pykafka_broker.broker.joining import Joined, refused_join
+from pykafka_broker.broker.reply import NOTHING, Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
-from pykafka_broker.broker.transaction_host import refused_join
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -30,6 +32,9 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 from pykafka_broker.steps import Pace
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.join_requests import Question
 
 _LIKE_ITEMS = 2  # that a partition takes as long as
 ABORTABLE_FROM = 4
@@ -67,14 +72,16 @@ def _commit(
     context: RequestContext,
     request: TxnOffsetCommitRequest,
     refused: list[TxnOffsetCommitResponseTopic],
+    asked: Question | None = None,
 ) -> TxnOffsetCommitResponse | Reply:
     after = NOTHING
     try:
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        joining = _take_part_in_transaction(services, context, request)
-        if joining:
-            return Reply(joining, lambda: _commit(services, context, request, refused))
+        verdict = _verdict(services, context, request, asked)
+        if verdict is not None and verdict.after:
+            question = None if isinstance(verdict, Joined) else verdict
+            return Reply(verdict.after, lambda: _commit(services, context, request, refused, question))
         answered = services.groups.txn_commit_offsets(request, context).topics
         after = services.groups.after(request.group_id)
     except ApiError as error:
@@ -82,23 +89,27 @@ def _commit(
     return resting(TxnOffsetCommitResponse(topics=_merged(answered, refused)), after)
 
 
-def _take_part_in_transaction(services: Services, context: RequestContext, request: TxnOffsetCommitRequest) -> After:
-    """Raises unless the group's partition is, or hereby becomes, part of the producer's open transaction. Returns what
-    must be committed before it counts.
+def _verdict(
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest, asked: Question | None
+) -> Joined | Question | None:
+    """Raises unless the group's partition is, or hereby becomes, part of the producer's open transaction. What it
+    returns may have to be waited for; then this is called again.
     """
     implicit = context.api_version >= IMPLICIT_ADD_FROM
-    topic, number = services.offsets_partition(request.group_id)
-    producers = services.replicas.leader(topic, number).log.producers
-    if producers.has_open_transaction(request.producer_id, request.producer_epoch):
-        return NOTHING
+    partition = services.replicas.leader(*services.offsets_partition(request.group_id))
+    producer = (request.producer_id, request.producer_epoch)
+    if partition.log.producers.has_open_transaction(*producer):
+        return None
     if not implicit and not services.config.transaction_partition_verification_enable:
-        return NOTHING
-    error, after = services.transactions.join(
-        request.transactional_id, request.producer_id, request.producer_epoch, (topic, number), implicit, context.now
-    )
-    if error is not ErrorCode.NONE:
-        raise refused_join(error, implicit, context.api_version >= ABORTABLE_FROM)
-    return after
+        return None
+    verdict: Joined | Question
+    if asked is not None and asked.holds(partition):
+        verdict = asked
+    else:
+        verdict = services.transactions.join(request.transactional_id, *producer, partition, implicit, context.now)
+    if verdict.error is not None and verdict.error is not ErrorCode.NONE:
+        raise refused_join(verdict.error, implicit, context.api_version >= ABORTABLE_FROM)
+    return verdict
 
 
 def _split(
