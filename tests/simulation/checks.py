@@ -1,0 +1,63 @@
+"""What must hold after a run, when all is whole again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.simulation.history import Ending, History, TopicPartition
+
+Found = dict[TopicPartition, dict[int, bytes]]
+
+
+def check_history(history: History, found: Found, committed: Found) -> list[str]:
+    """`found` is everything that is there, `committed` what a reader of committed records gets; what is wrong."""
+    wrong = list(history.violations)
+    for partition, values in history.acknowledged.items():
+        wrong += _lost(partition, values, found.get(partition, {}))
+    for read, there in ((history.read, found), (history.read_committed, committed)):
+        for partition, records in read.items():
+            wrong += _gone(partition, records, there.get(partition, {}))
+    for (producer, partition), sent in history.sent.items():
+        wrong += _disordered(producer, partition, sent, found.get(partition, {}))
+    known = {value for values in history.sent.values() for value in values}
+    for partition, records in found.items():
+        wrong += [f"{partition} {offset}: {value!r} was never sent" for offset, value in records.items() if value not in known]
+    return wrong + list(_torn(history, committed))
+
+
+def _lost(partition: TopicPartition, values: dict[bytes, int], there: dict[int, bytes]) -> Iterable[str]:
+    present = set(there.values())
+    for value, offset in values.items():
+        if value not in present:
+            yield f"{partition}: {value!r} was acknowledged at {offset} and is lost"
+        elif offset >= 0 and there.get(offset) != value:
+            yield f"{partition} {offset}: {value!r} was acknowledged, and there is {there.get(offset)!r}"
+
+
+def _gone(partition: TopicPartition, read: dict[int, bytes], there: dict[int, bytes]) -> Iterable[str]:
+    for offset, value in read.items():
+        if there.get(offset) != value:
+            yield f"{partition} {offset}: {value!r} was read, and now there is {there.get(offset)!r}"
+
+
+def _disordered(producer: str, partition: TopicPartition, sent: list[bytes], there: dict[int, bytes]) -> Iterable[str]:
+    mine = set(sent)
+    got = [value for _, value in sorted(there.items()) if value in mine]
+    if len(got) != len(set(got)):
+        yield f"{partition}: records of {producer} are there twice: {sorted({each for each in got if got.count(each) > 1})}"
+    present = set(got)
+    if got != [each for each in sent if each in present]:
+        yield f"{partition}: records of {producer} are not in their order"
+
+
+def _torn(history: History, committed: Found) -> Iterable[str]:
+    visible = {(partition, value) for partition, records in committed.items() for value in records.values()}
+    for each in history.transactions:
+        there = [value for value, partition in each.parts.items() if (partition, value) in visible]
+        whole = len(there) == len(each.parts)
+        if there and not whole:
+            yield f"a transaction of {each.producer} is torn: {there} of {list(each.parts)}"
+        elif each.ending is Ending.COMMITTED and not whole:
+            yield f"a transaction of {each.producer} was committed, and is not there: {list(each.parts)}"
+        elif each.ending in (Ending.ABORTED, Ending.OPEN) and there:
+            yield f"a transaction of {each.producer} {each.ending.value}, and is there: {there}"

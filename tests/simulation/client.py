@@ -1,0 +1,148 @@
+"""What every simulated client does: requests over links of its own, retries, who leads what.
+
+Rule: a script is a generator that yields what it waits for (`Ask`, `Wait`) and gets the answer; it knows no brokers but
+from what they tell. A retriable error or a lost link is tried again for as long as it takes; any other error that the
+script does not expect is a violation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+from pykafka_broker.peers import Address, LinkError, Peer, Versions
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.runtime import Message
+from tests.simulation.history import History, TopicPartition
+from tests.simulation.link import SimLink
+from tests.simulation.network import Network, Place
+from tests.simulation.timeline import Host
+
+REQUEST_MS = 3_000
+BACKOFF_MS = 60
+
+
+class Ask(NamedTuple):
+    """A request to a node; the answer is a Message or a LinkError."""
+
+    place: Place
+    request: Message
+    versions: Versions | None = None
+
+
+class Wait(NamedTuple):
+    """Some time."""
+
+    ms: int
+
+
+Script = Generator[Ask | Wait, Any, Any]
+
+
+class SimClient(Host):
+    """One client on a machine of its own. `stopping`: it ends what it is doing, and begins nothing new."""
+
+    def __init__(self, network: Network, name: str, bootstrap: list[Place], history: History) -> None:
+        super().__init__(network.timeline, name)
+        network.hosts[name] = self
+        self.network = network
+        self.random = network.random
+        self.history = history
+        self.stopping = False
+        self.done = False
+        self.bootstrap = bootstrap
+        self._nodes: dict[int, Place] = {}
+        self.leaders: dict[TopicPartition, tuple[int, int]] = {}  # with the epoch
+        self._links: dict[Place, Peer] = {}
+        self._coordinators: dict[tuple[int, str], Place] = {}
+
+    # -- the script
+
+    def begin(self, script: Script) -> None:
+        """Do it."""
+        self.soon(lambda: self._step(script, None))
+
+    def _step(self, script: Script, answer: Any) -> None:
+        try:
+            wanted = script.send(answer)
+        except StopIteration:
+            self.done = True
+            return
+        if isinstance(wanted, Wait):
+            self.later(wanted.ms, lambda: self._step(script, None))
+        else:
+            self._send(wanted, lambda reply: self._step(script, reply))
+
+    def _send(self, ask: Ask, on_reply: Callable[[Message | LinkError], None]) -> None:
+        link = self._links.get(ask.place)
+        if link is None:
+            address = Address(*ask.place, "PLAINTEXT")
+            link = self._links[ask.place] = SimLink(self.network, self, address, self.name)
+        link.send(ask.request, on_reply, REQUEST_MS, versions=ask.versions, copied=True)
+
+    # -- steps of scripts
+
+    def backoff(self) -> Wait:
+        """Before the next try."""
+        return Wait(BACKOFF_MS // 2 + self.random.randrange(BACKOFF_MS))
+
+    def leader(self, partition: TopicPartition) -> Generator[Ask | Wait, Any, tuple[Place, int]]:
+        """Where it is led, as far as this client knows, and in which epoch."""
+        while True:
+            node, epoch = self.leaders.get(partition, (-1, -1))
+            if node in self._nodes:
+                return self._nodes[node], epoch
+            yield from self.refresh(partition[0])
+            if self.leaders.get(partition, (-1, -1))[0] not in self._nodes:
+                yield self.backoff()
+
+    def refresh(self, topic: str) -> Script:
+        """Ask somebody who leads what."""
+        known = sorted({*self.bootstrap, *self._nodes.values()})
+        request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        answer = yield Ask(self.random.choice(known), request, (9, 12))
+        if isinstance(answer, LinkError):
+            return
+        self._nodes.update({each.node_id: (each.host, each.port) for each in answer.brokers})
+        for described in answer.topics:
+            for each in described.partitions:
+                place = described.name, each.partition_index
+                if each.leader_epoch >= self.leaders.get(place, (-1, -1))[1]:  # as clients do: no way back
+                    self.leaders[place] = each.leader_id, each.leader_epoch
+
+    def forget_leader(self, partition: TopicPartition) -> None:
+        """It is somewhere else; who says so of an old epoch is not believed."""
+        known = self.leaders.get(partition)
+        if known is not None:
+            self.leaders[partition] = -1, known[1]
+
+    def coordinator(self, kind: int, key: str) -> Generator[Ask | Wait, Any, Place]:
+        """Of a group (0) or of a transactional id (1)."""
+        while (kind, key) not in self._coordinators:
+            known = sorted({*self.bootstrap, *self._nodes.values()})
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+            answer = yield Ask(self.random.choice(known), request, (4, 4))
+            if isinstance(answer, LinkError):
+                continue
+            found = answer.coordinators[0]
+            if found.error_code == ErrorCode.NONE:
+                self._coordinators[kind, key] = found.host, found.port
+            else:
+                self.expect(found.error_code, "FindCoordinator")
+                yield self.backoff()
+        return self._coordinators[kind, key]
+
+    def forget_coordinator(self, kind: int, key: str) -> None:
+        self._coordinators.pop((kind, key), None)
+
+    def expect(self, code: int, of: str, *others: ErrorCode) -> bool:
+        """Whether it is to be tried again; what else is not expected is a violation."""
+        error = ErrorCode(code)
+        self.history.did[f"{of}: {error.name}"] += 1
+        if error.retriable:
+            return True
+        if error not in others:
+            self.history.violation(f"{self.name} was told {error.name} for {of}")
+        return False

@@ -1,0 +1,15 @@
+"""How many runs there are: some every time, very many with --slow. `--seeds FROM-TO` runs those."""
+
+from __future__ import annotations
+
+import pytest
+
+TIMES_WITH_SLOW = 50
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames and hasattr(metafunc.module, "SEEDS"):
+        count = metafunc.module.SEEDS
+        if metafunc.config.getoption("--slow", default=False):
+            count *= TIMES_WITH_SLOW
+        metafunc.parametrize("seed", range(count))

@@ -1,0 +1,116 @@
+"""What goes wrong in a run.
+
+Rule: each kind of fault is a function that does it and says when, and how, it ends; the seed chooses which come, and
+when. Which may come at once, the run says: data that was acknowledged must survive them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from tests.simulation.network import Network
+from tests.simulation.node import SimNode
+from tests.simulation.timeline import Timeline
+
+Fault = Callable[["Faults", SimNode], None]
+MOST_MS = 4_000  # that a node is away
+
+
+class Faults:
+    """`kinds` come every `mean_ms` or so, until the trouble ends. `most_down`: how many nodes may be away at once."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        network: Network,
+        nodes: Sequence[SimNode],
+        random: Random,
+        kinds: Sequence[Fault],
+        *,
+        mean_ms: int = 700,
+        most_down: int = 1,
+    ) -> None:
+        self.timeline = timeline
+        self.network = network
+        self.nodes = nodes
+        self.random = random
+        self.came: list[str] = []
+        self._kinds = kinds
+        self._mean_ms = mean_ms
+        self._most_down = most_down
+        self._ended = False
+
+    def begin(self) -> None:
+        """From now on."""
+        if self._kinds and not self._ended:
+            self.timeline.after(self.random.randrange(2 * self._mean_ms), self._next)
+
+    def end(self) -> None:
+        """No more of it; what is broken stays so."""
+        self._ended = True
+
+    def _next(self) -> None:
+        if self._ended:
+            return
+        kind, node = self.random.choice(self._kinds), self.random.choice(self.nodes)
+        down = [each for each in self.nodes if not each.running or each.paused]
+        if node.running and not node.paused and (kind in HARMLESS or len(down) < self._most_down):
+            self.came.append(f"{self.timeline.now}: {kind.__name__} {node.name}")
+            kind(self, node)
+        self.begin()
+
+    def away_ms(self) -> int:
+        """How long a node is away."""
+        return self.random.randrange(10, MOST_MS)
+
+    def back(self, node: SimNode) -> None:
+        """It is started again, later."""
+
+        def start() -> None:
+            if not node.running and not self._ended:
+                node.start()
+
+        self.timeline.after(self.away_ms(), start)
+
+
+def kill(faults: Faults, node: SimNode) -> None:
+    node.kill()
+    faults.back(node)
+
+
+def stop(faults: Faults, node: SimNode) -> None:
+    node.stop()
+    faults.back(node)
+
+
+def cut_power(faults: Faults, node: SimNode) -> None:
+    node.cut_power()
+    faults.back(node)
+
+
+def pause(faults: Faults, node: SimNode) -> None:
+    node.pause()
+    life = node.life
+    faults.timeline.after(faults.away_ms(), lambda: node.go_on() if node.life == life and node.paused else None)
+
+
+def partition(faults: Faults, node: SimNode) -> None:
+    """Others don't reach it, or it does not reach them, or neither; some of them, or all."""
+    others = [name for name in faults.network.hosts if name != node.name and faults.random.random() < 0.7]
+    ways = faults.random.choice([(True, False), (False, True), (True, True)])
+    pairs = [(node.name, other) for other in others if ways[0]] + [(other, node.name) for other in others if ways[1]]
+    faults.network.separate(*pairs)
+    faults.timeline.after(faults.away_ms(), faults.network.heal)
+
+
+def break_connections(faults: Faults, node: SimNode) -> None:
+    faults.network.break_connections(lambda one, other: node.name in (one, other) and faults.random.random() < 0.5)
+
+
+def slow_disk(faults: Faults, node: SimNode) -> None:
+    node.disk_ms = faults.random.choice([8, 8, 300, 1500])
+
+
+HARMLESS = (break_connections, slow_disk)
+"""To those who have their data on disk, and to their peers."""

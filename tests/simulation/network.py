@@ -1,0 +1,217 @@
+"""A virtual network: connections between hosts, with delays, cuts and broken connections.
+
+Rule: within a connection frames arrive in their order, each whole, or the connection is broken and both sides hear of
+it, sooner or later. Where a direction is cut, frames wait for its healing, as TCP repeats them; who does not want to
+wait has time-outs. Nothing is ever lost in the middle of a connection that goes on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from tests.simulation.timeline import Host, Step, Timeline
+
+Place = tuple[str, int]  # host and port
+_LONG_DELAY = 0.02  # of all frames
+
+
+class Ear(Protocol):
+    """One side of a connection, as it hears of what has come. It is called in a turn of its host."""
+
+    def on_frame(self, frame: bytes) -> None: ...
+
+    def on_end(self, why: str) -> None: ...
+
+
+class End:
+    """One side of a connection."""
+
+    def __init__(self, network: Network, host: Host) -> None:
+        self.network = network
+        self.host = host
+        self.life = host.life
+        self.ear: Ear | None = None
+        self.open = True
+        self._arriving: deque[tuple[int, bytes | None]] = deque()  # when it may, and what; None: the end
+        self._pumping = False
+        self.far: End = self
+
+    def send(self, frame: bytes) -> None:
+        """To the other side."""
+        if self.open:
+            self.far.receive(frame)
+
+    def close(self) -> None:
+        """The other side hears of it after what was sent."""
+        if self.open:
+            self.open = False
+            self.far.receive(None)
+
+    def receive(self, frame: bytes | None) -> None:
+        """It is on its way here."""
+        network = self.network
+        at = network.timeline.now + network.delay()
+        if self._arriving:
+            at = max(at, self._arriving[-1][0])
+        self._arriving.append((at, frame))
+        self.pump()
+
+    def pump(self) -> None:
+        """See to the first that is on its way."""
+        if self._arriving and not self._pumping and not self.network.is_cut(self.far.host, self.host):
+            self._pumping = True
+            self.network.timeline.after(self._arriving[0][0] - self.network.timeline.now, self._arrive)
+
+    def _arrive(self) -> None:
+        self._pumping = False
+        if self.network.is_cut(self.far.host, self.host):
+            return
+        _, frame = self._arriving.popleft()
+        self.pump()
+        if self.life != self.host.life:
+            if self.host.name not in self.network.dark:
+                self.far.broken("the connection was reset")
+        elif self.open and frame is None:
+            self.broken("the peer has closed it")
+        elif self.open and frame is not None and self.ear is not None:
+            self.host.later(0, lambda: self._hear(frame))
+
+    def _hear(self, frame: bytes) -> None:
+        if self.open and self.ear is not None:
+            self.ear.on_frame(frame)
+
+    def broken(self, why: str) -> None:
+        """This side hears that it is over."""
+        if self.open and self.life == self.host.life:
+            self.open = False
+            if self.ear is not None:
+                self.host.later(0, lambda: self.ear.on_end(why))  # type: ignore[union-attr]
+
+
+class Door(Protocol):
+    """Who listens."""
+
+    host: Host
+
+    def accept(self, end: End) -> None: ...
+
+
+class Dialling:
+    """A connection that is being made."""
+
+    def __init__(self) -> None:
+        self.wanted = True
+
+    def cancel(self) -> None:
+        self.wanted = False
+
+
+class Network:
+    """All hosts by name, and what lies between them. `cut` are pairs of names, one direction each; `dark` machines
+    have no power."""
+
+    def __init__(self, timeline: Timeline, random: Random) -> None:
+        self.timeline = timeline
+        self.random = random
+        self.cut: set[tuple[str, str]] = set()
+        self.dark: set[str] = set()
+        self.hosts: dict[str, Host] = {}
+        self.doors: dict[Place, Door] = {}
+        self.ends: list[End] = []
+        self.slow_ms = 200  # how long a frame is on its way that is late
+
+    def delay(self) -> int:
+        """How long a frame is on its way."""
+        if self.random.random() < _LONG_DELAY:
+            return self.random.randrange(self.slow_ms)
+        return self.random.randrange(3)
+
+    def is_cut(self, source: Host, target: Host) -> bool:
+        return (source.name, target.name) in self.cut
+
+    def dial(self, host: Host, place: Place, connected: Callable[[End], None], failed: Callable[[str], None]) -> Dialling:
+        """Nobody answers where the way is cut: whoever dials has a time-out for that."""
+        dialling, life = Dialling(), host.life
+
+        def knock() -> None:
+            door = self.doors.get(place)
+            target = self.hosts.get(place[0])
+            if target is None or self._is_mute(host, target):
+                return
+            if door is None:
+                host.later(self.delay(), lambda: failed("refused") if dialling.wanted else None)
+            else:
+                self._connect(host, life, door, dialling, connected, failed)
+
+        self.timeline.after(self.delay(), knock)
+        return dialling
+
+    def _is_mute(self, host: Host, target: Host) -> bool:
+        return self.is_cut(host, target) or self.is_cut(target, host) or target.name in self.dark
+
+    def _connect(
+        self,
+        host: Host,
+        life: int,
+        door: Door,
+        dialling: Dialling,
+        connected: Callable[[End], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        near, far = End(self, host), End(self, door.host)
+        near.far, far.far = far, near
+        near.life = life
+        self.ends = [each for each in self.ends if each.open or each.far.open]
+        self.ends += near, far
+        door.host.later(0, lambda: door.accept(far))
+
+        def ready() -> None:
+            if not dialling.wanted:
+                near.close()
+            elif near.open:
+                connected(near)
+            else:
+                failed("the connection was reset")
+
+        host.later(self.delay(), ready)
+
+    # -- what goes wrong
+
+    def separate(self, *pairs: tuple[str, str]) -> None:
+        """Nothing goes from the first to the second any more."""
+        self.cut.update(pairs)
+
+    def heal(self) -> None:
+        """Everybody reaches everybody."""
+        self.cut.clear()
+        for end in list(self.ends):
+            end.pump()
+
+    def break_connections(self, chosen: Callable[[str, str], bool]) -> None:
+        """Connections between such hosts are reset."""
+        for end in list(self.ends):
+            if chosen(end.host.name, end.far.host.name):
+                end.broken("the connection was reset")
+
+    def process_ended(self, host: Host) -> None:
+        """Its system closes what it had open; called before the process is forgotten."""
+        for place in [place for place, door in self.doors.items() if door.host is host]:
+            del self.doors[place]
+        for end in self.ends:
+            if end.host is host and end.life == host.life:
+                end.close()
+
+    def went_dark(self, host: Host) -> None:
+        """No power: nobody is told."""
+        self.dark.add(host.name)
+        for place in [place for place, door in self.doors.items() if door.host is host]:
+            del self.doors[place]
+        for end in self.ends:
+            if end.host is host:
+                end.open = False
+
+
+__all__ = ["Dialling", "Door", "Ear", "End", "Network", "Place", "Step"]

@@ -1,0 +1,248 @@
+"""One node of a simulated cluster: a whole `Broker` on a disk in memory, behind a door on the virtual network.
+
+Rule: everything of the package is real but its sockets, threads, disk, clock and chance. Requests come as frames to the
+router, one after the other on each connection, as `server/connection.py` does it; the buffer of a request is wiped
+when its handler has returned. A defect that the broker would log and survive ends the simulation.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from pykafka_broker.broker.broker import Broker
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.emulated_router import new_router
+from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.errors import FrameError
+from pykafka_broker.log.jobs import Job
+from pykafka_broker.server.connection import Dispatching
+from pykafka_broker.server.listeners import Listener, listeners_of
+from tests.log.crash.simulator import CrashFileSystem
+from tests.simulation.link import SimPeers, flat
+from tests.simulation.network import End, Network
+from tests.simulation.timeline import Event, Host, Step
+
+DATA = "/data/logs"
+OnBroker = Callable[["SimNode"], None]
+
+
+class SimNode(Host):
+    """`settings` are those of its server.properties. `on_made` sees each new broker before it starts."""
+
+    def __init__(self, network: Network, id: int, settings: Mapping[str, str], random: Random) -> None:
+        super().__init__(network.timeline, f"n{id}")
+        self.id = id
+        self.network = network
+        self.random = random
+        self.settings = {"node.id": str(id), "log.dirs": DATA, **settings}
+        self.disk = CrashFileSystem()
+        self.disk_ms = 8  # the longest that a job waits, and takes
+        self.running = False
+        self.on_made: OnBroker = _nothing
+        self.violations: list[str] = []
+        self._timer: Event | None = None
+        self._connections = 0
+        self._unfinished: dict[Job, list[OSError | None]] = {}  # with the outcome of those that have run
+        network.hosts[self.name] = self
+
+    # -- life
+
+    def start(self) -> None:
+        """A new process."""
+        self.network.dark.discard(self.name)
+        self.life += 1
+        self.running = True
+        self._timer = None
+        self._unfinished.clear()
+        self.clock.set(self.timeline.now)
+        config = BrokerConfig(self.settings)
+        self.broker = Broker(
+            config,
+            self.clock,
+            new_uuid=lambda: bytes([self.random.randrange(128)]) + self.random.randbytes(15),
+            new_session_id=lambda: self.random.randrange(1, 1 << 31),
+            submit=self._submit,
+            fs=self.disk,
+            later=self.soon,
+            peers=SimPeers(self.network, self),
+        )
+        self.broker.on_useless = lambda: self.soon(self.kill)
+        self.on_made(self)
+        listeners = listeners_of(config)
+        router = new_router(self.broker.services)
+
+        def begin() -> None:
+            self.broker.start({listener.name: listener for listener in listeners})
+            for listener in listeners:
+                self.network.doors[listener.host, listener.port] = _Doors(self, listener, router)
+
+        self.turn(begin)
+
+    def stop(self) -> None:
+        """In order, to the marker of a clean shutdown."""
+        self.network.process_ended(self)
+        self.broker.stop_jobs()
+        while self._unfinished:
+            job, has_run = self._unfinished.popitem()
+            _conclude(job, has_run[0] if has_run else _outcome(job))
+        self.broker.stop()
+        self._ended()
+
+    def kill(self) -> None:
+        """With SIGKILL: the system keeps what was written."""
+        self.network.process_ended(self)
+        self._ended()
+        self.disk = self.disk.after_crash(keep=True)
+
+    def cut_power(self) -> None:
+        """What was not synced may be gone, and nobody is told."""
+        self.network.went_dark(self)
+        self._ended()
+        self.disk = self.disk.after_crash(self.random.randrange(1 << 30))
+
+    def _ended(self) -> None:
+        self.running = False
+        self.end_process()
+        self._unfinished.clear()
+
+    # -- turns
+
+    def settle(self) -> None:
+        if self.running:
+            self.broker.settle()
+            self._arm()
+
+    def _arm(self) -> None:
+        due = self.broker.next_deadline()
+        if due is None or (self._timer is not None and self._timer.step is not None and self._timer.at <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.later(due - self.timeline.now, self.broker.on_deadline)
+
+    def _submit(self, job: Job) -> None:
+        """It runs beside the turns, and is applied in one."""
+        self._unfinished[job] = []
+        life = self.life
+
+        def run() -> None:
+            if self.life == life and job in self._unfinished:
+                self._unfinished[job].append(_outcome(job))
+                self.later(self.random.randrange(self.disk_ms), lambda: self._apply(job))
+
+        self.timeline.after(self.random.randrange(self.disk_ms), run)
+
+    def _apply(self, job: Job) -> None:
+        if job in self._unfinished:
+            _conclude(job, self._unfinished.pop(job)[0])
+
+    # -- connections
+
+    def next_connection(self, listener: Listener, far: Host) -> ConnectionContext:
+        self._connections += 1
+        return ConnectionContext(self._connections, listener.name, (self.name, listener.port), (far.name, 50000))
+
+
+class _Doors:
+    """One listener."""
+
+    def __init__(self, node: SimNode, listener: Listener, router: Dispatching) -> None:
+        self.host: Host = node
+        self._node = node
+        self._listener = listener
+        self._router = router
+
+    def accept(self, end: End) -> None:
+        context = self._node.next_connection(self._listener, end.far.host)
+        end.ear = Served(self._node, end, context, self._router)
+
+
+class Served:
+    """One connection of a client or of another node."""
+
+    def __init__(self, node: SimNode, end: End, context: ConnectionContext, router: Dispatching) -> None:
+        self._node = node
+        self._broker = node.broker
+        self._end = end
+        self._context = context
+        self._router = router
+        self._waiting: deque[bytes] = deque()
+        self._parked: PendingReply | None = None
+
+    def on_frame(self, frame: bytes) -> None:
+        self._waiting.append(frame)
+        self._serve()
+
+    def on_end(self, why: str) -> None:
+        self._waiting.clear()
+        if self._parked is not None:
+            parked, self._parked = self._parked.parked, None
+            self._broker.services.purgatory.cancel(parked)
+        self._broker.connection_closed(self._context)
+
+    def _serve(self) -> None:
+        while self._waiting and self._end.open:
+            if self._parked is not None:
+                if self._parked.parked.yields:
+                    self._broker.services.purgatory.hurry(self._parked.parked, self._node.clock.now)
+                if self._parked is not None:
+                    return
+            self._dispatch(self._waiting.popleft())
+
+    def _dispatch(self, frame: bytes) -> None:
+        buffer = bytearray(frame)
+        try:
+            result = self._router.dispatch(self._context, memoryview(buffer)[4:])
+        except FrameError as error:
+            self._refuse(error)
+            return
+        finally:
+            buffer[:] = bytes(len(buffer))
+        if isinstance(result, PendingReply):
+            self._parked = result
+            result.parked.on_reply = self._on_reply
+        elif result is not None:
+            self._end.send(flat(result))
+
+    def _on_reply(self, reply: Any) -> None:
+        pending, self._parked = self._parked, None
+        if pending is None or not self._end.open:
+            return
+        try:
+            pieces = pending.pieces(reply)
+        except FrameError as error:
+            self._refuse(error)
+            return
+        if pieces:
+            self._end.send(flat(pieces))
+        self._node.soon(self._serve)
+
+    def _refuse(self, error: FrameError) -> None:
+        self._node.violations.append(f"{self._node.name} refused a frame of {self._end.far.host.name}: {error}")
+        self._end.close()
+        self.on_end(str(error))
+
+
+def _outcome(job: Job) -> OSError | None:
+    try:
+        job.run()
+    except OSError as error:
+        return error
+    return None
+
+
+def _conclude(job: Job, error: OSError | None) -> None:
+    if error is None:
+        job.apply()
+    else:
+        job.failed(error)
+
+
+def _nothing(node: SimNode) -> None: ...
+
+
+__all__ = ["DATA", "Served", "SimNode", "Step"]

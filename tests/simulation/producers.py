@@ -1,0 +1,197 @@
+"""Producers: idempotent ones, and transactional ones that commit offsets of a group too."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from pykafka_broker.records.builder import BatchBuilder
+from tests.simulation.client import Ask, Script, SimClient, Wait
+from tests.simulation.history import Ending, TopicPartition, Transaction
+
+GROUP, TRANSACTION = 0, 1
+OF: TopicPartition = "t", 0  # what offsets are committed for
+PRODUCE_MS = 2_000
+TRANSACTION_MS = 2_000
+_LOST = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE)
+# A transaction that ran out of time, or that another answer has ended: its producer begins anew.
+_ENDED = (*_LOST, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+
+class TransactionLost(Exception):
+    """It was ended by somebody else, or nobody knows: the producer begins anew."""
+
+
+class Identity:
+    """A producer id with its epoch, and the next sequence of each partition."""
+
+    def __init__(self, id: int, epoch: int) -> None:
+        self.id, self.epoch = id, epoch
+        self.sequences: dict[TopicPartition, int] = {}
+
+    def batch(self, partition: TopicPartition, values: list[bytes], now: int, *, transactional: bool) -> bytes:
+        builder = BatchBuilder(
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            base_sequence=self.sequences.get(partition, 0),
+            transactional=transactional,
+        )
+        for value in values:
+            builder.append(None, value, now)
+        return bytes(builder.build())
+
+
+def identity(client: SimClient, transactional_id: str | None) -> Generator[Ask | Wait, Any, Identity]:
+    """InitProducerId, until there is one."""
+    while True:
+        if transactional_id is not None:
+            place = yield from client.coordinator(TRANSACTION, transactional_id)
+        else:
+            place = client.random.choice(client.bootstrap)
+        answer = yield Ask(place, InitProducerIdRequest(transactional_id, TRANSACTION_MS), (4, 5))
+        if not isinstance(answer, LinkError):
+            if answer.error_code == ErrorCode.NONE:
+                return Identity(answer.producer_id, answer.producer_epoch)
+            client.expect(answer.error_code, "InitProducerId")
+        if transactional_id is not None:
+            client.forget_coordinator(TRANSACTION, transactional_id)
+        yield client.backoff()
+
+
+def produce(
+    client: SimClient, who: Identity, partition: TopicPartition, values: list[bytes], transactional_id: str | None = None
+) -> Script:
+    """One batch, until it is acknowledged: its first offset, or -1 if it was there already and nobody knows where.
+    Raises TransactionLost.
+    """
+    topic, number = partition
+    batch = who.batch(partition, values, client.clock.wall, transactional=transactional_id is not None)
+    while True:
+        place, _ = yield from client.leader(partition)
+        data = [TopicProduceData(topic, partition_data=[PartitionProduceData(number, batch)])]
+        answer = yield Ask(place, ProduceRequest(transactional_id, -1, PRODUCE_MS, data), (12, 12))
+        if not isinstance(answer, LinkError):
+            told = answer.responses[0].partition_responses[0]
+            code = told.error_code
+            if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                who.sequences[partition] = who.sequences.get(partition, 0) + len(values)
+                return told.base_offset if code == ErrorCode.NONE else -1
+            if not client.expect(code, "Produce", *(_ENDED if transactional_id is not None else ())):
+                raise TransactionLost
+        client.forget_leader(partition)
+        yield client.backoff()
+
+
+def idempotent(client: SimClient, partitions: list[TopicPartition]) -> Script:
+    """Records with values that count, each batch to some partition."""
+    history = client.history
+    who = yield from identity(client, None)
+    number = 0
+    while not client.stopping:
+        partition = client.random.choice(partitions)
+        values = []
+        for _ in range(client.random.randrange(1, 4)):
+            number += 1
+            values.append(f"{client.name}.{number}".encode())
+        history.sent[client.name, partition] += values
+        try:
+            base = yield from produce(client, who, partition, values)
+        except TransactionLost:
+            return
+        history.did["batch"] += 1
+        for at, value in enumerate(values):
+            history.acknowledged[partition][value] = base + at if base >= 0 else -1
+        yield Wait(client.random.randrange(40))
+
+
+class Transactional:
+    """One transactional id. Its transactions write to several partitions, and commit the offset of a group."""
+
+    def __init__(self, client: SimClient, partitions: list[TopicPartition]) -> None:
+        self._client = client
+        self._partitions = partitions
+        self._id = f"tx-{client.name}"
+        self._group = f"of-{client.name}"
+        self._number = 0
+        self._offset = 0
+
+    def script(self) -> Script:
+        """Until the client stops."""
+        client = self._client
+        while not client.stopping:
+            who = yield from identity(client, self._id)
+            try:
+                while not client.stopping:
+                    who = yield from self._transaction(who)
+                    yield Wait(client.random.randrange(60))
+            except TransactionLost:
+                client.history.did["transaction lost"] += 1
+        yield from identity(client, self._id)  # nothing is left open
+
+    def _transaction(self, who: Identity) -> Generator[Ask | Wait, Any, Identity]:
+        client, random = self._client, self._client.random
+        transaction = Transaction(self._id)
+        client.history.transactions.append(transaction)
+        for partition in random.sample(self._partitions, random.randrange(1, len(self._partitions) + 1)):
+            self._number += 1
+            value = f"{client.name}.t{self._number}".encode()
+            transaction.parts[value] = partition
+            client.history.sent[client.name, partition].append(value)
+            yield from produce(client, who, partition, [value], self._id)
+        if random.random() < 0.4:
+            yield from self._commit_offset(who, transaction)
+        if random.random() < 0.1:
+            yield Wait(random.randrange(2 * TRANSACTION_MS))
+        return (yield from self._end(who, transaction, commit=random.random() < 0.7))
+
+    def _commit_offset(self, who: Identity, transaction: Transaction) -> Script:
+        client = self._client
+        self._offset += 1
+        transaction.group, transaction.offset = self._group, self._offset
+        while True:
+            place = yield from client.coordinator(GROUP, self._group)
+            request = TxnOffsetCommitRequest(self._id, self._group, who.id, who.epoch, -1, "", None)
+            request.topics = [
+                TxnOffsetCommitRequestTopic(OF[0], [TxnOffsetCommitRequestPartition(OF[1], self._offset)])
+            ]
+            answer = yield Ask(place, request, (5, 5))
+            if not isinstance(answer, LinkError):
+                code = answer.topics[0].partitions[0].error_code
+                if code == ErrorCode.NONE:
+                    return
+                if not client.expect(code, "TxnOffsetCommit", *_ENDED):
+                    raise TransactionLost
+            client.forget_coordinator(GROUP, self._group)
+            yield client.backoff()
+
+    def _end(self, who: Identity, transaction: Transaction, *, commit: bool) -> Generator[Ask | Wait, Any, Identity]:
+        client = self._client
+        asked = False
+        while True:
+            place = yield from client.coordinator(TRANSACTION, self._id)
+            transaction.ending = Ending.UNKNOWN
+            answer = yield Ask(place, EndTxnRequest(self._id, who.id, who.epoch, commit), (5, 5))
+            if not isinstance(answer, LinkError):
+                if answer.error_code == ErrorCode.NONE:
+                    transaction.ending = Ending.COMMITTED if commit else Ending.ABORTED
+                    client.history.did["transaction"] += 1
+                    changed = (answer.producer_id, answer.producer_epoch) != (who.id, who.epoch)
+                    return Identity(answer.producer_id, answer.producer_epoch) if changed else who
+                if not client.expect(answer.error_code, "EndTxn", *_ENDED):
+                    if not asked:
+                        transaction.ending = Ending.ABORTED  # it had run out of time
+                    raise TransactionLost
+            else:
+                asked = True
+            client.forget_coordinator(TRANSACTION, self._id)
+            yield client.backoff()
