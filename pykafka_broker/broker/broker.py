@@ -29,6 +29,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from pykafka_broker.broker.metadata_source import LocalMetadata
     from pykafka_broker.broker.metering import Metering
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
     from pykafka_broker.peers import Peers
@@ -54,10 +55,11 @@ class Broker:
     ) -> None:
         self.clock = clock
         self.on_useless: Callable[[], None] | None = None  # the last log directory has failed
+        self._fs = OsFileSystem() if fs is None else fs
         self.node = node = Node(
             config,
             clock,
-            OsFileSystem() if fs is None else fs,
+            self._fs,
             new_uuid=new_uuid,
             submit=submit,
             thread_pool=thread_pool,
@@ -88,7 +90,9 @@ class Broker:
 
     # -- life
 
-    def start(self, listeners: Mapping[str, Endpoint] | None = None) -> None:
+    def start(
+        self, listeners: Mapping[str, Endpoint] | None = None, controller_listeners: Sequence[Endpoint] = ()
+    ) -> None:
         """Read what is on disk; afterwards requests can be served. `listeners` are those of clients, by name."""
         node, services = self.node, self.services
         services.listeners = listeners or {}
@@ -99,12 +103,25 @@ class Broker:
         self._timed.append(metadata)
         self._publisher.follow_broker_configs()
         self._heed_quotas()
-        metadata.register(
-            [
-                (each.name, *(each.advertised or (each.host, each.port)), each.protocol)
-                for each in services.listeners.values()
-            ]
-        )
+        if controller_listeners:
+            self._control_others(metadata, controller_listeners)
+        if node.roles.broker:
+            self._start_serving(metadata, loaded)
+
+    def _control_others(self, metadata: LocalMetadata, listeners: Sequence[Endpoint]) -> None:
+        from pykafka_broker.broker.controller_role import ControllerRole  # few nodes are controllers for others
+        from pykafka_broker.broker.controller_router import ControllerRouter
+
+        endpoints = [_endpoint(each) for each in listeners]
+        dispatch = ControllerRouter(self.services).dispatch
+        self.services.controller_role = role = ControllerRole(self.node, metadata, endpoints, self._fs, dispatch)
+        role.start()
+        self._timed.append(role.duties)
+
+    def _start_serving(self, metadata: LocalMetadata, loaded: MetadataDelta) -> None:
+        """What a broker does, and a controller alone does not."""
+        node, services = self.node, self.services
+        metadata.register([_endpoint(each) for each in services.listeners.values()])
         node.replicas.start(loaded, node.new_uuid)
         self._directories.start()
         if node.setup.leader_epoch >= 0:
@@ -217,6 +234,12 @@ class Broker:
             self.services.shares.connection_closed(connection)
         if "groups" in self.services.__dict__:
             self.services.groups.connection_closed(connection)
+
+
+def _endpoint(listener: Endpoint) -> tuple[str, str, int, str]:
+    """Under which name, where and how others reach it."""
+    host, port = listener.advertised or (listener.host, listener.port)
+    return listener.name, host, port, listener.protocol
 
 
 def _quota_hook(config: BrokerConfig) -> HookedQuotas | None:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 
 Deliver = Callable[[MetadataDelta], None]
+SyncWaiter = Callable[[OSError | None], None]
 Q = TypeVar("Q")  # a request
 Decide = Callable[[Controller, RequestContext, Q], Decision[R] | Deciding[R]]
 _DECIDED_IN_SLICES = 5  # times that the metadata may have changed meanwhile
@@ -130,6 +131,7 @@ class LocalMetadata:
         self._undelivered: deque[MetadataDelta] = deque()
         self._later: deque[Callable[[], None]] = deque()
         self._appending = self._delivering = False
+        self.on_synced: SyncWaiter | None = None  # hears of each sync of the log
 
     # -- life
 
@@ -242,7 +244,7 @@ class LocalMetadata:
                 self.log.append(records, self._clock.wall)
             else:
                 self.log.append_encoded(batch, self._clock.wall)
-            self._logs.flush(self.log.log, self._clock.now)
+            self._logs.flush(self.log.log, self._clock.now, self.on_synced)
             self.log.apply([record.message for record in records], self.image, delta)
             self._undelivered.append(delta)
         finally:

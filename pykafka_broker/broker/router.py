@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from functools import partial, wraps
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.broker.context import ConnectionContext, GiantContext, PartContext, RequestContext
 from pykafka_broker.broker.divisions import division_of, giant_bytes, is_giant
@@ -54,18 +54,27 @@ Pieces = list[Any]  # bytes-like objects and file slices, to be sent in order
 
 _HEADER = Struct(">hhi")
 _SIZE_AND_CORRELATION = Struct(">ii")
-_HANDLERS: dict[int, Handler] = {}
 _REFUSED = Route("")
 _WAITS = (Reply, Parked)
 _MOST_REQUESTS = 256
 _REMEMBERED_BYTES = 4096  # of a request; few are longer, and what is kept must not be many bytes
 
 
-def handles(api_key: ApiKey) -> Callable[[Handler], Handler]:
+class Table(NamedTuple):
+    """The APIs of one kind of listener: where they are, and who answers them once their modules are there."""
+
+    routes: Mapping[ApiKey, Route]
+    handlers: MutableMapping[int, Handler]
+
+
+CLIENTS = Table(ROUTES, {})
+
+
+def handles(api_key: ApiKey, table: Table = CLIENTS) -> Callable[[Handler], Handler]:
     """Declare the handler of an API; `broker/routes.py` names its module and versions."""
 
     def register(handler: Handler) -> Handler:
-        _HANDLERS[api_key] = handler
+        table.handlers[api_key] = handler
         return handler
 
     return register
@@ -93,13 +102,14 @@ class Endpoint:
         "when_lost",
     )
 
-    def __init__(self, api_key: ApiKey) -> None:
-        spec, route = SPECS[api_key], ROUTES.get(api_key)
+    def __init__(self, api_key: ApiKey, table: Table = CLIENTS) -> None:
+        spec, route = SPECS[api_key], table.routes.get(api_key)
         self.api_key = api_key
         if route is not None:
             importlib.import_module(f"pykafka_broker.broker.api.{route.module}")
-            self.handler = _submitting(_HANDLERS[api_key]) if route.forwarded else _HANDLERS[api_key]
-            self.min_version, self.max_version = served_versions(api_key)
+            handler = table.handlers[api_key]
+            self.handler = _submitting(handler) if route.forwarded else handler
+            self.min_version, self.max_version = served_versions(api_key, table.routes)
         else:
             self.handler = _refuse
             self.min_version, self.max_version = spec.min_version, spec.max_version
@@ -203,9 +213,9 @@ def _refuse(services: Services, context: RequestContext, request: Any) -> Any:
     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
 
-def served_versions(api_key: ApiKey) -> tuple[int, int]:
+def served_versions(api_key: ApiKey, routes: Mapping[ApiKey, Route] = ROUTES) -> tuple[int, int]:
     """The version range that is advertised and accepted."""
-    route, spec = ROUTES[api_key], SPECS[api_key]
+    route, spec = routes[api_key], SPECS[api_key]
     lowest = spec.min_version if route.min_version is None else route.min_version
     highest = spec.stable_max_version if route.max_version is None else route.max_version
     return lowest, highest
@@ -474,4 +484,4 @@ def _guard(parked: Parked, endpoint: Endpoint, context: RequestContext, request:
         parked.expire = guarded(parked.expire)
 
 
-__all__ = ["Endpoint", "PendingReply", "Pieces", "Router", "handles", "served_versions"]
+__all__ = ["CLIENTS", "Endpoint", "PendingReply", "Pieces", "Router", "Table", "handles", "served_versions"]

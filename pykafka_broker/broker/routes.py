@@ -62,7 +62,7 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.DESCRIBE_QUORUM: Route("describe_quorum"),
     ApiKey.UPDATE_FEATURES: Route("update_features", when_lost=_STORAGE, forwarded=True),
     ApiKey.DESCRIBE_CLUSTER: Route("describe_cluster"),
-    ApiKey.UNREGISTER_BROKER: Route("quorum_members"),
+    ApiKey.UNREGISTER_BROKER: Route("quorum_members", when_lost=_STORAGE, forwarded=True),
     ApiKey.LIST_CONFIG_RESOURCES: Route("list_config_resources"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Route("describe_topic_partitions"),
     ApiKey.ADD_RAFT_VOTER: Route("quorum_members"),

@@ -32,6 +32,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
 if TYPE_CHECKING:
+    from pykafka_broker.broker.controller_role import ControllerRole
     from pykafka_broker.broker.emulation import Emulation
     from pykafka_broker.broker.group_host import GroupHost
     from pykafka_broker.broker.share_host import ShareHost
@@ -101,8 +102,16 @@ class Services:
         self.quotas: Counting | None = None  # where nobody has one
         self.mute: Callable[[int, int], None] = _nobody_to_mute
         self.nanoseconds: Callable[[], int] = _no_time_passes
+        self.controller_role: ControllerRole | None = None  # where this node is a controller for others
         self._on_made = on_made
         node.subscribe(self._follow)
+
+    @property
+    def controlling(self) -> ControllerRole:
+        """What this node is for others. Raises NOT_CONTROLLER."""
+        if self.controller_role is None:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        return self.controller_role
 
     def _made(self, host: _Host) -> _Host:
         self._on_made(host)

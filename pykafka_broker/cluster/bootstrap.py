@@ -20,7 +20,7 @@ from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint
 
 Records = list[ApiMessageAndVersion]
 
-_SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
 def format_records() -> Records:
@@ -70,7 +70,7 @@ def registration(
         incarnation_id=incarnation_id,
         broker_epoch=epoch,
         end_points=[
-            BrokerEndpoint(name, host, port, _SECURITY_PROTOCOLS[protocol]) for name, host, port, protocol in endpoints
+            BrokerEndpoint(name, host, port, SECURITY_PROTOCOLS[protocol]) for name, host, port, protocol in endpoints
         ],
         features=[BrokerFeature(name, lowest, highest) for name, (lowest, highest) in SUPPORTED.items()],
         rack=controller.config.broker_rack,

@@ -2,7 +2,7 @@
 
 Rule: a broker serves clients only after it has applied its own registration and wants to be unfenced. One that wants
 to end hands its leaderships over first, and may end when all other brokers know of that. A directory that it has lost
-is taken out of its registration, and leaderships move away from it.
+is taken out of its registration, and leaderships move away from it; without any it can't serve.
 Versions: 1 directories that are offline (KIP-858), 2 cordoned ones (KIP-1066).
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pykafka_broker.cluster.controller import CORDONED_FROM, DIRECTORIES_FROM, Controller, Decision
-from pykafka_broker.cluster.elections import broker_leaves, broker_returns, directories_lost
+from pykafka_broker.cluster.elections import broker_leaves, broker_returns, directories_lost, leads_anything
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import BrokerImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -38,9 +38,10 @@ def broker_heartbeat(
     is_caught_up = request.current_metadata_offset >= broker.epoch
     records = list(_directories(controller, broker, request))
     fenced, should_shut_down = broker.fenced, False
+    want_fence = request.want_fence or (broker.log_dirs and set(broker.log_dirs) <= set(request.offline_log_dirs))
     if broker.fenced:
         should_shut_down = request.want_shut_down
-        if not should_shut_down and not request.want_fence and is_caught_up:
+        if not should_shut_down and not want_fence and is_caught_up:
             records += unfencing(controller, broker)
             fenced = False
     elif request.want_shut_down:
@@ -50,7 +51,7 @@ def broker_heartbeat(
         elif _may_end(controller, sessions, session, next_offset - 1):
             records += fencing(controller, broker)
             fenced = should_shut_down = True
-    elif request.want_fence:
+    elif want_fence:
         records += fencing(controller, broker)
         fenced = True
     response = BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=should_shut_down)
@@ -77,12 +78,6 @@ def unfencing(controller: Controller, broker: BrokerImage) -> Records:
     yield from broker_returns(controller, broker.id)
 
 
-def fence_silent(controller: Controller, sessions: Sessions, now: int) -> list[int]:
-    """Brokers whose sessions have run out and that are not fenced yet."""
-    brokers = controller.image.brokers
-    return [each for each in sessions.run_out(now) if each in brokers and not brokers[each].fenced]
-
-
 def _retreat(controller: Controller, broker: BrokerImage) -> Records:
     record = BrokerRegistrationChangeRecord(broker.id, broker.epoch, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN)
     yield ApiMessageAndVersion(record, 1)
@@ -93,20 +88,16 @@ def _may_end(controller: Controller, sessions: Sessions, session: Session, last_
     """Nothing is led there any more, and whoever serves knows it."""
     if session.shut_down_at is None:  # another controller saw it begin
         session.shut_down_at = last_offset
-    leads = any(
-        partition.leader == session.broker_id
-        for topic in controller.image.topics.values()
-        for partition in topic.partitions.values()
-    )
-    return not leads and sessions.all_have_seen(controller.image, session.shut_down_at)
+    image = controller.image
+    return sessions.all_have_seen(image, session.shut_down_at) and not leads_anything(image, session.broker_id)
 
 
 def _directories(controller: Controller, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Records:
     """What it says of its directories that the metadata does not know."""
     level = controller.image.features.get(METADATA_VERSION, 0)
     lost = [each for each in broker.log_dirs if each in request.offline_log_dirs]
-    if lost and level >= DIRECTORIES_FROM:
-        online = [each for each in broker.log_dirs if each not in lost]
+    online = [each for each in broker.log_dirs if each not in lost]
+    if lost and online and level >= DIRECTORIES_FROM:
         yield ApiMessageAndVersion(BrokerRegistrationChangeRecord(broker.id, broker.epoch, log_dirs=online), 2)
         yield from directories_lost(controller, broker.id, lost)
     cordoned = request.cordoned_log_dirs

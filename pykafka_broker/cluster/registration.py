@@ -7,11 +7,12 @@ may have lost the tails of its logs (KIP-966), so it leaves every ISR and ELR be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from pykafka_broker.cluster.bootstrap import SECURITY_PROTOCOLS
 from pykafka_broker.cluster.controller import DIRECTORIES_FROM, Controller, Decision
 from pykafka_broker.cluster.elections import broker_leaves, unclean_shutdown
-from pykafka_broker.cluster.features import METADATA_VERSION
+from pykafka_broker.cluster.features import METADATA_VERSION, SUPPORTED
 from pykafka_broker.cluster.image import BrokerImage, MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.sessions import Sessions
@@ -115,6 +116,9 @@ def _record(controller: Controller, request: BrokerRegistrationRequest, epoch: i
 
 def unregister_broker(controller: Controller, request: UnregisterBrokerRequest) -> Decision[UnregisterBrokerResponse]:
     """It is forgotten, whether it runs or not; it may come back as a new one."""
+    if request.broker_id == controller.node_id and request.broker_id in controller.image.brokers:
+        message = f"Broker {request.broker_id} is the one that runs this cluster"
+        raise ApiError(ErrorCode.INVALID_REQUEST, message)
     broker = controller.image.brokers.get(request.broker_id)
     if broker is None:
         message = f"Broker ID {request.broker_id} is not currently registered"
@@ -122,6 +126,23 @@ def unregister_broker(controller: Controller, request: UnregisterBrokerRequest) 
     records = list(broker_leaves(controller, broker.id))
     records.append(ApiMessageAndVersion(UnregisterBrokerRecord(broker.id, broker.epoch), 0))
     return Decision(records, UnregisterBrokerResponse(error_message=None))
+
+
+def controller_registration(
+    controller_id: int, incarnation_id: bytes, endpoints: Sequence[tuple[str, str, int, str]]
+) -> ApiMessageAndVersion:
+    """This controller's own record: (listener, host, port, security protocol) each."""
+    record = RegisterControllerRecord(
+        controller_id,
+        incarnation_id,
+        False,
+        [
+            ControllerEndpoint(name, host, port, SECURITY_PROTOCOLS[protocol])
+            for name, host, port, protocol in endpoints
+        ],
+        [ControllerFeature(name, lowest, highest) for name, (lowest, highest) in SUPPORTED.items()],
+    )
+    return ApiMessageAndVersion(record, 0)
 
 
 def register_controller(

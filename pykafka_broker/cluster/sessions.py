@@ -16,15 +16,15 @@ UNKNOWN_OFFSET = -1
 
 class Session:
     """Of one broker. shut_down_at: the offset that the others must have seen before this one, which wants to end, may;
-    None for one that does not want to.
+    None for one that does not want to. silent_since: its time to be fenced counts from there.
     """
 
-    __slots__ = ("broker_id", "epoch", "last_contact", "metadata_offset", "shut_down_at")
+    __slots__ = ("broker_id", "epoch", "last_contact", "metadata_offset", "shut_down_at", "silent_since")
 
     def __init__(self, broker_id: int, epoch: int, now: int) -> None:
         self.broker_id = broker_id
         self.epoch = epoch
-        self.last_contact = now
+        self.last_contact = self.silent_since = now
         self.metadata_offset = UNKNOWN_OFFSET
         self.shut_down_at: int | None = None
 
@@ -55,7 +55,7 @@ class Sessions:
     def contact(self, broker_id: int, epoch: int, metadata_offset: int, now: int) -> Session:
         """It has sent a heartbeat."""
         session = self._of(broker_id, epoch, now)
-        session.last_contact = now
+        session.last_contact = session.silent_since = now
         session.metadata_offset = metadata_offset
         if self._watched.pop(broker_id, None) is not None:
             self._watched[broker_id] = session
@@ -90,10 +90,17 @@ class Sessions:
 
     def run_out(self, now: int) -> list[int]:
         """Brokers that are to be fenced, since nothing was heard of them for too long."""
-        return [each.broker_id for each in self._watched.values() if each.last_contact + self.timeout_ms <= now]
+        return [each.broker_id for each in self._watched.values() if each.silent_since + self.timeout_ms <= now]
+
+    def put_off(self, broker_id: int, now: int) -> None:
+        """It can't be fenced now: it is looked at again after another time-out."""
+        session = self._watched.pop(broker_id, None)
+        if session is not None:
+            session.silent_since = now
+            self._watched[broker_id] = session
 
     def next_deadline(self) -> int | None:
         """When the next session runs out."""
         for session in self._watched.values():
-            return session.last_contact + self.timeout_ms
+            return session.silent_since + self.timeout_ms
         return None

@@ -82,6 +82,7 @@ HONOURED_BROKER = frozenset(
         "background.threads",
         "broker.id",
         "broker.rack",
+        "broker.session.timeout.ms",
         "connection.failed.authentication.delay.ms",
         "connections.max.idle.ms",
         "connections.max.reauth.ms",
@@ -134,6 +135,7 @@ HONOURED_BROKER = frozenset(
         "metadata.log.max.snapshot.interval.ms",
         "metadata.log.segment.bytes",
         "metadata.log.segment.ms",
+        "metadata.max.idle.interval.ms",
         "metadata.max.retention.bytes",
         "metadata.max.retention.ms",
         "node.id",
@@ -290,10 +292,25 @@ def refusals(config: BrokerConfig) -> list[str]:
         if config[name] and ":" not in config[name] and config[name] not in STANDARD_AUTHORIZERS:
             reason = f"it names a Java class that would have to {work}"
             lines.append(f"Invalid value {config[name]} for configuration {name}: {reason}")
-    if config.process_roles is not None and "broker" not in config.process_roles:
-        roles = ",".join(config.process_roles)
-        lines.append(f"Invalid value {roles} for configuration process.roles: it must contain broker")
-    return lines
+    return lines + _refused_roles(config)
+
+
+def _refused_roles(config: BrokerConfig) -> list[str]:
+    """A quorum of several voters is Apache Kafka's business."""
+    from pykafka_broker.config.roles import roles_of  # which reads settings, and so stands above them
+
+    roles = roles_of(config)
+    if not roles.controller:
+        return []
+    if not roles.broker and roles.alone:
+        reason = "a controller alone needs one of controller.listener.names among its listeners"
+        return [f"Invalid value controller for configuration process.roles: {reason}"]
+    several = len(roles.voters) > 1 or (not roles.voters and len(roles.bootstrap) > 1)
+    if several or (roles.voters and config.node not in roles.voters):
+        name = "controller.quorum.voters" if roles.voters else "controller.quorum.bootstrap.servers"
+        reason = "this node can be the only voter, or a broker of Apache Kafka's controllers (process.roles=broker)"
+        return [f"Invalid value {','.join(config[name])} for configuration {name}: {reason}"]
+    return []
 
 
 def _with_synonyms() -> frozenset[str]:

@@ -20,7 +20,7 @@ from pykafka_broker.control.tenure import Tenure
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, put_back, set_aside, take_image
 from pykafka_broker.log.log_directory import LogDirectoryError
-from pykafka_broker.server.serving import Running
+from pykafka_broker.server.serving import Running, start_broker
 
 _UNFINISHED = "."  # what the name of an image begins with that is none yet, or none any more
 
@@ -172,7 +172,7 @@ class State:
         broker = running.new_broker(setup, tenure.share)
         tenure.files.hasty = True
         try:
-            broker.start({listener.name: listener for listener in running.listeners})
+            start_broker(broker, running.listeners)
         except BaseException:
             tenure.end()
             broker.hand_over()

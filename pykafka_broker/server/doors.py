@@ -26,13 +26,14 @@ NewConnection = Callable[[Serving, Transport, ConnectionContext], Connection]
 class Door(NamedTuple):
     """What stands between a socket and a request, and who serves the requests."""
 
+    server: Serving
     new_transport: NewTransport
     new_connection: NewConnection
     checks: tuple[CheckListener, ...] = ()  # of what is altered while it serves
 
-    def open(self, server: Serving, sock: socket.socket, context: ConnectionContext) -> Connection:
+    def open(self, sock: socket.socket, context: ConnectionContext) -> Connection:
         """A client has come."""
-        return self.new_connection(server, self.new_transport(sock), context)
+        return self.new_connection(self.server, self.new_transport(sock), context)
 
 
 def door_of(listener: Listener, server: Serving) -> Door:
@@ -54,7 +55,7 @@ def door_of(listener: Listener, server: Serving) -> Door:
         from pykafka_broker.server.named_connection import NamedConnections
 
         new_connection = NamedConnections(listener.name, server).new_connection
-    return Door(new_transport, new_connection, checks)
+    return Door(server, new_transport, new_connection, checks)
 
 
 def _has_builder(listener: Listener, config: BrokerConfig) -> bool:

@@ -9,19 +9,21 @@ from __future__ import annotations
 import re
 
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.roles import roles_of
 from pykafka_broker.config.values import invalid
 
 _ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://\[?([^\[\]/]*?)\]?:(\d+)$")
 
 _MAX_PORT = 65535
 PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
+_PROTOCOL_MAP = "listener.security.protocol.map"
 _PROTOCOLS = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
 
 
 class Listener:
     """One endpoint. `port` is 0 until a free one is bound."""
 
-    __slots__ = ("advertised", "host", "name", "port", "protocol")
+    __slots__ = ("advertised", "for_controllers", "host", "name", "port", "protocol")
 
     def __init__(
         self,
@@ -30,12 +32,15 @@ class Listener:
         port: int,
         advertised: tuple[str, int] | None = None,
         protocol: str = PLAINTEXT,
+        *,
+        for_controllers: bool = False,
     ) -> None:
         self.name = name
         self.host = host
         self.port = port
         self.advertised = advertised
         self.protocol = protocol
+        self.for_controllers = for_controllers
 
     @property
     def has_tls(self) -> bool:
@@ -57,27 +62,32 @@ def parse_endpoint(key: str, text: str) -> tuple[str, str, int]:
 
 
 def listeners_of(config: BrokerConfig) -> list[Listener]:
-    """The listeners for clients that `listeners` and `advertised.listeners` name."""
+    """The listeners that `listeners` and `advertised.listeners` name; those of clients first."""
+    roles = roles_of(config)
     protocols = _security_protocols(config)
     advertised = _advertised(config)
     controllers = {name.upper() for name in config.controller_listener_names or ()}
     listeners: dict[str, Listener] = {}
     for text in config.listeners:
         name, host, port = parse_endpoint("listeners", text)
-        protocol = protocols.get(name, name)
-        if name in controllers:
-            continue  # one process is broker and controller here: nobody dials a controller
+        # A controller's needs no protocol where nothing is said of protocols at all, as in Kafka.
+        assumed = PLAINTEXT if name in controllers and _PROTOCOL_MAP not in config.static else name
+        protocol = protocols.get(name, assumed)
         if name in listeners:
             raise invalid("listeners", text, f"there is another listener with the name {name}")
         if protocol not in _PROTOCOLS:
             raise invalid("listeners", text, f"no security protocol is defined for listener {name}")
-        listeners[name] = Listener(name, host or "0.0.0.0", port, advertised.get(name), protocol)
-    if not listeners:
+        listeners[name] = Listener(
+            name, host or "0.0.0.0", port, advertised.get(name), protocol, for_controllers=name in controllers
+        )
+    if not roles.controller and any(each.for_controllers for each in listeners.values()):
+        raise invalid("listeners", ",".join(config.listeners), "this node is no controller")
+    if roles.broker and all(each.for_controllers for each in listeners.values()):
         raise invalid("listeners", ",".join(config.listeners), "it must name a listener for clients")
     for name in advertised:
         if name not in listeners and name not in controllers:
             raise invalid("advertised.listeners", name, "there is no listener with that name")
-    return list(listeners.values())
+    return sorted(listeners.values(), key=lambda each: each.for_controllers)
 
 
 def _advertised(config: BrokerConfig) -> dict[str, tuple[str, int]]:

@@ -17,7 +17,7 @@ from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.emulated_router import new_router
 from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.server.accepting import Accepting
-from pykafka_broker.server.connection import Connection, Dispatching
+from pykafka_broker.server.connection import Connection, Dispatching, Serving
 from pykafka_broker.server.connection_quota import ConnectionQuota
 from pykafka_broker.server.doors import Door, door_of
 from pykafka_broker.server.framing import FrameReader
@@ -31,6 +31,7 @@ from pykafka_broker.server.turns import Turns
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
     from pykafka_broker.config import BrokerConfig
+    from pykafka_broker.server.controller_serving import ControllerServing
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class Server:
         self._started = False
         self._connections: dict[int, Connection] = {}
         self._doors: dict[str, Door] = {}  # by the name of the listener
+        self._controllers: ControllerServing | None = None
         self._checks: list[CheckListener] = []  # of those whose settings may be altered
         self._next_id = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -87,6 +89,8 @@ class Server:
         self.broker = broker
         self.purgatory = broker.services.purgatory
         self._router.serve(broker.services)
+        if self._controllers is not None:
+            self._controllers.serve(broker)
         self._hold_up(broker)
         broker.check_listeners_by(self._checks)
         self._muting.release_all()
@@ -132,12 +136,22 @@ class Server:
         """
         config = self.broker.config
         for listener in listeners:
-            self._doors[listener.name] = door = door_of(listener, self)
+            self._doors[listener.name] = door = door_of(listener, self._serving(listener))
             self._checks += door.checks
             sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
             listener.port = sock.getsockname()[1]
             self._accepting.add(sock, listener)
         self.broker.check_listeners_by(self._checks)
+
+    def _serving(self, listener: Listener) -> Serving:
+        """Whoever serves requests that come in there."""
+        if not listener.for_controllers:
+            return self
+        from pykafka_broker.server.controller_serving import ControllerServing  # few nodes have such a listener
+
+        if self._controllers is None:
+            self._controllers = ControllerServing(self)
+        return self._controllers
 
     def start(self) -> None:
         """Accept connections and arm the timer."""
@@ -183,7 +197,7 @@ class Server:
     def serve(self, sock: socket.socket, context: ConnectionContext) -> None:
         """A client that has been let in."""
         log.debug("%s:%d connects to %s", context.client_host, context.client_port, context.listener)
-        self._connections[context.id] = self._doors[context.listener].open(self, sock, context)
+        self._connections[context.id] = self._doors[context.listener].open(sock, context)
 
     def turn_away(self, sock: socket.socket, context: ConnectionContext) -> None:
         """A client that is not let in after all."""

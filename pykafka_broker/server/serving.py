@@ -130,7 +130,7 @@ async def _serve(
     signals.hand_to(lambda: loop.call_soon_threadsafe(stopped.set))
     try:
         turns.clock.tick()
-        broker.start({listener.name: listener for listener in listeners})
+        start_broker(broker, listeners)
         collector.start()
         log.info(
             "version %s, node %d, cluster %s, data in %s",
@@ -142,7 +142,7 @@ async def _serve(
         server.start()
         if beside is not None:
             await beside.open(Running(server, turns, clock, jobs, listeners, peers, new_broker))
-        on_ready([(listener.host, listener.port) for listener in listeners])
+        on_ready([(listener.host, listener.port) for listener in told_of(listeners)])
         await stopped.wait()
         log.info("stopping")
     finally:
@@ -156,6 +156,19 @@ async def _serve(
         server.broker.stop()
         turns.close()
     return useless
+
+
+def start_broker(broker: Broker, listeners: list[Listener]) -> None:
+    """On what these have bound."""
+    broker.start(
+        {each.name: each for each in listeners if not each.for_controllers},
+        [each for each in listeners if each.for_controllers],
+    )
+
+
+def told_of(listeners: list[Listener]) -> list[Listener]:
+    """Those that clients dial, or else tools."""
+    return [each for each in listeners if not each.for_controllers] or listeners
 
 
 def new_uuid() -> bytes:

@@ -10,10 +10,13 @@ from pykafka_broker.cluster.bootstrap import first_records, format_records, regi
 from pykafka_broker.cluster.controller import Controller, Deciding, Decision
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import Replay
-from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.records import ApiMessageAndVersion, decode_record
 from pykafka_broker.cluster.topics import create_topics
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.records.header import iter_batches
+from pykafka_broker.records.record import iter_records
 from pykafka_broker.steps import at_once
 
 DIRECTORY = b"d" * 16
@@ -56,3 +59,15 @@ class Cluster:
         """The result of creating one topic."""
         request = CreateTopicsRequest([CreatableTopic(name, partitions, replicas, **fields)])
         return self.do(create_topics(self.controller, request, 7)).topics[0]
+
+
+def log_records(log: PartitionLog) -> list[Any]:
+    """The metadata records that a log holds, in their order."""
+    found: list[Any] = []
+    offset = log.log_start_offset
+    while (read := log.read(offset, 1 << 20, log.log_end_offset)) is not None:
+        for header, batch in iter_batches(read.records.read()):
+            if not header.is_control:
+                found += [decode_record(record.value or b"") for record in iter_records(batch, header)]
+        offset = read.end_offset()
+    return found

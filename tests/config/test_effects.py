@@ -115,6 +115,23 @@ def test_refusal_names_key_and_value(name: str, value: str) -> None:
     assert line.startswith(f"Invalid value {value} for configuration {name}: ")
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("controller.quorum.voters", "1@a:1,2@b:1,3@c:1"),
+        ("controller.quorum.voters", "2@b:1"),
+        ("controller.quorum.bootstrap.servers", "a:1,b:1"),
+    ],
+)
+def test_several_voters_are_left_to_kafka(key: str, value: str) -> None:
+    settings = {"node.id": "1", "listeners": "P://:1,C://:2", "controller.listener.names": "C", key: value}
+    (line,) = refusals(BrokerConfig(settings))
+    assert line.startswith(f"Invalid value {value} for configuration {key}: ")
+    assert "Apache Kafka's controllers" in line
+    assert not refusals(BrokerConfig({**settings, "process.roles": "broker"}))
+    assert not refusals(BrokerConfig({**settings, key: "1@a:1" if "@" in value else "a:1"}))
+
+
 def test_a_refused_key_may_be_set_to_its_default() -> None:
     assert not refusals(BrokerConfig({"security.inter.broker.protocol": "SSL", "authorizer.class.name": ""}))
 

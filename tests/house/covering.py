@@ -7,6 +7,14 @@ table when it gets a test file of its own; one that is in no row and has none is
 from __future__ import annotations
 
 COVERED_BY: dict[str, tuple[str, str]] = {
+    "broker/test_controller_router.py": (
+        "frames go in on a controller's listener",
+        """
+        broker/controller_role broker/api/controller/raft broker/api/controller/members
+        broker/api/controller/api_versions broker/api/controller/describe_cluster broker/api/controller/envelope
+        broker/api/controller/votes broker/api/controller/partitions cluster/producer_ids
+        """,
+    ),
     "broker/test_metering.py": (
         "reads the throttle times of answers of every kind",
         """

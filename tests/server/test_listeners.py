@@ -29,7 +29,11 @@ def test_each_listener_has_its_own_advertised_address() -> None:
         listener_security_protocol_map="INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
         controller_listener_names="CONTROLLER",
     )
-    assert found == [("INSIDE", "10.0.0.1", 9092, None), ("OUTSIDE", "0.0.0.0", 9093, ("broker.example", 443))]
+    assert found == [
+        ("INSIDE", "10.0.0.1", 9092, None),
+        ("OUTSIDE", "0.0.0.0", 9093, ("broker.example", 443)),
+        ("CONTROLLER", "0.0.0.0", 9094, None),
+    ]
 
 
 def test_a_listener_has_the_protocol_that_its_name_stands_for() -> None:
@@ -94,4 +98,14 @@ def test_controllers_may_be_advertised() -> None:
         advertised_listeners="PLAINTEXT://a:1,CONTROLLER://a:2",
         controller_listener_names="CONTROLLER",
     )
-    assert found == [("PLAINTEXT", "0.0.0.0", 1, ("a", 1))]
+    assert found == [("PLAINTEXT", "0.0.0.0", 1, ("a", 1)), ("CONTROLLER", "0.0.0.0", 2, ("a", 2))]
+
+
+def test_a_controller_alone_has_no_listener_for_clients() -> None:
+    settings = {"process_roles": "controller", "controller_listener_names": "CONTROLLER"}
+    assert made(listeners="CONTROLLER://:2", **settings) == [("CONTROLLER", "0.0.0.0", 2, None)]
+
+
+def test_a_broker_of_other_controllers_binds_no_listener_of_theirs() -> None:
+    with pytest.raises(ConfigError, match="this node is no controller"):
+        made(listeners="PLAINTEXT://:1,C://:2", controller_listener_names="C", process_roles="broker")

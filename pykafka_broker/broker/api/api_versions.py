@@ -12,6 +12,7 @@ A finalized feature at level 0 is not listed; the epoch is the offset up to whic
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.encoded_reply import EncodedReply
@@ -38,8 +39,18 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def api_versions(
     services: Services, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse | EncodedReply:
+    return answered(services, context, request, _ranges)
+
+
+def answered(
+    services: Services,
+    context: RequestContext,
+    request: ApiVersionsRequest | None,
+    ranges: Callable[[Services], list[ApiVersion]],
+) -> ApiVersionsResponse | EncodedReply:
+    """The answer with these ranges."""
     if request is None:
-        own = [key for key in _ranges(services) if key.api_key == ApiKey.API_VERSIONS]
+        own = [key for key in ranges(services) if key.api_key == ApiKey.API_VERSIONS]
         told = services.emulation is None or services.emulation.tells_own_range
         return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, own if told else [])
     version = context.api_version
@@ -52,18 +63,21 @@ def api_versions(
     if context.connection.login is not None:
         context.connection.login.versions_told()
     cache = services.replies
-    key = (ApiKey.API_VERSIONS, version)
+    key = (ApiKey.API_VERSIONS, version, ranges)
     known = cache.get(services.image, key)
-    return known or cache.put(services.image, key, EncodedReply(_answer(services, version).encode(version)))
+    if known is not None:
+        return known
+    answer = _answer(services, version, ranges(services))
+    return cache.put(services.image, key, EncodedReply(answer.encode(version)))
 
 
-def _answer(services: Services, version: int) -> ApiVersionsResponse:
+def _answer(services: Services, version: int, ranges: list[ApiVersion]) -> ApiVersionsResponse:
     features = dict(services.image.features)
     if services.metadata.kraft_version:  # kept by the quorum, not by the controller
         features[KRAFT_VERSION] = services.metadata.kraft_version
     emulation = services.emulation
     return ApiVersionsResponse(
-        api_keys=_ranges(services),
+        api_keys=ranges,
         supported_features=[
             SupportedFeatureKey(name, lowest, highest)
             for name, (lowest, highest) in supported_features(services.config).items()

@@ -72,9 +72,24 @@ def _metadata_partition(services: Services) -> PartitionData:
     leader_id, leader_epoch, end, directory_id = services.metadata.quorum
     wall = services.clock.wall  # clients are told when the voter was last caught up
     voter = ReplicaState(leader_id, directory_id, end, wall, wall)
-    return PartitionData(leader_id=leader_id, leader_epoch=leader_epoch, high_watermark=end, current_voters=[voter])
+    role = services.controller_role
+    return PartitionData(
+        leader_id=leader_id,
+        leader_epoch=leader_epoch,
+        high_watermark=end,
+        current_voters=[voter],
+        observers=[]
+        if role is None
+        else [
+            ReplicaState(each.id, each.directory_id, each.log_end_offset, each.last_fetch, each.last_caught_up)
+            for each in role.quorum.observers(wall)
+        ],
+    )
 
 
 def _nodes(services: Services, context: RequestContext) -> list[Node]:
+    role = services.controller_role
+    if role is not None:
+        return [Node(services.node_id, [Listener(name, host, port) for host, port, name in role.quorum.endpoints])]
     host, port = services.advertised(context)
     return [Node(services.node_id, [Listener(context.connection.listener, host, port)])]

@@ -1,8 +1,8 @@
 """UnregisterBroker v0, AddRaftVoter v0-v1 and RemoveRaftVoter v0 (KIP-500, KIP-853).
 
-Behaviour: the cluster is this node. It can't be taken out of itself, where Kafka would let it and be left without a
-broker; any other broker is not registered. The voter is static (kraft.version 0), so voters are neither added nor
-removed: UNSUPPORTED_VERSION, if the request is otherwise right.
+Behaviour: a broker that is its own controller can't be taken out of itself, where Kafka would let it and be left
+without a broker. The voter is static (kraft.version 0), so voters are neither added nor removed: UNSUPPORTED_VERSION,
+if the request is otherwise right.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster import registration
+from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -25,18 +27,10 @@ from pykafka_broker.protocol.runtime import ZERO_UUID
 
 @handles(ApiKey.UNREGISTER_BROKER)
 def unregister_broker(
-    services: Services, context: RequestContext, request: UnregisterBrokerRequest
-) -> UnregisterBrokerResponse:
-    services.authorise(context, Operation.ALTER, Resource.CLUSTER)
-    wanted = request.broker_id
-    if wanted == services.node_id:
-        return UnregisterBrokerResponse(
-            error_code=ErrorCode.INVALID_REQUEST, error_message=f"Broker {wanted} is the one that runs this cluster"
-        )
-    return UnregisterBrokerResponse(
-        error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
-        error_message=f"Broker ID {wanted} is not currently registered",
-    )
+    controller: Controller, context: RequestContext, request: UnregisterBrokerRequest
+) -> Decision[UnregisterBrokerResponse]:
+    Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
+    return registration.unregister_broker(controller, request)
 
 
 @handles(ApiKey.ADD_RAFT_VOTER)

@@ -34,6 +34,9 @@ from pykafka_broker.protocol.messages.fetch_snapshot_request import FetchSnapsho
 
 _IDS_FROM = 13
 _REPLICA_STATE_FROM = 15
+_EPOCHS_FROM = 12
+_ADDRESSES_FROM = 16
+_SNAPSHOT_ADDRESSES_FROM = 1
 _MOST_BYTES = 8 << 20  # of one answer
 _FORGOTTEN_AFTER_MS = 300_000
 _NOBODY = -1
@@ -151,13 +154,19 @@ class RaftLeader:
             topic.topic_id = METADATA_TOPIC_ID
         else:
             topic.topic = CLUSTER_METADATA
+        if version < _EPOCHS_FROM:
+            partition.current_leader = LeaderIdAndEpoch()
+        if version < _ADDRESSES_FROM:
+            return FetchResponse(responses=[topic])
         address = self.endpoint(listener)
         node = NodeEndpoint(self._node_id, address.host, address.port)
         return FetchResponse(responses=[topic], node_endpoints=[node])
 
     # -- FetchSnapshot
 
-    def fetch_snapshot(self, request: FetchSnapshotRequest, listener: str) -> snapshots.FetchSnapshotResponse:
+    def fetch_snapshot(
+        self, request: FetchSnapshotRequest, version: int, listener: str
+    ) -> snapshots.FetchSnapshotResponse:
         """A piece of a snapshot. Raises what is wrong with the whole request."""
         self.check_cluster(request.cluster_id)
         topics = []
@@ -174,6 +183,8 @@ class RaftLeader:
                 for wanted in topic.partitions
             ]
             topics.append(snapshots.TopicSnapshot(topic.name, pieces))
+        if version < _SNAPSHOT_ADDRESSES_FROM:
+            return snapshots.FetchSnapshotResponse(topics=topics)
         address = self.endpoint(listener)
         node = snapshots.NodeEndpoint(self._node_id, address.host, address.port)
         return snapshots.FetchSnapshotResponse(topics=topics, node_endpoints=[node])

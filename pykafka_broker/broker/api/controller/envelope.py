@@ -1,0 +1,83 @@
+"""Envelope v0 (KIP-590): what a client has asked of a broker, and only a controller decides.
+
+Behaviour: the request inside is served as if its client had sent it, with its own header, and the answer goes back with
+the header that the client waits for. The broker must be trusted with that (CLUSTER_ACTION). Who the client is and where
+it comes from is the broker's word: PRINCIPAL_DESERIALIZATION_FAILURE and INVALID_REQUEST if that can't be read,
+INVALID_REQUEST for an API that nobody forwards, UNSUPPORTED_VERSION for a version or a body that can't be.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from typing import Any
+
+from pykafka_broker.broker.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.controller_routes import CONTROLLERS, FORWARDED
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.router import PendingReply, Pieces, handles
+from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.errors import ApiError, FrameError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.default_principal_data import DefaultPrincipalData
+from pykafka_broker.protocol.messages.envelope_request import EnvelopeRequest
+from pykafka_broker.protocol.messages.envelope_response import EnvelopeResponse
+from pykafka_broker.protocol.runtime import DecodeError
+
+_VERSION = struct.Struct(">h")
+_LENGTH_PREFIX = 4
+_NO_PORT = 0
+
+
+@handles(ApiKey.ENVELOPE, CONTROLLERS)
+def envelope(services: Services, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse | Parked:
+    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    client = _client_of(context.connection, request)
+    frame = memoryview(bytes(request.request_data))
+    if len(frame) < _VERSION.size or _VERSION.unpack_from(frame)[0] not in FORWARDED:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    try:
+        answer = services.controlling.dispatch(client, frame)
+    except FrameError:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION) from None
+    if not isinstance(answer, PendingReply):
+        return _sealed(answer or [])
+    return _waiting(services, answer)
+
+
+def _waiting(services: Services, answer: PendingReply) -> Parked:
+    inner = answer.parked
+    outer = Parked(None, cancelled=lambda: services.purgatory.cancel(inner))
+
+    def answered(reply: Any) -> None:
+        try:
+            outer.complete(_sealed(answer.pieces(reply)))
+        except FrameError:
+            outer.complete(EnvelopeResponse(None, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    inner.on_reply = answered
+    return outer
+
+
+def _sealed(answer: Pieces) -> EnvelopeResponse:
+    return EnvelopeResponse(b"".join(bytes(piece) for piece in answer)[_LENGTH_PREFIX:])
+
+
+def _client_of(broker: ConnectionContext, request: EnvelopeRequest) -> ConnectionContext:
+    """The client as the broker knows it. Raises what can't be read."""
+    try:
+        principal = request.request_principal or b""
+        version = _VERSION.unpack_from(principal)[0]
+        told = DefaultPrincipalData.decode(memoryview(principal)[_VERSION.size :], version)
+    except (DecodeError, struct.error, LookupError):
+        raise ApiError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE) from None
+    try:
+        host = str(ipaddress.ip_address(bytes(request.client_host_address)))
+    except ValueError:
+        raise ApiError(ErrorCode.INVALID_REQUEST) from None
+    local = broker.local_host, broker.local_port
+    client = ConnectionContext(broker.id, broker.listener, local, (host, _NO_PORT), f"{told.type}:{told.name}")
+    client.by_token = told.token_authenticated
+    return client

@@ -1,0 +1,74 @@
+"""BrokerRegistration v0-v4, BrokerHeartbeat v0-v2 and ControllerRegistration v0 (KIP-631, KIP-919).
+
+Behaviour: `cluster/registration.py` and `cluster/heartbeats.py` decide; who asks needs the right to CLUSTER_ACTION.
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.controller_routes import CONTROLLERS
+from pykafka_broker.broker.reply import Reply
+from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster import heartbeats, registration
+from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster.controller import Controller, Decision
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+from pykafka_broker.protocol.messages.controller_registration_request import ControllerRegistrationRequest
+from pykafka_broker.protocol.messages.controller_registration_response import ControllerRegistrationResponse
+
+
+@handles(ApiKey.BROKER_REGISTRATION, CONTROLLERS)
+def register_broker(
+    services: Services, context: RequestContext, request: BrokerRegistrationRequest
+) -> BrokerRegistrationResponse | Reply:
+    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    role = services.controlling
+
+    def decide(
+        controller: Controller, context: RequestContext, request: BrokerRegistrationRequest
+    ) -> Decision[BrokerRegistrationResponse]:
+        return registration.register_broker(
+            controller,
+            role.sessions,
+            request,
+            cluster_id=services.cluster_id,
+            next_offset=services.metadata.applied_offset + 1,
+            now=context.now,
+        )
+
+    return services.metadata.submit(context, request, decide)
+
+
+@handles(ApiKey.BROKER_HEARTBEAT, CONTROLLERS)
+def heartbeat(
+    services: Services, context: RequestContext, request: BrokerHeartbeatRequest
+) -> BrokerHeartbeatResponse | Reply:
+    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    role = services.controlling
+
+    def decide(
+        controller: Controller, context: RequestContext, request: BrokerHeartbeatRequest
+    ) -> Decision[BrokerHeartbeatResponse]:
+        next_offset = services.metadata.applied_offset + 1
+        return heartbeats.broker_heartbeat(controller, role.sessions, request, next_offset=next_offset, now=context.now)
+
+    return services.metadata.submit(context, request, decide)
+
+
+@handles(ApiKey.CONTROLLER_REGISTRATION, CONTROLLERS)
+def register_controller(
+    services: Services, context: RequestContext, request: ControllerRegistrationRequest
+) -> ControllerRegistrationResponse | Reply:
+    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+
+    def decide(
+        controller: Controller, context: RequestContext, request: ControllerRegistrationRequest
+    ) -> Decision[ControllerRegistrationResponse]:
+        return registration.register_controller(controller, request)
+
+    return services.metadata.submit(context, request, decide)

@@ -1,0 +1,45 @@
+"""Fetch v4-v18 and FetchSnapshot v0-v1 of the metadata log (KIP-595, KIP-630).
+
+Behaviour: an observer that has everything waits until there is more, until the high watermark is above the one that it
+knows, or until `max_wait_ms` is over. For all else see `cluster/raft/leader.py`.
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.controller_role import METADATA
+from pykafka_broker.broker.controller_routes import CONTROLLERS
+from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.fetch_request import FetchRequest
+from pykafka_broker.protocol.messages.fetch_response import FetchResponse
+from pykafka_broker.protocol.messages.fetch_snapshot_request import FetchSnapshotRequest
+from pykafka_broker.protocol.messages.fetch_snapshot_response import FetchSnapshotResponse
+
+
+@handles(ApiKey.FETCH, CONTROLLERS)
+def fetch(services: Services, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked:
+    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    quorum = services.controlling.quorum
+    version, listener = context.api_version, context.connection.listener
+
+    def poll(now: int) -> FetchResponse | None:
+        return quorum.fetch(request, version, listener, services.clock.wall)
+
+    def expire(now: int) -> FetchResponse:
+        return poll(now) or quorum.nothing_new(version, listener)
+
+    answer = poll(context.now)
+    if answer is not None or request.max_wait_ms <= 0:
+        return answer or quorum.nothing_new(version, listener)
+    return Parked(context.now + request.max_wait_ms, keys=(METADATA,), poll=poll, expire=expire)
+
+
+@handles(ApiKey.FETCH_SNAPSHOT, CONTROLLERS)
+def fetch_snapshot(services: Services, context: RequestContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    quorum = services.controlling.quorum
+    return quorum.fetch_snapshot(request, context.api_version, context.connection.listener)

@@ -1,0 +1,113 @@
+"""Vote v0-v2, BeginQuorumEpoch and EndQuorumEpoch v0-v1, UpdateRaftVoter v0 (KIP-595, KIP-853, KIP-996).
+
+Behaviour: this node is the only voter, so nobody else is given a vote, and nobody else can begin or end an epoch. Who
+asks in an older epoch is told the leader of this one. The voter is static (kraft.version 0) and can't be updated.
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.controller_routes import CONTROLLERS
+from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster.raft.leader import RaftLeader
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages import begin_quorum_epoch_response as begun
+from pykafka_broker.protocol.messages import end_quorum_epoch_response as ended
+from pykafka_broker.protocol.messages import vote_response as voted
+from pykafka_broker.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
+from pykafka_broker.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest
+from pykafka_broker.protocol.messages.update_raft_voter_request import UpdateRaftVoterRequest
+from pykafka_broker.protocol.messages.update_raft_voter_response import CurrentLeader, UpdateRaftVoterResponse
+from pykafka_broker.protocol.messages.vote_request import VoteRequest
+
+_ADDRESSES_FROM = 1
+_ANYBODY = -1
+
+
+def _quorum(services: Services, context: RequestContext, cluster_id: str | None) -> RaftLeader:
+    """Raises what is wrong with who asks."""
+    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    quorum = services.controlling.quorum
+    quorum.check_cluster(cluster_id)
+    return quorum
+
+
+def _refusal(quorum: RaftLeader, epoch: int) -> ErrorCode:
+    """Of a leader of that epoch: it can't be one."""
+    return ErrorCode.FENCED_LEADER_EPOCH if epoch < quorum.epoch else ErrorCode.INVALID_REQUEST
+
+
+@handles(ApiKey.VOTE, CONTROLLERS)
+def vote(services: Services, context: RequestContext, request: VoteRequest) -> voted.VoteResponse:
+    quorum = _quorum(services, context, request.cluster_id)
+    if [(topic.topic_name, len(topic.partitions)) for topic in request.topics] != [(CLUSTER_METADATA, 1)]:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    wanted = request.topics[0].partitions[0]
+    code = ErrorCode.NONE
+    if wanted.replica_epoch < quorum.epoch:
+        code = ErrorCode.FENCED_LEADER_EPOCH
+    elif request.voter_id not in (_ANYBODY, services.node_id):
+        code = ErrorCode.INVALID_VOTER_KEY
+    elif not wanted.pre_vote and wanted.last_offset_epoch >= wanted.replica_epoch:
+        code = ErrorCode.INVALID_REQUEST
+    answer = voted.PartitionData(0, code, services.node_id, quorum.epoch, vote_granted=False)
+    response = voted.VoteResponse(topics=[voted.TopicData(CLUSTER_METADATA, [answer])])
+    if context.api_version >= _ADDRESSES_FROM:
+        address = quorum.endpoint(context.connection.listener)
+        response.node_endpoints = [voted.NodeEndpoint(services.node_id, address.host, address.port)]
+    return response
+
+
+@handles(ApiKey.BEGIN_QUORUM_EPOCH, CONTROLLERS)
+def begin_epoch(
+    services: Services, context: RequestContext, request: BeginQuorumEpochRequest
+) -> begun.BeginQuorumEpochResponse:
+    quorum = _quorum(services, context, request.cluster_id)
+    topics = [
+        begun.TopicData(
+            topic.topic_name,
+            [
+                begun.PartitionData(
+                    each.partition_index, _refusal(quorum, each.leader_epoch), services.node_id, quorum.epoch
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return begun.BeginQuorumEpochResponse(topics=topics)
+
+
+@handles(ApiKey.END_QUORUM_EPOCH, CONTROLLERS)
+def end_epoch(
+    services: Services, context: RequestContext, request: EndQuorumEpochRequest
+) -> ended.EndQuorumEpochResponse:
+    quorum = _quorum(services, context, request.cluster_id)
+    topics = [
+        ended.TopicData(
+            topic.topic_name,
+            [
+                ended.PartitionData(
+                    each.partition_index, _refusal(quorum, each.leader_epoch), services.node_id, quorum.epoch
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return ended.EndQuorumEpochResponse(topics=topics)
+
+
+@handles(ApiKey.UPDATE_RAFT_VOTER, CONTROLLERS)
+def update_voter(
+    services: Services, context: RequestContext, request: UpdateRaftVoterRequest
+) -> UpdateRaftVoterResponse:
+    quorum = _quorum(services, context, request.cluster_id)
+    address = quorum.endpoint(context.connection.listener)
+    leader = CurrentLeader(services.node_id, quorum.epoch, address.host, address.port)
+    return UpdateRaftVoterResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, current_leader=leader)

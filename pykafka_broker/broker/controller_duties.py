@@ -1,0 +1,74 @@
+"""What a controller does without being asked: it fences brokers that are silent, and elects the unclean.
+
+Rule: by deadline, and only in a cluster of several nodes: a node alone writes nothing by itself. Observers can tell how
+far they are behind since something is written at least every `metadata.max.idle.interval.ms`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.clock import Clock
+from pykafka_broker.cluster import heartbeats
+from pykafka_broker.cluster.elections import unclean_candidates
+from pykafka_broker.cluster.raft.leader import RaftLeader
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.sessions import Sessions
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.stored.no_op_record import NoOpRecord
+
+logger = logging.getLogger(__name__)
+
+
+class ControllerDuties:
+    """Of one controller. A `Timed` of its broker."""
+
+    def __init__(self, metadata: LocalMetadata, sessions: Sessions, quorum: RaftLeader, clock: Clock) -> None:
+        self._metadata = metadata
+        self._sessions = sessions
+        self._quorum = quorum
+        self._clock = clock
+        self._idle_ms: int = metadata.controller.config.metadata_max_idle_interval_ms
+        self._next_note = clock.now + self._idle_ms if self._idle_ms > 0 else None
+        self._seen_offset = -1
+        self._look_for_leaders = False
+
+    def configs_changed(self) -> None:
+        """An unclean leader may be allowed where none was."""
+        self._look_for_leaders = True
+
+    def next_deadline(self) -> int | None:
+        if self._look_for_leaders:
+            return 0
+        silent, note = self._sessions.next_deadline(), self._next_note
+        return silent if note is None or (silent is not None and silent < note) else note
+
+    def on_deadline(self, now: int) -> None:
+        if self._look_for_leaders:
+            self._look_for_leaders = False
+            self._commit(list(unclean_candidates(self._metadata.controller)))
+        for broker_id in self._sessions.run_out(now):
+            self._fence(broker_id, now)
+        if self._next_note is not None and now >= self._next_note:
+            self._next_note = now + self._idle_ms
+            self._note()
+
+    def _fence(self, broker_id: int, now: int) -> None:
+        controller = self._metadata.controller
+        logger.info("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self._sessions.timeout_ms)
+        self._sessions.put_off(broker_id, now)  # if it can't be written
+        self._commit(list(heartbeats.fencing(controller, controller.image.brokers[broker_id])))
+
+    def _note(self) -> None:
+        """Whoever follows is given something to measure by."""
+        offset, self._seen_offset = self._seen_offset, self._metadata.applied_offset
+        if offset == self._seen_offset and self._quorum.observers(self._clock.wall):
+            self._commit([ApiMessageAndVersion(NoOpRecord(), 0)])
+            self._seen_offset = self._metadata.applied_offset
+
+    def _commit(self, records: list[ApiMessageAndVersion]) -> None:
+        try:
+            self._metadata.commit(records)
+        except ApiError as error:
+            logger.error("the metadata can't be written: %s", error)

@@ -1,0 +1,65 @@
+"""A node that is a controller for others: what there is of it besides the metadata that it leads (KIP-500).
+
+Rule: a node without a controller listener has none of this. What stands here is soft: it begins anew with each start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.controller_duties import ControllerDuties
+from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.node import Node
+from pykafka_broker.cluster.image import MetadataDelta
+from pykafka_broker.cluster.raft.leader import RaftLeader
+from pykafka_broker.cluster.registration import controller_registration
+from pykafka_broker.cluster.sessions import Sessions
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.peers import Address
+
+# name, host, port and security protocol
+Endpoint = tuple[str, str, int, str]
+Dispatch = Callable[[ConnectionContext, memoryview], Any]
+METADATA = "metadata"  # the key of the purgatory under which observers wait
+
+
+class ControllerRole:
+    """Sessions of brokers, what observers are given, and what the controller does by itself. `dispatch` is the way of
+    requests that come in envelopes.
+    """
+
+    def __init__(
+        self, node: Node, metadata: LocalMetadata, listeners: Sequence[Endpoint], fs: FileSystem, dispatch: Dispatch
+    ) -> None:
+        self._node = node
+        self.dispatch = dispatch
+        self._metadata = metadata
+        self._listeners = listeners
+        self.sessions = Sessions(node.config.broker_session_timeout_ms, node.id)
+        self.quorum = RaftLeader(
+            metadata.log,
+            fs,
+            node_id=node.id,
+            cluster_id=node.cluster_id,
+            endpoints=[Address(host, port, name) for name, host, port, _ in listeners],
+        )
+        self.duties = ControllerDuties(metadata, self.sessions, self.quorum, node.clock)
+
+    def start(self) -> None:
+        """Brokers that are known have a session from now on, and this controller is known as well."""
+        node, metadata = self._node, self._metadata
+        self.sessions.follow(node.image, list(node.image.brokers), node.clock.now)
+        node.subscribe(self._follow)
+        metadata.on_synced = self._synced
+        metadata.commit([controller_registration(node.id, node.new_uuid(), self._listeners)])
+
+    def _synced(self, error: OSError | None) -> None:
+        self._node.purgatory.touch(METADATA)
+
+    def _follow(self, delta: MetadataDelta) -> None:
+        if delta.brokers:
+            self.sessions.follow(self._node.image, delta.brokers, self._node.clock.now)
+        if delta.configs:
+            self.duties.configs_changed()

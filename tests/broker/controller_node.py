@@ -1,0 +1,135 @@
+"""A controller without sockets, that is asked as brokers and tools ask it: frames go in on its own listener."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from pathlib import Path
+from typing import Any
+
+from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.controller_router import ControllerRouter
+from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.cluster.features import SUPPORTED
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
+from pykafka_broker.protocol.runtime import Message
+from tests.broker.api.real_broker import UnsyncedFileSystem
+from tests.broker.driven import DrivenBroker
+
+NOW = 1_700_000_000_000
+NODE = 101
+CONNECTION = ConnectionContext(1, "CONTROLLER", ("127.0.0.1", 9093), ("127.0.0.1", 50000))
+
+
+class Bound:
+    """A listener of the controller."""
+
+    name = "CONTROLLER"
+    host = "127.0.0.1"
+    port = 9093
+    advertised: tuple[str, int] | None = None
+    protocol = "PLAINTEXT"
+
+
+class Waiting:
+    """An answer that is not there yet."""
+
+    def __init__(self, pending: PendingReply, api_key: ApiKey, version: int) -> None:
+        self.reply: Any = None
+        self._api_key, self._version = api_key, version
+        self._pending = pending
+        pending.parked.on_reply = self._answered
+
+    @property
+    def is_answered(self) -> bool:
+        return self.reply is not None
+
+    def _answered(self, reply: Any) -> None:
+        self.reply = response(self._pending.pieces(reply), self._api_key, self._version)
+
+
+class ControllerNode(DrivenBroker):
+    """Node 101, a controller and nothing else. Time is moved by `on_deadline`."""
+
+    def __init__(self, directory: Path, *, roles: str = "controller", **config: str) -> None:
+        ids = itertools.count(1)
+        values = {
+            "process.roles": roles,
+            "node.id": str(NODE),
+            "log.dirs": str(directory),
+            "controller.listener.names": "CONTROLLER",
+            "listeners": "CONTROLLER://127.0.0.1:9093",
+            **{key.replace("_", "."): value for key, value in config.items()},
+        }
+        super().__init__(BrokerConfig(values), new_uuid=lambda: next(ids).to_bytes(16, "big"), fs=UnsyncedFileSystem())
+        self.controller_router = ControllerRouter(self.services)
+        self.clock.set(NOW)
+        self.whole.start(self.listeners, [Bound()])
+
+    def ask(self, request: Message, version: int | None = None, connection: ConnectionContext = CONNECTION) -> Any:
+        """The answer, or a `Waiting`."""
+        api_key = ApiKey(request.API_KEY)
+        if version is None:
+            version = SPECS[api_key].stable_max_version
+        answer = self.controller_router.dispatch(connection, framed(request, version))
+        if isinstance(answer, PendingReply):
+            return Waiting(answer, api_key, version)
+        return response(answer, api_key, version)
+
+    def register(self, broker_id: int, incarnation: int = 1, *, previous: int = -1, **fields: Any) -> Any:
+        """The answer to a registration; each broker has a directory of its own."""
+        return self.ask(registration(broker_id, incarnation, previous, **{"cluster_id": self.cluster_id, **fields}))
+
+    def beat(self, broker_id: int, epoch: int | None = None, **fields: Any) -> Any:
+        """The answer to a heartbeat of one that has applied all metadata."""
+        if epoch is None:
+            epoch = self.image.brokers[broker_id].epoch
+        fields = {"current_metadata_offset": self.metadata.applied_offset, **fields}
+        return self.ask(BrokerHeartbeatRequest(broker_id, epoch, **fields))
+
+    def join(self, *broker_ids: int) -> None:
+        """They register and are unfenced."""
+        for broker_id in broker_ids:
+            assert self.register(broker_id).error_code == 0
+            assert self.beat(broker_id).is_fenced is False
+
+    @property
+    def written(self) -> list[Any]:
+        """The records of the metadata log, without control records."""
+        from tests.cluster.support import log_records
+
+        return log_records(self.metadata.log.log)
+
+
+def registration(broker_id: int, incarnation: int = 1, previous: int = -1, **fields: Any) -> BrokerRegistrationRequest:
+    values: dict[str, Any] = {
+        "incarnation_id": bytes([incarnation]) * 16,
+        "listeners": [Listener("PLAINTEXT", "127.0.0.1", 9000 + broker_id, 0)],
+        "features": [Feature(name, *levels) for name, levels in SUPPORTED.items()],
+        "rack": None,
+        "log_dirs": [directory(broker_id)],
+        "previous_broker_epoch": previous,
+    }
+    return BrokerRegistrationRequest(broker_id, **(values | fields))
+
+
+def directory(broker_id: int) -> bytes:
+    return b"d" * 15 + bytes([broker_id])
+
+
+def framed(request: Message, version: int, correlation_id: int = 7) -> memoryview:
+    """As it comes from a client, without its length."""
+    spec = SPECS[ApiKey(request.API_KEY)]
+    head = struct.pack(">hhihc", request.API_KEY, version, correlation_id, 1, b"c")
+    flexible = spec.flexible_from is not None and version >= spec.flexible_from
+    return memoryview(bytearray(head + (b"\x00" if flexible else b"") + request.encode(version)))
+
+
+def response(pieces: Any, api_key: ApiKey, version: int) -> Any:
+    spec = SPECS[api_key]
+    data = b"".join(bytes(piece.read()) if hasattr(piece, "read") else bytes(piece) for piece in pieces)
+    flexible = api_key is not ApiKey.API_VERSIONS and spec.flexible_from is not None and version >= spec.flexible_from
+    return spec.response_class().decode(data[9 if flexible else 8 :], version)

@@ -1,0 +1,88 @@
+"""What a controller does by itself, when its time comes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
+from pykafka_broker.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.broker.controller_node import NOW, ControllerNode
+
+IDLE = 500
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> ControllerNode:
+    return ControllerNode(tmp_path)
+
+
+def observe(node: ControllerNode) -> None:
+    partition = FetchPartition(0, 1, 0, 0)
+    request = FetchRequest(replica_state=ReplicaState(7), topics=[FetchTopic("", METADATA_TOPIC_ID, [partition])])
+    assert node.ask(request).error_code == 0
+
+
+def kinds(node: ControllerNode, since: int) -> list[str]:
+    return [type(record).__name__ for record in node.written[since:]]
+
+
+def let_pass(node: ControllerNode, until: int) -> None:
+    """All deadlines on the way, one by one."""
+    while (due := node.next_deadline()) is not None and due <= until:
+        node.on_deadline(max(due, node.clock.now))
+    node.on_deadline(until)
+
+
+def test_something_is_written_for_observers_to_measure_by(node: ControllerNode) -> None:
+    observe(node)
+    let_pass(node, NOW + IDLE)
+    written = len(node.written)
+    let_pass(node, NOW + 5 * IDLE)
+    assert kinds(node, written) == ["NoOpRecord"] * 4
+
+
+def test_a_controller_that_nobody_follows_writes_nothing(node: ControllerNode) -> None:
+    written = len(node.written)
+    let_pass(node, NOW + 20 * IDLE)
+    assert kinds(node, written) == []
+
+
+def test_nothing_is_added_where_something_is_written_anyway(node: ControllerNode) -> None:
+    observe(node)
+    let_pass(node, NOW + IDLE)
+    written = len(node.written)
+    for turn in range(2, 5):
+        node.register(turn)
+        let_pass(node, NOW + turn * IDLE)
+    assert kinds(node, written) == ["RegisterBrokerRecord"] * 3
+
+
+def test_an_unclean_leader_is_elected_as_soon_as_that_is_allowed(node: ControllerNode) -> None:
+    node.join(1, 2)
+    assigned = CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, [1, 2])], [])
+    assert node.ask(CreateTopicsRequest([assigned])).topics[0].error_code == 0
+    node.beat(1, want_fence=True)
+    node.beat(2, want_fence=True)
+    node.beat(1)
+    assert (partition(node).leader, partition(node).elr) == (-1, (2,))
+    change = AlterConfigsResource(2, "t", [AlterableConfig("unclean.leader.election.enable", 0, "true")])
+    assert node.ask(IncrementalAlterConfigsRequest([change])).responses[0].error_code == 0
+    let_pass(node, NOW)
+    assert (partition(node).leader, partition(node).isr, partition(node).leader_recovery_state) == (1, (1,), 1)
+
+
+def partition(node: ControllerNode) -> Any:
+    return node.image.topics["t"].partitions[0]

@@ -1,0 +1,147 @@
+"""Brokers register with a controller: who is let in, and what a broker loses that comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.log.directory_ids import UNASSIGNED
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.broker_registration_request import Feature
+from pykafka_broker.protocol.messages.controller_registration_request import ControllerRegistrationRequest
+from pykafka_broker.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from tests.broker.controller_node import NODE, NOW, ControllerNode, directory
+
+TIMEOUT = 9_000
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> ControllerNode:
+    return ControllerNode(tmp_path)
+
+
+def create(node: ControllerNode, topic: str, *replicas: int) -> None:
+    assigned = CreatableTopic(topic, -1, -1, [CreatableReplicaAssignment(0, list(replicas))], [])
+    assert node.ask(CreateTopicsRequest([assigned])).topics[0].error_code == 0
+
+
+def test_a_broker_is_registered_fenced_and_its_epoch_is_the_offset_of_that(node: ControllerNode) -> None:
+    answer = node.register(1, rack="a")
+    assert (answer.error_code, answer.broker_epoch) == (0, node.metadata.applied_offset)
+    broker = node.image.brokers[1]
+    assert (broker.epoch, broker.fenced, broker.rack, broker.log_dirs) == (
+        answer.broker_epoch,
+        True,
+        "a",
+        (directory(1),),
+    )
+    assert broker.endpoints == [("PLAINTEXT", "127.0.0.1", 9001, 0)]
+    assert broker.features["metadata.version"] == (7, 30)
+
+
+NARROW = [Feature("metadata.version", 7, 29)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"incarnation": 2, "broker_id": 1}, ErrorCode.DUPLICATE_BROKER_REGISTRATION),
+        ({"log_dirs": []}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": [directory(1)]}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": [directory(2), directory(2)]}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": [UNASSIGNED]}, ErrorCode.INVALID_REGISTRATION),
+        ({"features": []}, ErrorCode.INVALID_REGISTRATION),
+        ({"features": NARROW}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"features": [Feature("metadata.version", 7, 30)]}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"listeners": []}, ErrorCode.NONE),
+    ],
+)
+def test_who_is_not_let_in(node: ControllerNode, fields: dict[str, Any], error: ErrorCode) -> None:
+    node.join(1)
+    answer = node.register(fields.pop("broker_id", 2), fields.pop("incarnation", 1), **fields)
+    assert answer.error_code == error
+    assert (2 in node.image.brokers) == (error == ErrorCode.NONE)
+
+
+def test_the_same_incarnation_again_keeps_its_epoch(node: ControllerNode) -> None:
+    first = node.register(1).broker_epoch
+    end = node.metadata.applied_offset
+    assert node.register(1).broker_epoch == first
+    assert node.metadata.applied_offset == end
+
+
+def test_another_incarnation_waits_for_the_end_of_the_session(node: ControllerNode) -> None:
+    node.join(1)
+    node.on_deadline(NOW + TIMEOUT - 1)
+    assert node.register(1, 2).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    node.on_deadline(NOW + TIMEOUT)
+    answer = node.register(1, 2)
+    assert answer.error_code == 0
+    assert node.image.brokers[1].epoch == answer.broker_epoch
+    assert node.image.brokers[1].fenced
+
+
+def test_a_new_controller_knows_no_other_session_than_its_own_start(tmp_path: Path) -> None:
+    node = ControllerNode(tmp_path)
+    node.join(1)
+    node.stop(NOW)
+    again = ControllerNode(tmp_path)
+    assert again.register(1, 2).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert again.beat(1).is_fenced is False  # its epoch is as good as before
+
+
+def test_who_may_have_lost_records_leaves_every_isr_before_it_comes_back(node: ControllerNode) -> None:
+    node.join(1, 2)
+    create(node, "t", 1, 2)
+    epoch = node.image.brokers[1].epoch
+    node.beat(2)
+    node.clock.set(NOW + TIMEOUT)  # nobody has noticed yet that 1 is gone
+    answer = node.register(1, 2)
+    partition = node.image.topics["t"].partitions[0]
+    assert (partition.isr, partition.leader) == ((2,), 2)
+    assert answer.broker_epoch == node.metadata.applied_offset > epoch
+
+
+def test_who_was_shut_down_cleanly_stays_eligible(node: ControllerNode) -> None:
+    node.join(1)
+    create(node, "t", 1)
+    node.on_deadline(NOW + TIMEOUT)
+    partition = node.image.topics["t"].partitions[0]
+    assert (partition.isr, partition.elr, partition.leader) == ((), (1,), -1)
+    node.register(1, 2, previous=node.image.brokers[1].epoch)
+    assert node.image.topics["t"].partitions[0].elr == (1,)
+    node.on_deadline(NOW + 3 * TIMEOUT)
+    node.register(1, 3)  # and now it says nothing of its end
+    assert node.image.topics["t"].partitions[0].elr == ()
+    assert node.image.topics["t"].partitions[0].last_known_elr == (1,)
+
+
+def test_a_broker_is_unregistered_and_comes_back_as_a_new_one(node: ControllerNode) -> None:
+    node.join(1, 2)
+    create(node, "t", 1, 2)
+    assert node.ask(UnregisterBrokerRequest(1)).error_code == 0
+    assert 1 not in node.image.brokers
+    assert node.image.topics["t"].partitions[0].leader == 2
+    assert node.beat(1, 12).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert node.register(1, 2).error_code == 0
+
+
+def test_nobody_unregisters_a_broker_that_is_not_there(node: ControllerNode) -> None:
+    answer = node.ask(UnregisterBrokerRequest(5))
+    assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert answer.error_message == "Broker ID 5 is not currently registered"
+
+
+def test_controllers_are_known(node: ControllerNode) -> None:
+    assert node.ask(ControllerRegistrationRequest(7, b"i" * 16)).error_code == 0
+    assert set(node.image.controllers) == {7, NODE}
+    own = node.image.controllers[NODE]
+    assert [(each.name, each.host, each.port) for each in own.end_points] == [("CONTROLLER", "127.0.0.1", 9093)]
