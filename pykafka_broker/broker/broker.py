@@ -121,9 +121,13 @@ class Broker:
     def _start_serving(self, metadata: LocalMetadata, loaded: MetadataDelta) -> None:
         """What a broker does, and a controller alone does not."""
         node, services = self.node, self.services
-        metadata.register([_endpoint(each) for each in services.listeners.values()])
+        endpoints, alone = [_endpoint(each) for each in services.listeners.values()], node.roles.alone
+        if alone:
+            metadata.register(endpoints)
+        else:
+            metadata.rejoin(endpoints, clean=all(each.clean for each in node.logs.partition_directories))
         node.replicas.start(loaded, node.new_uuid)
-        self._directories.start()
+        self._directories.start(alone=alone)
         if node.setup.leader_epoch >= 0:
             metadata.outrun(node.setup.leader_epoch, node.setup.producer_id)
         if node.config.delegation_token_secret_key is not None:

@@ -50,11 +50,11 @@ class DirectoryKeeper:
 
     # -- start
 
-    def start(self) -> None:
-        """The logs are as the metadata wants them; now tell it where they are."""
+    def start(self, *, alone: bool) -> None:
+        """The logs are as the metadata wants them; now tell it where they are. Alone, this node leads all of them."""
         crashed = any(not each.clean for each in self._logs.partition_directories)
         self._started, self._outdated = True, False
-        self._commit_changes(Elections(leaderless=True, all_partitions=crashed))
+        self._commit_changes(Elections(leaderless=alone, all_partitions=alone and crashed))
         self._logs.on_moving, self._logs.on_moved = self.announce_move, self.tell_place
         self._replicas.on_made = self.tell_place
         self._catch_up()

@@ -166,15 +166,29 @@ class LocalMetadata:
 
     def register(self, endpoints: Sequence[tuple[str, str, int, str]]) -> None:
         """Tell the cluster of this broker: (listener, host, port, security protocol) each."""
+        self.commit([self._registration(endpoints, offset=self.log.last_offset + 1)])
+
+    def rejoin(self, endpoints: Sequence[tuple[str, str, int, str]], *, clean: bool) -> None:
+        """The same where others have replicas too: what this broker may have lost, as it was not shut down cleanly,
+        others go on with, and it leads what nobody else does.
+        """
+        from pykafka_broker.cluster.elections import broker_returns, unclean_shutdown  # a node alone needs neither
+
+        controller, node_id = self.controller, self.controller.node_id
+        lost = [] if clean or node_id not in self.image.brokers else list(unclean_shutdown(controller, node_id))
+        epoch = self.log.last_offset + 1 + len(lost)
+        self.commit([*lost, self._registration(endpoints, offset=epoch)])
+        self.commit(list(broker_returns(controller, node_id)))
+
+    def _registration(self, endpoints: Sequence[tuple[str, str, int, str]], offset: int) -> ApiMessageAndVersion:
         online = [directory.id for directory in self._logs.partition_directories if directory.online]
-        registration = bootstrap.registration(
+        return bootstrap.registration(
             self.controller,
-            epoch=self.log.last_offset + 1,
+            epoch=offset,
             incarnation_id=self._new_uuid(),
             endpoints=endpoints,
             log_dirs=online,
         )
-        self.commit([registration])
 
     def outrun(self, leader_epoch: int, producer_id: int) -> None:
         """A broker whose place this one takes has told clients of leader epochs up to that one: they believe nothing

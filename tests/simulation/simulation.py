@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from random import Random
 from types import TracebackType
 from typing import Self
-from random import Random
 
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.protocol.errors import ErrorCode

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tests.simulation.faults import Fault, Faults, break_connections, cut_power, kill, partition, pause, slow_disk, stop
 from tests.simulation.simulation import Simulation
 
