@@ -82,6 +82,16 @@ class Broker:
         self._metering: Metering | None = None  # from the first quota on
         self._quota_hook = _quota_hook(config)
         node.subscribe(self._follow_quotas)
+        if node.roles.broker and not node.roles.alone:
+            self.replicate()
+
+    def replicate(self) -> None:
+        """There are other brokers: partitions have followers and leaders there."""
+        from pykafka_broker.broker.replication.node_replication import NodeReplication  # no other start waits for it
+
+        replication = NodeReplication(self.node)
+        self.node.replicas.replication = replication
+        self._timed.append(replication)
 
     @property
     def config(self) -> BrokerConfig:

@@ -60,7 +60,9 @@ def _tell(those: list[_Waiting], error: ApiError | None) -> None:
 class Replication(Protocol):
     """What a partition with several replicas asks of its node, and tells it."""
 
-    max_lag_ms: int  # `replica.lag.time.max.ms`
+    @property
+    def max_lag_ms(self) -> int:
+        """`replica.lag.time.max.ms`."""
 
     def may_join(self, node_id: int, broker_epoch: int) -> bool:
         """Whether that broker may be in sync, by what the metadata says of it."""
@@ -292,12 +294,17 @@ class Partition:
             self._wish(followers.with_newcomer(node_id, self.log.high_watermark))
         self.advance()
 
+    def review_followers(self, now: int) -> None:
+        """What is known of other brokers has changed, or what is committed depends on something else."""
+        if self.followers is not None:
+            self.followers.review(now)
+            self.advance()
+
     def review_isr(self, now: int) -> None:
         """Look for followers that have fallen behind; from time to time."""
         if self.followers is not None:
-            self.followers.review(now)
             self._wish(self.followers.without_laggards(now, self.log.log_end_offset))
-            self.advance()
+            self.review_followers(now)
 
     def _wish(self, isr: tuple[int, ...] | None) -> None:
         if isr is not None and self._replication is not None and self.followers is not None:

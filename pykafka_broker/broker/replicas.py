@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
-from pykafka_broker.broker.partition import NO_EPOCH, NotLeader, Partition
+from pykafka_broker.broker.partition import NO_EPOCH, NotLeader, Partition, Replication
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
@@ -33,6 +33,19 @@ class ImageHolder(Protocol):
 
     @property
     def image(self) -> MetadataImage: ...
+
+
+class Replicating(Replication, Protocol):
+    """Who follows and leads partitions with several replicas."""
+
+    def changed(self, partition: Partition) -> None:
+        """It is here from now on, or the metadata says something else of it."""
+
+    def gone(self, key: Key) -> None:
+        """It is not here any more."""
+
+    def synced(self, partition: Partition) -> None:
+        """What it has is there for good now."""
 
 
 class Replicas:
@@ -56,6 +69,8 @@ class Replicas:
         self._hosted: dict[Key, Partition] = {}
         self._given_up = False
         self.on_made: Callable[[Key], None] | None = None
+        self.replication: Replicating | None = None  # a node that is alone has none
+        logs.is_replicated = self._is_replicated
         logs.on_synced = self._synced
         logs.on_lost = self._lost
 
@@ -97,9 +112,19 @@ class Replicas:
             raise NotLeader(state.leader, state.leader_epoch)
         log = self._log_of(described, state)
         state = described.partitions[number]  # it may have been told the log's directory meanwhile
-        partition = Partition(log, state, self._node_id, self._touch, self._clock.now)
+        partition = Partition(log, state, self._node_id, self._touch, self._clock.now, self.replication)
         self._hosted[topic, number] = partition
+        if self.replication is not None:
+            self.replication.changed(partition)
         return partition
+
+    def hosted(self) -> list[Partition]:
+        """Those that somebody has asked for."""
+        return list(self._hosted.values())
+
+    def _is_replicated(self, key: Key) -> bool:
+        state = self._metadata.image.partition(*key)
+        return state is not None and len(state.replicas) > 1
 
     def _log_of(self, topic: TopicImage, state: PartitionImage) -> PartitionLog:
         """Its log; made now if there was no room for it when the topic was made. One with another topic id is what a
@@ -136,6 +161,18 @@ class Replicas:
         if away:
             logger.error("Out of service, since there is no log of them in reach: %s", ", ".join(sorted(away)))
         self._take_away(deleted)
+        if self.replication is not None:
+            for topic in topics.values():
+                self._open_replicated((topic, state) for state in topic.partitions.values())
+
+    def _open_replicated(self, some: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
+        """Nobody need ask for a partition that has other replicas: it follows its leader, or leads its followers."""
+        for topic, state in some:
+            if len(state.replicas) > 1 and self._node_id in state.replicas:
+                try:
+                    self.replica(topic.name, state.partition)
+                except ApiError as error:
+                    logger.warning("%s-%d is not replicated here: %s", topic.name, state.partition, error)
 
     def _make_again(self, topic: TopicImage, state: PartitionImage, *, had_another: bool) -> bool:
         """Whether there is a log now. `had_another`: there was an earlier topic of that name."""
@@ -185,13 +222,20 @@ class Replicas:
             partition = self._hosted.get((topic.name, state.partition))
             if partition is not None and partition.log.topic_id == topic.id:
                 self._update(partition, state)
+        if self.replication is not None:
+            known = self._metadata.image.topics_by_id
+            changes = (*delta.new_partitions, *delta.changed_partitions)
+            self._open_replicated((topic, state) for topic, state in changes if topic.id in known)
 
     def _update(self, partition: Partition, state: PartitionImage) -> None:
         if self._node_id in state.replicas:
             partition.update(state, self._clock.now)
             self._touch(partition)
+            if self.replication is not None:
+                self.replication.changed(partition)
         else:
             self._close((partition.topic, partition.number), NotLeader(state.leader, state.leader_epoch))
+            self._logs.delete(partition.topic, partition.number, self._clock.now)
 
     def _make_logs(self, made: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
         logs, node_id, known = self._logs, self._node_id, self._metadata.image.topics_by_id
@@ -221,6 +265,8 @@ class Replicas:
         partition = self._hosted.pop(key, None)
         if partition is not None:
             partition.close(error)
+            if self.replication is not None:
+                self.replication.gone(key)
 
     def _of(self, log: PartitionLog) -> Partition | None:
         partition = self._hosted.get((log.topic, log.partition))
@@ -230,6 +276,8 @@ class Replicas:
         partition = self._of(log)
         if partition is not None:
             partition.advance()
+            if self.replication is not None:
+                self.replication.synced(partition)
 
     def _lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
         partition = self._of(log)

@@ -98,6 +98,7 @@ class Network:
         self.sent: deque[Sent] = deque()
         self.log: list[tuple[int, int, str, Message]] = []
         self.cut: set[int] = set()  # nodes that nobody reaches
+        self.silent: set[int] = set()  # nodes that reach nobody
         self.deaf: set[int] = set()  # nodes that get everything and answer nothing
         self.slow: set[int] = set()  # nodes whose answers stay under way until `deliver`
         self._late: deque[tuple[OnReply, Any]] = deque()
@@ -112,7 +113,7 @@ class Network:
     def step(self) -> None:
         """One request, and its answer if there is one at once."""
         line, request, on_reply = self.sent.popleft()
-        if line.closed or line.target in self.cut:
+        if line.closed or line.target in self.cut or line.source in self.silent:
             on_reply(LinkBroken("nobody there"))
             return
         self.log.append((line.source, line.target, line.client_id, request))
@@ -267,7 +268,7 @@ class Neighbourhood:
     def change(self, topic: str, number: int = 0, **fields: Any) -> None:
         """Whatever a PartitionChangeRecord names."""
         record = PartitionChangeRecord(number, self[1].image.topics[topic].id, **fields)
-        self.commit(1, [ApiMessageAndVersion(record, 0)])
+        self.commit(1, [ApiMessageAndVersion(record, 1 if "directories" in fields else 0)])
 
     # -- requests and time
 

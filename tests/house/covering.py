@@ -15,6 +15,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/controller/votes broker/api/controller/partitions cluster/producer_ids
         """,
     ),
+    "broker/replication/test_node_replication.py": (
+        "whole brokers replicate",
+        """
+        broker/replication/fetcher broker/replication/fetchers broker/replication/followed
+        broker/replication/isr_changes
+        """,
+    ),
     "broker/test_metering.py": (
         "reads the throttle times of answers of every kind",
         """

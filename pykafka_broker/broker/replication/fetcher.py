@@ -1,0 +1,299 @@
+"""A follower of one leader: what it asks and what it does with the answers.
+
+Rule: one request at a time, in a session (KIP-227): the leader is told what has changed since the last one, and what is
+not to be fetched for now is taken out of the session. An answer counts only for a partition that is still as it was
+asked for. A session that the leader has lost, and a connection that has broken, begin anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol, cast
+
+from pykafka_broker.broker.replication.followed import FollowedPartition, Taken, Wanted, fetch_partition
+from pykafka_broker.clock import Clock
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.peers import LinkError, Peer
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_request import FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+from pykafka_broker.protocol.messages.fetch_response import FetchResponse
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsResponse
+from pykafka_broker.protocol.runtime import Message
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[bytes, int]  # topic id, partition
+_SESSION_LOST = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+_NO_SESSION = 0
+_NEW_SESSION = 0  # its epoch
+_MAX_EPOCH = 0x7FFFFFFF
+_EARLIEST, _LATEST = -2, -1
+_LIST_OFFSETS_VERSIONS = 4, 11  # with the leader's epoch
+_REST_OF_REQUEST_MS = 1_000  # beside what it may wait at the leader
+
+
+class Follower(Protocol):
+    """The node that follows."""
+
+    id: int
+    clock: Clock
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+    @property
+    def fetch_version(self) -> int:
+        """The version of Fetch that the metadata's version goes with."""
+
+
+class Fetcher:
+    """Follows one leader in some of its partitions. `peer` finds the line to it, None if nobody knows where it is."""
+
+    def __init__(self, follower: Follower, leader_id: int, peer: Callable[[], Peer | None]) -> None:
+        self.leader_id = leader_id
+        self.due: int | None = None  # when `go_on` has something to do
+        self._follower = follower
+        self._peer = peer
+        self._followed: dict[Key, FollowedPartition] = {}
+        self._changed: set[Key] = set()  # what of them the session may not know yet
+        self._paused: set[Key] = set()
+        self._session_id, self._session_epoch = _NO_SESSION, _NEW_SESSION
+        self._told: dict[Key, Wanted] = {}  # what the session knows
+        self._asking = False
+        self._resumes_ms = 0
+        self._failures = 0
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    # -- what is followed
+
+    def add(self, followed: FollowedPartition) -> None:
+        """From now on, or in another epoch of the leader."""
+        self._followed[followed.key] = followed
+        self._changed.add(followed.key)
+        self._paused.discard(followed.key)
+        self.wake()
+
+    def remove(self, key: Key) -> None:
+        """It has another leader, or is gone."""
+        if self._followed.pop(key, None) is not None:
+            self._changed.add(key)
+            self._paused.discard(key)
+
+    def wake(self) -> None:
+        """Go on as soon as this turn is over."""
+        if not self._asking:
+            self.due = max(self._follower.clock.now, self._resumes_ms)
+
+    def hurry(self) -> None:
+        """The leader has come back, or is somewhere else."""
+        self._resumes_ms = 0
+        self.wake()
+
+    def synced(self, key: Key) -> None:
+        """What was fetched of it is there for good now: the leader may know."""
+        if key in self._paused:
+            self.wake()
+
+    # -- asking
+
+    def go_on(self, now: int) -> None:
+        """Ask for more, unless an answer is on its way or it is too early."""
+        self.due = None
+        if self._asking:
+            return
+        if now < self._resumes_ms:
+            self.due = self._resumes_ms
+            return
+        self._resume(now)
+        resumes_ms = self._next_resume(now) if self._paused else None
+        request = self._request(None if resumes_ms is None else resumes_ms - now)
+        if request is not None:
+            self._send(request, now)
+        else:
+            self.due = resumes_ms
+
+    def _resume(self, now: int) -> None:
+        """Take up those again that have been left alone for long enough."""
+        for key in list(self._paused):
+            followed = self._followed[key]
+            if followed.resumes_ms <= now and not followed.log.overdue:
+                self._paused.discard(key)
+                self._changed.add(key)
+
+    def _next_resume(self, now: int) -> int | None:
+        """When the next one is to be taken up again; those that wait for a sync are waited for in another way."""
+        return min((each for key in self._paused if (each := self._followed[key].resumes_ms) > now), default=None)
+
+    def _request(self, resumes_in_ms: int | None) -> FetchRequest | None:
+        """What is to be asked now; None if there is nothing to follow. It does not wait at the leader for longer than
+        until another partition is to be taken up again.
+        """
+        config, follower = self._follower.config, self._follower
+        if self._session_epoch == _NEW_SESSION:
+            self._told = {}
+            self._changed = set(self._followed) - self._paused
+        news, forgotten = self._news(config.replica_fetch_max_bytes)
+        if not self._told:
+            self._session_epoch = _NEW_SESSION
+            return None
+        wait_ms = config.replica_fetch_wait_max_ms
+        return FetchRequest(
+            replica_state=ReplicaState(follower.id, follower.broker_epoch),
+            max_wait_ms=wait_ms if resumes_in_ms is None else min(wait_ms, resumes_in_ms),
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=[
+                FetchTopic(topic_id=id_, partitions=[fetch_partition(*one) for one in some])
+                for id_, some in news.items()
+            ],
+            forgotten_topics_data=[ForgottenTopic(topic_id=id_, partitions=some) for id_, some in forgotten.items()],
+        )
+
+    def _news(self, max_bytes: int) -> tuple[dict[bytes, list[tuple[int, Wanted]]], dict[bytes, list[int]]]:
+        """What the session has to be told, by topic."""
+        told, news, forgotten = self._told, dict[bytes, list[tuple[int, Wanted]]](), dict[bytes, list[int]]()
+        for key in self._changed:
+            followed = self._followed.get(key)
+            if followed is None or key in self._paused:
+                if told.pop(key, None) is not None:
+                    forgotten.setdefault(key[0], []).append(key[1])
+                continue
+            wanted = followed.wanted(max_bytes)
+            if told.get(key) != wanted:
+                told[key] = wanted
+                news.setdefault(key[0], []).append((key[1], wanted))
+        self._changed = set()
+        return news, forgotten
+
+    def _send(self, request: FetchRequest, now: int) -> None:
+        config, version = self._follower.config, self._follower.fetch_version
+        peer = self._peer()
+        if peer is None:
+            self._fail(now, "nobody knows where it is")
+            return
+        timeout_ms = max(config.replica_socket_timeout_ms, request.max_wait_ms + _REST_OF_REQUEST_MS)
+        try:
+            peer.send(request, self._answered, timeout_ms, versions=(version, version))
+        except LinkError as error:
+            self._fail(now, str(error))
+            return
+        self._asking = True
+
+    # -- answers
+
+    def _answered(self, reply: Message | LinkError) -> None:
+        now = self._follower.clock.now
+        self._asking = False
+        if isinstance(reply, LinkError):
+            self._fail(now, str(reply))
+            return
+        response = cast(FetchResponse, reply)
+        if response.error_code:
+            self._refused(response.error_code, now)
+            return
+        self._failures = 0
+        self._advance_session(response.session_id)
+        wall = self._follower.clock.wall
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = topic.topic_id, data.partition_index
+                followed = self._followed.get(key)
+                if followed is not None and followed.is_current and self._is_as_asked(followed):
+                    self._done(followed, followed.take(data, wall), now)
+        self.go_on(now)
+
+    def _is_as_asked(self, followed: FollowedPartition) -> bool:
+        told = self._told.get(followed.key)
+        return told is not None and followed.wanted(told.max_bytes) == told
+
+    def _done(self, followed: FollowedPartition, taken: Taken, now: int) -> None:
+        key = followed.key
+        if taken is not Taken.DONE:
+            followed.pause(now, self._follower.config.replica_fetch_backoff_ms)
+        if taken is Taken.LOST:
+            self._ask_for_ends(followed)
+        if taken is not Taken.DONE or followed.log.overdue:
+            self._paused.add(key)
+        self._changed.add(key)
+
+    def _advance_session(self, session_id: int) -> None:
+        """What the leader made of it. Where it keeps none, every request names all."""
+        self._session_id = session_id
+        if session_id == _NO_SESSION:
+            self._session_epoch = _NEW_SESSION
+        else:
+            self._session_epoch = 1 if self._session_epoch == _MAX_EPOCH else self._session_epoch + 1
+
+    def _refused(self, code: int, now: int) -> None:
+        is_new = self._session_epoch == _NEW_SESSION
+        self._session_epoch = _NEW_SESSION
+        if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._session_id = _NO_SESSION
+        if code in _SESSION_LOST and not is_new:
+            self.go_on(now)
+        else:
+            self._fail(now, ErrorCode(code).name)
+
+    def _fail(self, now: int, why: str) -> None:
+        """There was no answer: try it again after a while, in a new session."""
+        log = logger.info if not self._failures else logger.debug
+        log("broker %d can't be fetched from: %s", self.leader_id, why)
+        self._failures += 1
+        self._session_epoch = _NEW_SESSION
+        self._resumes_ms = now + self._follower.config.replica_fetch_backoff_ms
+        self.due = self._resumes_ms
+
+    # -- where the leader's log begins and ends
+
+    def _ask_for_ends(self, followed: FollowedPartition) -> None:
+        """First for its start: a log that ends below it has to begin anew, and one that ends in it is cut."""
+        self._ask_for_offset(followed, _EARLIEST, partial(self._told_start, followed))
+
+    def _ask_for_offset(self, followed: FollowedPartition, timestamp: int, on_offset: Callable[[int], None]) -> None:
+        peer, follower = self._peer(), self._follower
+        if peer is None:
+            return
+        wanted = ListOffsetsPartition(followed.partition.number, followed.leader_epoch, timestamp)
+        topic = ListOffsetsTopic(followed.partition.topic, [wanted])
+
+        def on_reply(reply: Message | LinkError) -> None:
+            if isinstance(reply, LinkError) or not followed.is_current:
+                return  # the next fetch finds it again
+            (found,) = cast(ListOffsetsResponse, reply).topics[0].partitions
+            if not found.error_code:
+                on_offset(found.offset)
+
+        request = ListOffsetsRequest(follower.id, topics=[topic])
+        try:
+            peer.send(request, on_reply, follower.config.replica_socket_timeout_ms, versions=_LIST_OFFSETS_VERSIONS)
+        except LinkError as error:
+            logger.debug("broker %d can't be asked about %s: %s", self.leader_id, followed, error)
+
+    def _told_start(self, followed: FollowedPartition, start: int) -> None:
+        if start > followed.log.log_end_offset:
+            self._resume_within(followed, start, start)
+        else:
+            self._ask_for_offset(followed, _LATEST, partial(self._resume_within, followed, start))
+
+    def _resume_within(self, followed: FollowedPartition, start: int, end: int) -> None:
+        if followed.resume_within(start, end, self._follower.clock.wall) is Taken.DONE:
+            followed.resumes_ms = self._follower.clock.now
+            self.wake()

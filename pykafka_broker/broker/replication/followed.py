@@ -1,0 +1,152 @@
+"""A partition that another node leads, in one epoch of that leader.
+
+Rule: what the leader answers is taken whole or not at all, and only if it is about the log as it is here. Where the
+leader's history is another one, this log is cut back to where both agree (KIP-101, KIP-279, KIP-595). What goes wrong
+with one partition is its own: it is left alone for a while, and the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from typing import NamedTuple
+
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.replicated import append_fetched, restart_at
+from pykafka_broker.log.trimming import raise_log_start
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition
+from pykafka_broker.protocol.messages.fetch_response import PartitionData
+from pykafka_broker.records.errors import CorruptBatch
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_MS = 20  # after a change of leaders some nodes know of it a little earlier than others
+_UNKNOWN = -1
+
+
+class Taken(Enum):
+    """What has become of an answer."""
+
+    DONE = "the next one may be fetched"
+    LATER = "not for a while"
+    LOST = "the leader has nothing at this offset: where it begins and ends must be asked"
+
+
+class Wanted(NamedTuple):
+    """What is asked of the leader for one partition; a session is told what has changed of it."""
+
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    max_bytes: int
+
+
+class FollowedPartition:
+    """One partition of a fetcher."""
+
+    __slots__ = ("_pauses", "key", "leader_epoch", "log", "partition", "resumes_ms")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.log = partition.log
+        self.key = partition.log.topic_id, partition.number
+        self.leader_epoch = partition.leader_epoch
+        self.resumes_ms = 0  # it is left alone until then
+        self._pauses = 0
+
+    def __repr__(self) -> str:
+        return f"{self.partition.topic}-{self.partition.number}"
+
+    def wanted(self, max_bytes: int) -> Wanted:
+        log = self.log
+        return Wanted(self.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset, max_bytes)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it still is what the metadata says."""
+        partition = self.partition
+        return not partition.is_leader and partition.leader_epoch == self.leader_epoch
+
+    def pause(self, now: int, longest_ms: int) -> None:
+        """Leave it alone: shortly at first, then for `replica.fetch.backoff.ms`."""
+        self.resumes_ms = now + min(longest_ms, _FIRST_PAUSE_MS << min(self._pauses, 16))
+        self._pauses += 1
+
+    # -- what the leader says
+
+    def take(self, data: PartitionData, wall: int) -> Taken:
+        """Take over what was fetched."""
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return Taken.LOST
+        if data.error_code:
+            logger.debug("%s can't be fetched: %s", self, ErrorCode(data.error_code).name)
+            return Taken.LATER
+        try:
+            if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
+                return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            return self._append(data, wall)
+        except CorruptBatch as damage:
+            logger.error("What the leader of %s has sent is damaged: %s", self, damage)
+        except OSError as error:
+            logger.error("%s: %s", self, self.log.storage_error(error).message)
+        except ApiError as error:
+            logger.error("%s can't be followed for now: %s", self, error.message or error.code.name)
+        return Taken.LATER
+
+    def _append(self, data: PartitionData, wall: int) -> Taken:
+        log, records = self.log, data.records
+        before = log.log_end_offset
+        if records:
+            append_fetched(log, records, wall)
+            if log.log_end_offset == before:
+                raise CorruptBatch(f"{len(records)} bytes without a whole batch")
+        self.partition.know_committed(data.high_watermark)
+        raise_log_start(log, min(data.log_start_offset, log.high_watermark))
+        self._pauses = 0
+        return Taken.DONE
+
+    def _part(self, epoch: int, leader_end: int) -> Taken:
+        """The leader's records of `epoch` end there; those here that go beyond are of another history."""
+        log = self.log
+        known, own_end = log.epochs.end_offset_for(epoch, log.log_end_offset)
+        offset = leader_end if known == _UNKNOWN else min(own_end, leader_end)
+        return self._cut(offset)
+
+    def _cut(self, offset: int) -> Taken:
+        log = self.log
+        offset = max(offset, log.log_start_offset)
+        if offset >= log.log_end_offset:
+            return Taken.LATER
+        lost = log.high_watermark - offset
+        logger.log(
+            logging.WARNING if lost > 0 else logging.INFO,
+            "%s is cut from %d to %d, where its leader's history goes another way%s",
+            self,
+            log.log_end_offset,
+            offset,
+            f"; {lost} of these were committed" if lost > 0 else "",
+        )
+        log.truncate_to(offset)
+        return Taken.DONE
+
+    def resume_within(self, leader_start: int, leader_end: int, wall: int) -> Taken:
+        """The leader's log goes from there to there: make this one a part of it."""
+        log = self.log
+        try:
+            if leader_start > log.log_end_offset:
+                logger.warning("%s begins anew at %d, where its leader does", self, leader_start)
+                restart_at(log, leader_start, wall)
+                return Taken.DONE
+            return self._cut(leader_end)
+        except OSError as error:
+            logger.error("%s: %s", self, log.storage_error(error).message)
+            return Taken.LATER
+
+
+def fetch_partition(number: int, wanted: Wanted) -> FetchPartition:
+    """As a request has it."""
+    epoch, offset, last_epoch, log_start, max_bytes = wanted
+    return FetchPartition(number, epoch, offset, last_epoch, log_start, max_bytes)

@@ -1,0 +1,130 @@
+"""Replication as one node does it: it follows some partitions, and leads the followers of others.
+
+Rule: this is where the parts meet; what they do is theirs. Partitions come and go as `Replicas` says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.replication.fetchers import Fetchers
+from pykafka_broker.broker.replication.isr_changes import IsrChanges
+from pykafka_broker.cluster.features import METADATA_VERSION
+from pykafka_broker.cluster.image import MetadataDelta
+from pykafka_broker.cluster.records import ResourceType
+from pykafka_broker.config import BrokerConfig
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.node import Node
+
+_UNKNOWN_EPOCH = -1
+# From which metadata.version on followers fetch with which version (KIP-903, 966, 853, 1166).
+_FETCH_VERSIONS = ((27, 18), (21, 17), (19, 16), (10, 15), (9, 14), (0, 13))
+
+
+class NodeReplication:
+    """What the partitions with several replicas of one node need."""
+
+    def __init__(self, node: Node) -> None:
+        self.id = node.id
+        self.clock = node.clock
+        self._node = node
+        self.fetchers = Fetchers(self, node.neighbours)
+        self.isr_changes = IsrChanges(self, node.metadata.ask)
+        self._review_due = node.clock.now + self._review_interval_ms
+        node.subscribe(self.follow)
+
+    # -- what the node is
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self._node.config
+
+    @property
+    def broker_epoch(self) -> int:
+        """With which this node is registered."""
+        return self.epoch_of(self.id)
+
+    def epoch_of(self, broker_id: int) -> int:
+        """With which a broker is registered; -1 if it is not."""
+        broker = self._node.image.brokers.get(broker_id)
+        return _UNKNOWN_EPOCH if broker is None else broker.epoch
+
+    @property
+    def fetch_version(self) -> int:
+        level = self._node.image.features.get(METADATA_VERSION, 0)
+        return next(version for least, version in _FETCH_VERSIONS if level >= least)
+
+    # -- for partitions that are led here
+
+    @property
+    def max_lag_ms(self) -> int:
+        return self.config.replica_lag_time_max_ms
+
+    def may_join(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether that broker may be in sync, by what the metadata says of it."""
+        broker = self._node.image.brokers.get(broker_id)
+        return (
+            broker is not None
+            and not broker.fenced
+            and not broker.in_controlled_shutdown
+            and broker_epoch in (_UNKNOWN_EPOCH, broker.epoch)
+        )
+
+    def wish_isr(self, partition: Partition) -> None:
+        """Ask the controller for the ISR that the partition wishes for."""
+        self.isr_changes.wish(partition)
+
+    # -- what `Replicas` tells
+
+    def changed(self, partition: Partition) -> None:
+        """It is here from now on, or the metadata says something else of it."""
+        if partition.is_leader:
+            self.fetchers.let_go((partition.topic, partition.number))
+        else:
+            self.fetchers.follow(partition)
+
+    def gone(self, key: tuple[str, int]) -> None:
+        """It is not here any more."""
+        self.fetchers.let_go(key)
+
+    def synced(self, partition: Partition) -> None:
+        """What it has is there for good now."""
+        self.fetchers.synced((partition.topic, partition.number))
+
+    def follow(self, delta: MetadataDelta) -> None:
+        """Other brokers come and go, and settings change that say what is committed."""
+        for broker_id in delta.brokers:
+            self.fetchers.broker_changed(broker_id)
+        if delta.brokers or any(kind in (ResourceType.TOPIC, ResourceType.BROKER) for kind, _ in delta.configs):
+            for partition in self._node.replicas.hosted():
+                partition.review_followers(self.clock.now)
+
+    # -- time
+
+    @property
+    def _review_interval_ms(self) -> int:
+        return max(1, self.config.replica_lag_time_max_ms // 2)
+
+    def next_deadline(self) -> int | None:
+        due, fetching, asking = self._review_due, self.fetchers.next_deadline(), self.isr_changes.due
+        if fetching is not None and fetching < due:
+            due = fetching
+        return asking if asking is not None and asking < due else due
+
+    def on_deadline(self, now: int) -> None:
+        if self._review_due <= now:
+            self._review_due = now + self._review_interval_ms
+            self._review(now)
+        if self.isr_changes.due is not None and self.isr_changes.due <= now:
+            self.isr_changes.go_on(now)
+        self.fetchers.on_deadline(now)
+
+    def _review(self, now: int) -> None:
+        """Whoever has fallen behind is to leave the ISR; a wish that nobody has heard is told again."""
+        for partition in self._node.replicas.hosted():
+            partition.review_isr(now)
+            followers = partition.followers
+            if followers is not None and followers.wished is not None and not self.isr_changes.is_asked(partition):
+                self.isr_changes.wish(partition)

@@ -1,0 +1,248 @@
+"""Whole brokers replicate: records, commits, ISRs, leaders that change, histories that part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.directory_ids import UNASSIGNED
+from pykafka_broker.protocol.errors import ErrorCode
+from tests.broker.replication.replicating import WAIT_MS, Cluster
+
+LAG_MS = 30_000
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path)
+
+
+def test_what_the_leader_has_the_followers_get_and_all_is_committed(cluster: Cluster) -> None:
+    cluster.topic(1, 2, 3)
+    cluster.produce(count=3)
+    assert cluster.partition_log(1).high_watermark == 0
+    cluster.settle()
+    assert cluster.ends() == [(3, 3)] * 3, "without anybody's having waited"
+    cluster.produce()
+    cluster.settle()
+    assert cluster.ends() == [(4, 4)] * 3
+    assert cluster.content(1) == cluster.content(2) == cluster.content(3)
+
+
+def test_a_follower_that_is_cut_off_holds_commits_until_it_leaves_the_isr(cluster: Cluster) -> None:
+    cluster.topic(1, 2, 3)
+    cluster.settle()
+    cluster.network.silent = {3}
+    end = cluster.produce()
+    cluster.settle()
+    assert cluster.partition_log(1).high_watermark == 0
+    for _ in range(4):
+        cluster.wait(LAG_MS // 2)
+    assert cluster.replica(1).isr == (1, 2)
+    assert cluster.ends(1, 2) == [(end, end)] * 2
+    cluster.network.silent = set()
+    cluster.wait(1_000)
+    assert cluster.replica(1).isr == (1, 2, 3)
+    assert cluster.ends() == [(end, end)] * 3
+
+
+def test_a_lagging_follower_counts_until_the_controller_agrees(cluster: Cluster) -> None:
+    cluster.topic(1, 2)
+    cluster.settle()
+    cluster.network.silent = {2}
+    cluster.answers = False
+    end = cluster.produce()
+    for _ in range(4):
+        cluster.wait(LAG_MS // 2)
+    assert len(cluster.asked_isrs) == 1, "one at a time, however long it takes"
+    assert cluster.partition_log(1).high_watermark == 0
+    cluster.answer()
+    assert (cluster.replica(1).isr, cluster.partition_log(1).high_watermark) == ((1,), end)
+
+
+def test_a_newcomer_counts_before_the_controller_agrees(cluster: Cluster) -> None:
+    cluster.answers = False
+    cluster.topic(1, 2, isr=(1,))
+    cluster.produce()
+    cluster.settle()
+    (request,) = cluster.asked_isrs
+    members = request.topics[0].partitions[0].new_isr_with_epochs
+    epochs = [cluster[1].image.brokers[each].epoch for each in (1, 2)]
+    assert [(each.broker_id, each.broker_epoch) for each in members] == [(1, epochs[0]), (2, epochs[1])]
+    cluster.network.silent = {2}
+    committed = cluster.partition_log(1).high_watermark
+    cluster.produce()
+    cluster.settle()
+    assert cluster.partition_log(1).high_watermark == committed
+    cluster.answer()
+    assert cluster.replica(1).isr == (1, 2)
+    assert cluster.partition_log(1).high_watermark == committed
+
+
+def test_a_newcomer_that_is_refused_does_not_count(cluster: Cluster) -> None:
+    cluster.refuse = ErrorCode.INELIGIBLE_REPLICA
+    cluster.topic(1, 2, isr=(1,))
+    cluster.network.silent = {2}
+    cluster.settle()
+    cluster.network.silent = set()
+    cluster.answers = False
+    cluster.wait(1_000)
+    assert cluster.asked_isrs
+    cluster.network.silent = {2}
+    cluster.answer()
+    cluster.wait(LAG_MS)
+    end = cluster.produce()
+    cluster.wait(LAG_MS)
+    assert (cluster.replica(1).isr, cluster.partition_log(1).high_watermark) == ((1,), end)
+
+
+def test_a_wish_that_was_outdated_is_told_again_when_it_still_holds(cluster: Cluster) -> None:
+    cluster.refuse = ErrorCode.INVALID_UPDATE_VERSION
+    cluster.topic(1, 2, isr=(1,))
+    cluster.settle()
+    asked = len(cluster.asked_isrs)
+    cluster.wait(1_000)
+    assert asked == len(cluster.asked_isrs) == 1, "the metadata is to tell"
+    cluster.refuse = ErrorCode.NONE
+    cluster.wait(LAG_MS // 2)
+    assert cluster.replica(1).isr == (1, 2)
+
+
+def test_a_broker_that_may_not_join_is_not_wished_for(cluster: Cluster) -> None:
+    broker = cluster[1].image.brokers[2]
+    broker.fenced = True
+    cluster.topic(1, 2, isr=(1,))
+    cluster.produce()
+    cluster.settle()
+    assert cluster.asked_isrs == []
+    broker.fenced = False
+    cluster.wait(WAIT_MS)
+    assert cluster.replica(1).isr == (1, 2)
+
+
+def test_another_leader_is_followed_from_then_on(cluster: Cluster) -> None:
+    cluster.topic(1, 2, 3)
+    cluster.produce(count=2)
+    cluster.settle()
+    cluster.change("t", leader=2)
+    cluster.settle()
+    cluster.wait(WAIT_MS)
+    cluster.produce(node=2)
+    cluster.settle()
+    assert cluster.ends() == [(3, 3)] * 3
+    assert [log.epochs.entries for log in map(cluster.partition_log, (1, 2, 3))] == [[(0, 0), (1, 2)]] * 3
+    assert cluster.content(1) == cluster.content(2) == cluster.content(3)
+
+
+def test_what_nobody_else_had_is_cut_off(cluster: Cluster) -> None:
+    cluster.topic(1, 2, 3)
+    cluster.produce(count=2)
+    cluster.settle()
+    cluster.network.silent = {2, 3}
+    cluster.wait(WAIT_MS)
+    cluster.produce(count=5)
+    assert cluster.ends() == [(7, 2), (2, 2), (2, 2)]
+    cluster.change("t", leader=2, isr=[2, 3])
+    cluster.network.silent = set()
+    cluster.produce(node=2, count=3)
+    cluster.wait(WAIT_MS)
+    cluster.wait(1_000)
+    assert cluster.ends() == [(5, 5)] * 3
+    assert cluster.content(1) == cluster.content(2) == cluster.content(3)
+    assert cluster.replica(2).isr == (2, 3, 1)
+
+
+def test_a_follower_without_what_the_leader_begins_with_begins_there_too(cluster: Cluster) -> None:
+    cluster.topic(1, 2, isr=(1,))
+    cluster.network.silent = {2}
+    cluster.settle()
+    end = cluster.produce(count=4)
+    cluster.partition_log(1).delete_records_before(end)
+    cluster.partition_log(1).roll(cluster.now)
+    cluster.partition_log(1).retain(cluster.now)
+    last = cluster.produce()
+    cluster.network.silent = set()
+    cluster.wait(1_000)
+    cluster.wait(1_000)
+    assert cluster.ends(1, 2) == [(last, last)] * 2
+    assert cluster.partition_log(2).log_start_offset == end
+    assert cluster.content(1) == cluster.content(2)
+
+
+def test_the_start_of_the_log_follows_the_leaders(cluster: Cluster) -> None:
+    cluster.topic(1, 2)
+    cluster.produce(count=4)
+    cluster.settle()
+    cluster.partition_log(1).delete_records_before(3)
+    cluster.produce()
+    cluster.settle()
+    assert cluster.partition_log(2).log_start_offset == 3
+    followers = cluster.replica(1).followers
+    assert followers is not None
+    cluster.wait(WAIT_MS)
+    assert followers.low_watermark == 3
+
+
+def test_damage_on_the_way_harms_one_partition(cluster: Cluster) -> None:
+    cluster.topic(1, 2, isr=(1,))
+    cluster.add("u", 1, replicas=(1, 2))
+    path = cluster.partition_log(1).segments.active.log
+    cluster.network.silent = {2}
+    cluster.settle()
+    end = cluster.produce()
+    handle = path.handle()
+    sound = handle.read_at(100, 61)
+    handle.write_at(b"\xff", 65)
+    cluster.network.silent = set()
+    cluster.wait(1_000)
+    assert cluster.partition_log(2).log_end_offset == 0
+    assert cluster[1].services.replicas.replica("u", 0).isr == (1, 2)
+    handle.write_at(sound, 61)
+    cluster.wait(1_000)
+    assert cluster.partition_log(2).log_end_offset == end
+
+
+def test_a_leader_that_has_not_heard_of_its_leadership_is_asked_again(cluster: Cluster) -> None:
+    cluster.topic(1, 2)
+    cluster.settle()
+    state = cluster.replica(2).state.copy()
+    state.partition_epoch += 1
+    state.leader_epoch += 1
+    replicas = cluster[2].services.replicas
+    replicas.replica("t", 0).update(state, cluster.now)
+    assert replicas.replication is not None
+    replicas.replication.changed(replicas.replica("t", 0))
+    cluster.wait(WAIT_MS)
+    cluster.wait(WAIT_MS)
+    end = cluster.produce()
+    cluster.settle()
+    assert cluster.partition_log(2).log_end_offset == 0, "75: ahead of the leader"
+    cluster.change("t", leader=1)
+    cluster.wait(WAIT_MS)
+    assert cluster.partition_log(2).log_end_offset == end
+
+
+def test_a_topic_that_goes_is_followed_no_more(cluster: Cluster) -> None:
+    cluster.topic(1, 2)
+    cluster.settle()
+    cluster.remove("t")
+    cluster.wait(WAIT_MS)
+    cluster.network.log.clear()
+    cluster.wait(10 * WAIT_MS)
+    assert cluster.network.log == []
+
+
+def test_a_replica_that_is_taken_away_is_deleted(cluster: Cluster) -> None:
+    cluster.topic(1, 2)
+    cluster.produce()
+    cluster.settle()
+    mine = cluster.replica(1).state.directory_of(1)
+    cluster.change("t", replicas=[1, 3], isr=[1], directories=[mine, UNASSIGNED])
+    cluster.wait(WAIT_MS)
+    assert not cluster[2].logs.exists("t", 0)
+    with pytest.raises(ApiError):
+        cluster.replica(2)
+    assert cluster.replica(1).isr == (1, 3)
+    assert cluster.content(1) == cluster.content(3)
