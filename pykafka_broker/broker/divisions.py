@@ -112,6 +112,14 @@ DIVISIONS: dict[ApiKey, tuple[tuple[int, Division], ...]] = {
 }
 
 
+# Requests that can't be divided, and the list that their handlers only go through: see `cut_list.py`.
+READ_ANEW: dict[ApiKey, tuple[str, ...]] = {
+    ApiKey.PRODUCE: ("topic_data", "partition_data"),
+    ApiKey.SHARE_FETCH: _PARTITIONS,
+    ApiKey.SHARE_ACKNOWLEDGE: _PARTITIONS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ("topics",),
+}
+
 # Requests that can't be divided, and yet are read in slices if they are longer than this.
 _WHOLE_FROM_BYTES: dict[ApiKey, int] = {
     ApiKey.PRODUCE: COUNTED_FROM_BYTES,  # and if it names many partitions
@@ -135,4 +143,4 @@ def division_of(api_key: ApiKey, version: int) -> Division | None:
     return next((division for lowest, division in DIVISIONS.get(api_key, ()) if version >= lowest), None)
 
 
-__all__ = ["Again", "Division", "division_of", "giant_bytes", "is_giant"]
+__all__ = ["READ_ANEW", "Again", "Division", "division_of", "giant_bytes", "is_giant"]

@@ -2,7 +2,7 @@
 
 Rule: they are read in slices, and nothing is done before the whole is known to be readable. Then one that can be
 divided is answered part by part, each part by the handler as if it were the request, and the answers are put together;
-any other is answered whole.
+any other is answered whole, its longest list kept as bytes (`cut_list.py`) if the handler can do with that.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Set
 from typing import Any, NamedTuple, Protocol
 
-from pykafka_broker.broker.divisions import Again, Division
+from pykafka_broker.broker.cut_list import read_with
+from pykafka_broker.broker.divisions import READ_ANEW, Again, Division
 from pykafka_broker.broker.letting_go import emptied, let_go
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Reply
@@ -95,6 +96,9 @@ class _Giant:
 
     def _read(self) -> Steps[tuple[Any, bool]]:
         """The whole request, if it is short or can't be divided; else the end of it."""
+        path = READ_ANEW.get(ApiKey(self._asking.request_type.API_KEY))
+        if path is not None:
+            return (yield from read_with(self._parts(), self._asking.read, path)), True
         whole: Any = None
         last: Any = None
         count = 0

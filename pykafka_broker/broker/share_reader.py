@@ -7,6 +7,7 @@ as much is read at a time as one answer is likely to hold.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from pykafka_broker.broker.share_partitions import SharePartitions
 from pykafka_broker.broker.slices import Steps
@@ -22,8 +23,21 @@ from pykafka_broker.steps import Pace
 
 CHUNK_BYTES = 1 << 20
 _LIKE_ITEMS = 4  # that a partition takes as long as
-_NOTHING: list[AcquiredRecords] = []  # never changed
 ACQUIRE_MODES = WHOLE_BATCHES, EXACTLY = 0, 1  # share_acquire_mode (KIP-1206)
+
+
+class Refused(NamedTuple):
+    """Why there is nothing of a partition; there may be half a million, hence no struct for each."""
+
+    error_code: int
+    error_message: str | None
+
+    @property
+    def acquired_records(self) -> tuple[AcquiredRecords, ...]:
+        return ()
+
+
+Found = dict[TopicPartition, PartitionData | Refused]
 
 
 class ShareReader:
@@ -86,10 +100,11 @@ class ShareReader:
                 return True
         return failed
 
-    def read(self, partitions: Iterable[TopicPartition], now: int) -> Steps[dict[TopicPartition, PartitionData]]:
+    def read(self, partitions: Iterable[TopicPartition], now: int) -> Steps[Found]:
         """Hand out what there is; partitions without anything are left out."""
         left_bytes, left_records = self._max_bytes, self._max_records
-        found: dict[TopicPartition, PartitionData] = {}
+        found: Found = {}
+        known: dict[Refused, Refused] = {}  # what many are refused for, once
         pace = Pace()
         for topic_partition in partitions:
             if pace.due(_LIKE_ITEMS):
@@ -98,7 +113,8 @@ class ShareReader:
                 data = self._read(topic_partition, left_bytes, left_records, now)
             except ApiError as error:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if _is_uninitialized(error) else error.code
-                found[topic_partition] = refused(topic_partition[1], code, error.message)
+                why = Refused(code, error.message)
+                found[topic_partition] = known.setdefault(why, why)
                 continue
             if data is not None:
                 found[topic_partition] = data
@@ -159,11 +175,6 @@ class ShareReader:
             return [], found.size
         pieces.append(found.between(got[0].first, got[-1].last))
         return got, len(pieces[-1])
-
-
-def refused(number: int, code: int, message: str | None) -> PartitionData:
-    """There may be half a million, hence one list for all of them."""
-    return PartitionData(number, code, message, records=b"", acquired_records=_NOTHING)
 
 
 def _is_uninitialized(error: ApiError) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pykafka_broker.broker.api.metadata import offline_replicas
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.letting_go import emptied
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
@@ -20,6 +21,7 @@ from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImag
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.joining import Joined
 from pykafka_broker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from pykafka_broker.protocol.messages.describe_topic_partitions_response import (
     Cursor,
@@ -29,17 +31,19 @@ from pykafka_broker.protocol.messages.describe_topic_partitions_response import 
 )
 from pykafka_broker.steps import Pace, in_order
 
+_MANY = 2000  # topics; the answer for more is made in parts, so that not all of them are there as structs
+
 
 @handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 def describe_topic_partitions(
     services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse | Reply:
+) -> DescribeTopicPartitionsResponse | Joined | Reply:
     return services.slices.reply(_described(services, context, request))
 
 
 def _described(
     services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> Steps[DescribeTopicPartitionsResponse]:
+) -> Steps[DescribeTopicPartitionsResponse | Joined]:
     pace = Pace()
     names: set[str] = set()
     for asked in request.topics:
@@ -57,23 +61,32 @@ def _described(
     page = _Page(services.image, limit)
     if not names and cursor is None:
         names = set(services.image.topics)
-    refused: list[DescribeTopicPartitionsResponseTopic] = []
+    answer = Joined(DescribeTopicPartitionsResponse, context.api_version, ("topics",)) if len(names) > _MANY else None
+    refused: list[str] = []
     for name in (yield from in_order(names)):
         if services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name, log=bool(request.topics)):
             page.add(name, start if cursor is not None and name == cursor.topic_name else 0)
         elif request.topics:
-            refused.append(DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
+            refused.append(name)
         if page.is_full and not request.topics:
             break
         if pace.due():
+            if answer is not None:
+                answer.add(page.taken(services, context))
             yield None
-    for topic in page.topics:
-        operations = services.authorized_operations(context, Resource.TOPIC, topic.name or "")
-        topic.topic_authorized_operations = operations
+    response = page.taken(services, context)
+    yield from emptied(names)
+    for name in refused:
+        response.topics.append(DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
         if pace.due():
+            if answer is not None:
+                answer.add(response)
+                response = page.taken(services, context)
             yield None
-    page.topics += refused
-    return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next)
+    if answer is None:
+        return response
+    answer.add(response)
+    return answer
 
 
 def _invalid(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -90,6 +103,14 @@ class _Page:
         self.left = limit
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []
         self.next: Cursor | None = None
+
+    def taken(self, services: Services, context: RequestContext) -> DescribeTopicPartitionsResponse:
+        """With the topics that are there by now, which are not kept."""
+        topics, self.topics = self.topics, []
+        for topic in topics:
+            operations = services.authorized_operations(context, Resource.TOPIC, topic.name or "")
+            topic.topic_authorized_operations = operations
+        return DescribeTopicPartitionsResponse(topics=topics, next_cursor=self.next)
 
     @property
     def is_full(self) -> bool:

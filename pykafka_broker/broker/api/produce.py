@@ -17,6 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.cut_list import CutList, numbered
 from pykafka_broker.broker.partition import NotLeader, Partition
 from pykafka_broker.broker.produce_checks import (
     BatchCheck,
@@ -58,6 +59,7 @@ from pykafka_broker.protocol.messages.produce_response import (
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
 
+_NO_RECORDS: list[BatchIndexAndErrorMessage] = []  # never changed, and one for half a million answers
 TOPIC_IDS_FROM = 13
 LEADER_FROM = 10  # the answer has room for the current leader
 INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themselves when they write internal topics
@@ -111,7 +113,7 @@ class Production:
     def run(self) -> ProduceResponse | Reply | Parked | None:
         """The answer, or a wait for it."""
         topics = self._request.topic_data
-        are_together = not are_many([topic.partition_data for topic in topics])
+        are_together = not isinstance(topics, CutList) and not are_many([topic.partition_data for topic in topics])
         if are_together or not self._context.is_giant:
             self._refusal = self._refused([(topic, topic.partition_data) for topic in topics])
         if not are_together:
@@ -139,10 +141,10 @@ class Production:
             if joining:
                 return Reply(tuple(joining), self.run)
         responses: list[TopicProduceResponse] = []
-        by_number = ((number, topic.partition_data) for number, topic in enumerate(topics))
-        for numbered in shares(by_number):
-            for number, some in numbered:
-                written = self._write(topics[number], some)
+        by_number = (((number, topic), topic.partition_data) for number, topic in numbered(topics))
+        for numbers in shares(by_number):
+            for (number, topic), some in numbers:
+                written = self._write(topic, some)
                 if number == len(responses):
                     responses.append(written)
                 else:  # it goes on
@@ -304,7 +306,7 @@ class Production:
         """A real broker tells the log's start where the log was asked, and a text only where single records are bad."""
         if isinstance(error, OSError):
             error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
-        answer = PartitionProduceResponse(index=number, error_code=error.code, base_offset=-1)
+        answer = PartitionProduceResponse(number, error.code, -1, record_errors=_NO_RECORDS)
         self._name_leader(answer, error)
         if isinstance(error, RefusedByLog) or (
             error.code in _REFUSALS_OF_A_LOG and not isinstance(error, RefusedByCoordinator)

@@ -8,8 +8,17 @@ Versions: 2 renews acquisition locks (KIP-1222).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from pykafka_broker.broker.api.share_requests import acknowledge, acknowledgements, member_of, show_all
+from pykafka_broker.broker.api.share_requests import (
+    AckResult,
+    TopicPartition,
+    acknowledge,
+    acknowledgements,
+    answered,
+    member_of,
+    show_all,
+)
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
@@ -19,6 +28,7 @@ from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOC
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.joining import Joined
 from pykafka_broker.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
 from pykafka_broker.protocol.messages.share_acknowledge_response import (
     PartitionData,
@@ -31,7 +41,7 @@ from pykafka_broker.steps import Pace
 @handles(ApiKey.SHARE_ACKNOWLEDGE)
 def share_acknowledge(
     services: Services, context: RequestContext, request: ShareAcknowledgeRequest
-) -> ShareAcknowledgeResponse | Reply:
+) -> ShareAcknowledgeResponse | Joined | Reply:
     host, epoch = services.shares, request.share_session_epoch
     try:
         member = member_of(services, context, request)
@@ -48,7 +58,7 @@ def share_acknowledge(
 
 def _acknowledged(
     services: Services, context: RequestContext, member: Member, request: ShareAcknowledgeRequest
-) -> Steps[ShareAcknowledgeResponse | Reply]:
+) -> Steps[ShareAcknowledgeResponse | Joined | Reply]:
     host, now, epoch, pace = services.shares, context.now, request.share_session_epoch, Pace()
     acks = yield from acknowledgements(request.topics, pace)
     taken: list[Callable[[], None]] = []
@@ -58,13 +68,15 @@ def _acknowledged(
         show_all(taken)
     if epoch == FINAL_EPOCH:
         host.close_session(member, now)
-    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    for (topic_id, partition), result in results.items():
-        topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id))
-        topic.partitions.append(PartitionData(partition, result.error_code, result.error_message))
-        if pace.due():
-            yield None
-    response = ShareAcknowledgeResponse(
-        acquisition_lock_timeout_ms=host.partitions.limits(member[0]).lock_ms, responses=list(topics.values())
+    del acks
+    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=host.partitions.limits(member[0]).lock_ms)
+    answer = yield from answered(response, context.api_version, results, partial(_topic, results), pace)
+    return resting(answer, host.shards.after_all())
+
+
+def _topic(
+    results: dict[TopicPartition, AckResult], topic_id: bytes, numbers: list[int]
+) -> ShareAcknowledgeTopicResponse:
+    return ShareAcknowledgeTopicResponse(
+        topic_id, [PartitionData(number, *results[topic_id, number]) for number in numbers]
     )
-    return resting(response, host.shards.after_all())

@@ -12,6 +12,7 @@ Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how r
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 
 from pykafka_broker.broker.api.share_requests import (
@@ -19,6 +20,8 @@ from pykafka_broker.broker.api.share_requests import (
     TopicPartition,
     acknowledge,
     acknowledgements,
+    answered,
+    has_acknowledgements,
     may_read,
     member_of,
     show_all,
@@ -29,16 +32,19 @@ from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.share_reader import ACQUIRE_MODES, ShareReader, refused
+from pykafka_broker.broker.share_reader import ACQUIRE_MODES, Found, Refused, ShareReader
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Resource, denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
+from pykafka_broker.coordinators.share.share_partition import AckBatch
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.joining import Joined
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import (
+    AcquiredRecords,
     PartitionData,
     ShareFetchableTopicResponse,
     ShareFetchResponse,
@@ -46,26 +52,26 @@ from pykafka_broker.protocol.messages.share_fetch_response import (
 from pykafka_broker.steps import Pace, at_once
 
 _READ_AT_ONCE = 128  # partitions; more are read in slices
+Answer = ShareFetchResponse | Joined
 _LOOK_AGAIN_MS = 200
+_EMPTY = Refused(ErrorCode.NONE, None)
+_NOTHING: list[AcquiredRecords] = []  # never changed
+_DENIAL = Refused(denial(Resource.TOPIC).code, denial(Resource.TOPIC).message)
 
 
 @handles(ApiKey.SHARE_FETCH)
-def share_fetch(
-    services: Services, context: RequestContext, request: ShareFetchRequest
-) -> ShareFetchResponse | Parked | Reply:
+def share_fetch(services: Services, context: RequestContext, request: ShareFetchRequest) -> Answer | Parked | Reply:
     return services.slices.reply(_begun(services, context, request))
 
 
-def _begun(
-    services: Services, context: RequestContext, request: ShareFetchRequest
-) -> Steps[ShareFetchResponse | Parked | Reply]:
+def _begun(services: Services, context: RequestContext, request: ShareFetchRequest) -> Steps[Answer | Parked | Reply]:
     """What becomes of the session and of the acknowledgements, and then the fetch."""
     pace = Pace()
-    acks = yield from acknowledgements(request.topics, pace)
+    acks: dict[TopicPartition, list[AckBatch]] = {}
+    if (yield from has_acknowledgements(request.topics, pace)):
+        acks = yield from acknowledgements(request.topics, pace)
     try:
         member = member_of(services, context, request)
-        if not any(acks.values()):
-            acks = {}
         _check(request, bool(acks))
         session = _session(services, context, member, request)
         if session is not None:
@@ -85,7 +91,7 @@ def _begun(
         show_all(taken)
     if attempt is None:
         services.shares.close_session(member, context.now)
-        response = yield from _response(services, member, {}, results, pace)
+        response = yield from _response(services, context, member, {}, results, pace)
         return resting(response, services.shares.shards.after_all())
     if is_strange:
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message="Unknown acquire mode")
@@ -171,7 +177,7 @@ class ShareFetchAttempt:
         self._results = results
         self._min_bytes = request.min_bytes
         self._partitions: list[TopicPartition] = []
-        self._denied: dict[TopicPartition, PartitionData] = {}
+        self._denied: dict[TopicPartition, Refused] = {}
         wanted = request.min_bytes > 0 and request.max_bytes and request.max_records
         self._max_wait_ms = request.max_wait_ms if wanted else 0
         self._reader = ShareReader(services.shares.partitions, services.config.fetch_max_bytes, member, request)
@@ -179,15 +185,15 @@ class ShareFetchAttempt:
 
     def resolve(self, session: ShareSession, pace: Pace) -> Steps[None]:
         """Find what is read."""
-        for topic_id, number in session.in_turn():
-            if may_read(self._services, self._context, topic_id):
-                self._partitions.append((topic_id, number))
+        for place in session.in_turn():
+            if may_read(self._services, self._context, place[0]):
+                self._partitions.append(place)
             else:
-                self._denied[topic_id, number] = _denial(number)
+                self._denied[place] = _DENIAL
             if pace.due():
                 yield None
 
-    def begin(self) -> ShareFetchResponse | Parked | Reply:
+    def begin(self) -> Answer | Parked | Reply:
         """The answer, or a wait for it."""
         self._deadline = self._services.clock.now + self._max_wait_ms
         if len(self._partitions) > _READ_AT_ONCE:
@@ -197,17 +203,17 @@ class ShareFetchAttempt:
             return response
         return Parked(self._deadline, keys=self._watched(), poll=self._poll, expire=self._answer, yields=True)
 
-    def at_first_sight(self) -> ShareFetchResponse | None:
+    def at_first_sight(self) -> Answer | None:
         """The answer, unless it waits, or takes too long to look for."""
         if len(self._partitions) > _READ_AT_ONCE:
             return None
         return self._poll(0) if self._max_wait_ms > 0 else self._answer(0)
 
-    def _poll(self, now: int) -> ShareFetchResponse | None:
+    def _poll(self, now: int) -> Answer | None:
         """The answer, or None while it is worth waiting."""
         return at_once(self._polled())
 
-    def _answer(self, now: int) -> ShareFetchResponse:
+    def _answer(self, now: int) -> Answer:
         """The answer as things stand."""
         return at_once(self._answered())
 
@@ -216,7 +222,7 @@ class ShareFetchAttempt:
         work = self._services.slices.begin(self._in_slices())
         return Reply(((work, 0),), work.result)
 
-    def _in_slices(self) -> Steps[ShareFetchResponse | Parked]:
+    def _in_slices(self) -> Steps[Answer | Parked]:
         if self._services.clock.now < self._deadline:
             response = yield from self._polled()
             if response is None:
@@ -230,7 +236,7 @@ class ShareFetchAttempt:
         """The logs whose growth is waited for, and the share partitions whose locks may end."""
         return self._reader.watched(self._partitions)
 
-    def _polled(self) -> Steps[ShareFetchResponse | None]:
+    def _polled(self) -> Steps[Answer | None]:
         if self._partitions and not (yield from self._reader.has(self._partitions, self._min_bytes)):
             return None
         data = yield from self._reader.read(self._partitions, self._services.clock.now)
@@ -240,45 +246,45 @@ class ShareFetchAttempt:
             return None
         return (yield from self._response(data))
 
-    def _hopeless(self, data: dict[TopicPartition, PartitionData]) -> bool:
+    def _hopeless(self, data: Found) -> bool:
         """Whether no partition can be read at all: then there is nothing to wait for."""
         return all(topic_partition in data for topic_partition in self._partitions) and all(
             one.error_code for one in data.values()
         )
 
-    def _answered(self) -> Steps[ShareFetchResponse]:
+    def _answered(self) -> Steps[Answer]:
         data = yield from self._reader.read(self._partitions, self._services.clock.now)
         return (yield from self._response(data))
 
-    def _response(self, data: dict[TopicPartition, PartitionData]) -> Steps[ShareFetchResponse]:
+    def _response(self, data: Found) -> Steps[Answer]:
         data.update(self._denied)
-        return (yield from _response(self._services, self._member, data, self._results, Pace()))
-
-
-def _denial(number: int) -> PartitionData:
-    error = denial(Resource.TOPIC)
-    return refused(number, error.code, error.message)
+        return (yield from _response(self._services, self._context, self._member, data, self._results, Pace()))
 
 
 def _response(
     services: Services,
+    context: RequestContext,
     member: Member,
-    data: dict[TopicPartition, PartitionData],
+    data: Found,
     results: dict[TopicPartition, AckResult],
     pace: Pace,
-) -> Steps[ShareFetchResponse]:
+) -> Steps[ShareFetchResponse | Joined]:
     """Partitions with records, with an error, or whose acknowledgements have come along."""
-    topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    for topic_id, partition in chain(data, (one for one in results if one not in data)):
-        if pace.due():
-            yield None
-        part = data.get((topic_id, partition)) or PartitionData(partition, records=b"")
-        result = results.get((topic_id, partition))
+    response = ShareFetchResponse(acquisition_lock_timeout_ms=services.shares.partitions.limits(member[0]).lock_ms)
+    places = chain(data, (one for one in results if one not in data))
+    return (yield from answered(response, context.api_version, places, partial(_topic, data, results), pace))
+
+
+def _topic(
+    data: Found, results: dict[TopicPartition, AckResult], topic_id: bytes, numbers: list[int]
+) -> ShareFetchableTopicResponse:
+    topic = ShareFetchableTopicResponse(topic_id)
+    for number in numbers:
+        part = data.get((topic_id, number), _EMPTY)
+        if not isinstance(part, PartitionData):
+            part = PartitionData(number, part.error_code, part.error_message, records=b"", acquired_records=_NOTHING)
+        result = results.get((topic_id, number))
         if result is not None:
             part.acknowledge_error_code, part.acknowledge_error_message = result
-        topic = topics.get(topic_id)
-        if topic is None:
-            topic = topics[topic_id] = ShareFetchableTopicResponse(topic_id)
         topic.partitions.append(part)
-    lock_ms = services.shares.partitions.limits(member[0]).lock_ms
-    return ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()))
+    return topic

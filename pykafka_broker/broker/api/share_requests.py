@@ -6,7 +6,8 @@ Rule: the acknowledgements of a partition are taken as a whole or not at all, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from itertools import starmap
+from typing import Any, NamedTuple, TypeVar
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.services import Services
@@ -19,11 +20,16 @@ from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.joining import Joined
 from pykafka_broker.protocol.messages.share_acknowledge_request import AcknowledgeTopic, ShareAcknowledgeRequest
+from pykafka_broker.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from pykafka_broker.protocol.messages.share_fetch_request import FetchTopic, ShareFetchRequest
+from pykafka_broker.protocol.messages.share_fetch_response import ShareFetchResponse
 from pykafka_broker.steps import Pace
 
 TopicPartition = tuple[bytes, int]
+Response = TypeVar("Response", ShareFetchResponse, ShareAcknowledgeResponse)
+_STRUCTS_AT_ONCE, _STRUCTS_A_STEP = 2000, 200  # of an answer
 _LIKE_ITEMS = 4  # that acknowledgements which are refused take as long as
 
 
@@ -35,6 +41,7 @@ class AckResult(NamedTuple):
 
 
 _WELL = AckResult(ErrorCode.NONE, None)
+_NO_BATCHES: list[AckBatch] = []  # never changed, and one for half a million partitions
 
 
 def member_of(
@@ -57,6 +64,17 @@ def may_read(services: Services, context: RequestContext, topic_id: bytes) -> bo
     return topic is None or services.allows(context, Operation.READ, Resource.TOPIC, topic.name)
 
 
+def has_acknowledgements(topics: Iterable[FetchTopic], pace: Pace) -> Steps[bool]:
+    """Whether there are any in a request."""
+    for topic in topics:
+        for partition in topic.partitions:
+            if partition.acknowledgement_batches:
+                return True
+            if pace.due():
+                yield None
+    return False
+
+
 def acknowledgements(
     topics: Iterable[FetchTopic] | Iterable[AcknowledgeTopic], pace: Pace
 ) -> Steps[dict[TopicPartition, list[AckBatch]]]:
@@ -69,7 +87,7 @@ def acknowledgements(
             if batches or place not in found:
                 found[place] = [
                     AckBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches
-                ]
+                ] or _NO_BATCHES
             if pace.due(1 + len(batches)):
                 yield None
     return found
@@ -87,10 +105,12 @@ def acknowledge(
     """Take the acknowledgements of a request; `taken` gets what makes them visible. A partition without any is answered
     if there is no such one, or where another one has some."""
     results: dict[TopicPartition, AckResult] = {}
+    known: dict[AckResult, AckResult] = {}  # what became of many, once
     without: list[TopicPartition] = []
     has_some = False
     group_id, member_id = member
-    for (topic_id, partition), batches in acks.items():
+    for place, batches in acks.items():
+        topic_id, partition = place
         if pace.due(_LIKE_ITEMS + len(batches)):
             yield None
         try:
@@ -102,14 +122,43 @@ def acknowledge(
             key = ShareKey(group_id, topic_id, partition)
             services.shares.partitions.partition_of(key)
             if not batches:
-                without.append((topic_id, partition))
+                without.append(place)
                 continue
             has_some = True
             taken.append(services.shares.partitions.acknowledge(key, member_id, batches, context.now))
-            results[topic_id, partition] = _WELL
+            results[place] = _WELL
         except ApiError as error:
-            results[topic_id, partition] = AckResult(error.code, error.message)
-    return results | dict.fromkeys(without if has_some else (), _WELL)
+            result = AckResult(error.code, error.message)
+            results[place] = known.setdefault(result, result)
+    results.update(dict.fromkeys(without if has_some else (), _WELL))
+    return results
+
+
+def answered(
+    response: Response,
+    version: int,
+    places: Iterable[TopicPartition],
+    topic_of: Callable[[bytes, list[int]], Any],
+    pace: Pace,
+) -> Steps[Response | Joined]:
+    """The response with these partitions, by topic; of very many, only some are there as structs at a time. `topic_of`
+    makes the struct of a topic with some of its partitions.
+    """
+    topics: dict[bytes, list[int]] = {}
+    for topic_id, number in places:
+        topics.setdefault(topic_id, []).append(number)
+        if pace.due():
+            yield None
+    if sum(map(len, topics.values())) <= _STRUCTS_AT_ONCE:
+        response.responses = list(starmap(topic_of, topics.items()))
+        return response
+    joined = Joined(type(response), version, ("responses", "partitions"))
+    for topic_id, numbers in topics.items():
+        for start in range(0, len(numbers), _STRUCTS_A_STEP):
+            response.responses = [topic_of(topic_id, numbers[start : start + _STRUCTS_A_STEP])]
+            joined.add(response, 1 if start else 0)
+            yield None
+    return joined
 
 
 def show_all(taken: Iterable[Callable[[], None]]) -> None:

@@ -40,7 +40,7 @@ class ShareSession:
         if not partitions:
             return partitions
         first = (self.epoch - 1) % len(partitions)  # by the epoch of the request, which has been used up
-        return partitions[first:] + partitions[:first]
+        return partitions[first:] + partitions[:first] if first else partitions
 
 
 class ShareSessions:
