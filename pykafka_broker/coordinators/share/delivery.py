@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from heapq import heappop, heappush
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -52,24 +54,22 @@ def _from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
 
 
 def _merged(both: list[StateRun]) -> list[StateRun]:
-    edges: set[int] = set()
-    for run in both:
-        edges.add(run.first)
-        edges.add(run.last + 1)
-    ordered = sorted(edges)
-    place = {edge: index for index, edge in enumerate(ordered)}
-    winners: list[tuple[int, int] | None] = [None] * len(ordered)
-    for run in both:
-        says = (run.deliveries, run.state)
-        for index in range(place[run.first], place[run.last + 1]):
-            known = winners[index]
-            if known is None or known < says:
-                winners[index] = says
-    pieces = [
-        StateRun(first, after - 1, winner[1], winner[0])
-        for first, after, winner in zip(ordered, ordered[1:], winners, strict=False)
-        if winner is not None
-    ]
+    """What counts between each two edges, from the lowest offset up: the run that says most of those which are open."""
+    edges = sorted({edge for run in both for edge in (run.first, run.last + 1)})
+    by_first = sorted(both)
+    opened = 0
+    open_runs: list[tuple[int, int, int]] = []  # a heap: who says most first, and where it ends
+    pieces: list[StateRun] = []
+    for first, after in pairwise(edges):
+        while opened < len(by_first) and by_first[opened].first <= first:
+            run = by_first[opened]
+            heappush(open_runs, (-run.deliveries, -run.state, run.last))
+            opened += 1
+        while open_runs and open_runs[0][2] < first:
+            heappop(open_runs)
+        if open_runs:
+            deliveries, state, _ = open_runs[0]
+            pieces.append(StateRun(first, after - 1, -state, -deliveries))
     return joined(pieces)
 
 
