@@ -89,28 +89,34 @@ def incrementally_alter_configs(
     others = [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER]
     _, own = _each(context, loggers, services.rights(context), _ops, alter)
 
-    def respond(outcomes: list[Outcome]) -> changed.IncrementalAlterConfigsResponse:
-        of = {outcome[2:]: outcome for outcome in (*own, *outcomes)}
-        found = [of[each.resource_type, each.resource_name] for each in request.resources]
-        responses = [changed.AlterConfigsResourceResponse(*outcome) for outcome in found]
-        return changed.IncrementalAlterConfigsResponse(responses=responses)
+    ours = _response(own)
+
+    def with_ours(decided: changed.IncrementalAlterConfigsResponse) -> changed.IncrementalAlterConfigsResponse:
+        of = {(each.resource_type, each.resource_name): each for each in (*ours.responses, *decided.responses)}
+        decided.responses = [of[each.resource_type, each.resource_name] for each in request.resources]
+        return decided
 
     if not others:
-        return respond([])
+        return with_ours(changed.IncrementalAlterConfigsResponse())
     submitted = IncrementalAlterConfigsRequest(others, request.validate_only)
-    outcomes: list[Outcome] | Reply = services.metadata.submit(context, submitted, _decide)
-    return then(outcomes, respond)
+    decided: changed.IncrementalAlterConfigsResponse | Reply = services.metadata.submit(context, submitted, _decide)
+    return then(decided, with_ours)
+
+
+def _response(outcomes: list[Outcome]) -> changed.IncrementalAlterConfigsResponse:
+    responses = [changed.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
+    return changed.IncrementalAlterConfigsResponse(responses=responses)
 
 
 def _decide(
     controller: Controller, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> Decision[list[Outcome]]:
+) -> Decision[changed.IncrementalAlterConfigsResponse]:
     def alter(resource: IncrementalResource) -> list[ApiMessageAndVersion]:
         return incremental_alter_configs(controller, resource.resource_type, resource.resource_name, _ops(resource))
 
     rights = Rights(controller.authorizer, context)
     records, outcomes = _each(context, request.resources, rights, _ops, alter, _CHECKED_FIRST)
-    return Decision([] if request.validate_only else records, outcomes)
+    return Decision([] if request.validate_only else records, _response(outcomes))
 
 
 def _ops(resource: IncrementalResource) -> list[ConfigOp]:

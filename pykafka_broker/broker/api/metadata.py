@@ -32,6 +32,7 @@ from pykafka_broker.protocol.messages.metadata_response import (
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
 _NULL_IS_ALL_FROM = 1
+_LISTENER_NOT_FOUND_FROM = 6
 Names = tuple[tuple[str | None, bytes], ...]  # with ids
 
 
@@ -75,6 +76,7 @@ class _Answer:
         self._topic_operations = topic_operations
         self._is_by_id = by_id
         self._uncreatable: set[str] = set()
+        self._reachable: set[int] | None = None  # nodes, looked up when there are several
         self._not_yet: set[str] = set()  # made by this request, and in the next one's answer
 
     def create_missing(self, names: Names) -> bool:
@@ -153,14 +155,22 @@ class _Answer:
 
     def _topic(self, topic: TopicImage) -> MetadataResponseTopic:
         image = self._services.image
+        partitions = [_partition(image, partition) for partition in topic.partitions.values()]
+        if len(image.brokers) > 1:
+            self._hide_unreachable(partitions)
         return MetadataResponseTopic(
-            0,
-            topic.name,
-            topic.id,
-            topic.name in INTERNAL_TOPICS,
-            [_partition(image, partition) for partition in topic.partitions.values()],
-            self._of_topic(topic.name),
+            0, topic.name, topic.id, topic.name in INTERNAL_TOPICS, partitions, self._of_topic(topic.name)
         )
+
+    def _hide_unreachable(self, partitions: list[MetadataResponsePartition]) -> None:
+        """Leaders that have no address on the listener of the client: it could not ask them for anything."""
+        if self._reachable is None:
+            self._reachable = {node[0] for node in self._services.nodes(self._context)}
+        for partition in partitions:
+            if partition.leader_id not in self._reachable and not partition.error_code:
+                known = self._context.api_version >= _LISTENER_NOT_FOUND_FROM
+                code = ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
+                partition.error_code, partition.leader_id = code, NO_LEADER
 
 
 def _partition(image: MetadataImage, partition: PartitionImage) -> MetadataResponsePartition:
