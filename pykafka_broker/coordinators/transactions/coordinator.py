@@ -25,6 +25,7 @@ from pykafka_broker.coordinators.transactions.transaction import (
     record,
     tombstone,
 )
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
 
@@ -326,9 +327,12 @@ class TransactionCoordinator:
             transaction = self.transactions[transactional_id]
             due = transaction.timeout_ms != NO_TIMEOUT_MS and _times_out_ms(transaction) <= now
             if due and transactional_id not in self._decided:
-                self._add(effects, transactional_id, self._fence_and_abort(transaction, now))
-            else:
-                self._watch(transaction)
+                try:
+                    self._add(effects, transactional_id, self._fence_and_abort(transaction, now))
+                    continue
+                except ApiError:  # it needs a producer id, and there is none before a controller has given some
+                    pass
+            self._watch(transaction)
 
     def _expire(self, effects: Effects[Any], now: int) -> None:
         oldest = now - self.settings.transactional_id_expiration_ms

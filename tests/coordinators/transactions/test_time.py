@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.coordinators.transactions import ProducerReply, Settings, TransactionState
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
 SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
@@ -99,3 +100,27 @@ def test_an_open_transaction_is_not_forgotten(make_driver: Any) -> None:
     driver.add(1000, 0)
     driver.advance(HOUR)
     assert list(driver.coordinator.transactions) == ["t"]
+
+
+def test_one_that_needs_a_producer_id_which_there_is_not_keeps_nobody_from_being_aborted(driver: Any) -> None:
+    """The ids come from a controller, which may be away."""
+    for name in ("a", "b", "c"):
+        driver.init(name, timeout_ms=1)
+    exhausted = driver.transaction("b")._replace(producer_epoch=32766)
+    driver.coordinator._take_over("b", exhausted)
+    for name, producer_id, epoch in (("a", 1000, 0), ("b", 1001, 32766), ("c", 1002, 0)):
+        assert driver.add(producer_id, epoch, name=name) is ErrorCode.NONE
+    have, ids = False, driver.coordinator._new_producer_id
+
+    def new_producer_id() -> int:
+        if not have:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return int(ids())
+
+    driver.coordinator._new_producer_id = new_producer_id
+    driver.advance(20 * SECOND)
+    states = [driver.transaction(name).state for name in ("a", "b", "c")]
+    assert states == [TransactionState.PREPARE_ABORT, TransactionState.ONGOING, TransactionState.PREPARE_ABORT]
+    have = True
+    driver.advance(10 * SECOND)
+    assert driver.transaction("b").state is TransactionState.PREPARE_ABORT
