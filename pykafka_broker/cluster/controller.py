@@ -103,13 +103,13 @@ class Controller:
         level = self.image.features.get(METADATA_VERSION, 0)
         return 4 if level >= CORDONED_FROM else 3 if level >= DIRECTORIES_FROM else 2 if level >= 8 else 1
 
-    def allocate_producer_ids(self) -> Decision[ProducerIdBlock]:
+    def allocate_producer_ids(self, broker_id: int) -> Decision[ProducerIdBlock]:
         """The next block; what is left of a block when its broker stops is never handed out."""
         from pykafka_broker.protocol.stored.producer_ids_record import ProducerIdsRecord
 
         first = self.image.next_producer_id
-        epoch = self.image.brokers[self.node_id].epoch
-        record = ProducerIdsRecord(self.node_id, epoch, first + PRODUCER_ID_BLOCK_SIZE)
+        epoch = self.image.brokers[broker_id].epoch
+        record = ProducerIdsRecord(broker_id, epoch, first + PRODUCER_ID_BLOCK_SIZE)
         return Decision([ApiMessageAndVersion(record, 0)], ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE))
 
 
@@ -125,7 +125,7 @@ class ProducerIds:
 
     def next_id(self) -> int:
         if self._next == self._end:
-            effects = self._controller.allocate_producer_ids()
+            effects = self._controller.allocate_producer_ids(self._controller.node_id)
             self._commit(effects.records)
             self._next = effects.reply.first
             self._end = effects.reply.first + effects.reply.size

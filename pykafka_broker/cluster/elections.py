@@ -44,7 +44,7 @@ def broker_leaves(controller: Controller, broker_id: int) -> Records:
     """The broker is fenced, unregistered or about to stop."""
 
     def left(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        return _without(controller, topic, partition, broker_id)
+        return without(controller, topic, partition, broker_id)
 
     return _changes(controller, lambda partition: broker_id in partition.isr, left)
 
@@ -56,7 +56,7 @@ def directories_lost(controller: Controller, broker_id: int, lost: Collection[by
         return broker_id in partition.isr and partition.directory_of(broker_id) in lost
 
     def left(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        return _without(controller, topic, partition, broker_id)
+        return without(controller, topic, partition, broker_id)
 
     return _changes(controller, is_in, left)
 
@@ -81,8 +81,7 @@ def broker_returns(controller: Controller, broker_id: int) -> Records:
     """The broker is unfenced: what nobody leads it may."""
 
     def elected(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        acceptable = may_lead(controller.image, partition, returning=broker_id)
-        return partition_change(controller, topic, partition, acceptable, election=election_of(controller, topic))
+        return online_again(controller, topic, partition, broker_id)
 
     return _changes(
         controller, lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas, elected
@@ -92,15 +91,11 @@ def broker_returns(controller: Controller, broker_id: int) -> Records:
 def unclean_candidates(controller: Controller) -> Records:
     """Partitions without a leader get one where their topic's config would rather lose records."""
 
-    def elected(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        acceptable = may_lead(controller.image, partition)
-        return partition_change(controller, topic, partition, acceptable, election=Election.UNCLEAN)
-
     for topic in controller.image.topics.values():
         leaderless = [partition for partition in topic.partitions.values() if partition.leader == NO_LEADER]
         if leaderless and election_of(controller, topic) is Election.UNCLEAN:
             for partition in leaderless:
-                record = elected(topic, partition)
+                record = online_again(controller, topic, partition)
                 if record is not None:
                     yield record
 
@@ -111,7 +106,17 @@ def leads_anything(image: MetadataImage, broker_id: int) -> bool:
     )
 
 
-def _without(
+def online_again(
+    controller: Controller, topic: TopicImage, partition: PartitionImage, returning: int = -1
+) -> ApiMessageAndVersion | None:
+    """Somebody leads the partition that nobody leads, if there is anybody who may."""
+    if partition.leader != NO_LEADER:
+        return None
+    acceptable = may_lead(controller.image, partition, returning=returning)
+    return partition_change(controller, topic, partition, acceptable, election=election_of(controller, topic))
+
+
+def without(
     controller: Controller, topic: TopicImage, partition: PartitionImage, broker_id: int
 ) -> ApiMessageAndVersion | None:
     return partition_change(

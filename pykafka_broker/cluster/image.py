@@ -86,6 +86,34 @@ class PartitionImage:
         return self.directories[self.replicas.index(broker_id)] if known else MIGRATING
 
 
+_CHANGED = (
+    ("isr", "isr"),
+    ("replicas", "replicas"),
+    ("removing_replicas", "removing_replicas"),
+    ("adding_replicas", "adding_replicas"),
+    ("directories", "directories"),
+    ("eligible_leader_replicas", "elr"),
+    ("last_known_elr", "last_known_elr"),
+)
+
+
+def changed_partition(partition: PartitionImage, record: Any) -> PartitionImage:
+    """What the partition is after a PartitionChangeRecord."""
+    changed = partition.copy()
+    for field, attribute in _CHANGED:
+        value = getattr(record, field)
+        if value is not None:
+            setattr(changed, attribute, _shared(value))
+    if record.leader != LEADER_UNCHANGED:
+        # Naming a leader starts a new epoch even when it is the same broker: its log may have lost its tail.
+        changed.leader = record.leader
+        changed.leader_epoch += 1
+    if record.leader_recovery_state != -1:
+        changed.leader_recovery_state = record.leader_recovery_state
+    changed.partition_epoch += 1
+    return changed
+
+
 class TopicImage:
     """A topic: its partitions by number. A re-created topic is another one, with another id."""
 
@@ -236,6 +264,11 @@ class MetadataImage:
         broker = self.brokers.get(replica)
         return broker is None or broker.fenced or not broker.has_online(partition.directory_of(replica))
 
+    def is_registered(self, broker_id: int, epoch: int) -> bool:
+        """Whether that is the present incarnation of the broker."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.epoch == epoch
+
     def topic_id(self, topic: str) -> bytes | None:
         image = self.topics.get(topic)
         return None if image is None else image.id
@@ -282,26 +315,7 @@ class MetadataImage:
         partition = topic.partitions.get(record.partition_id)
         if partition is None:
             raise MetadataError(f"a change of {topic.name}-{record.partition_id}, which does not exist")
-        topic.partitions[record.partition_id] = partition = partition.copy()
-        for field, attribute in (
-            ("isr", "isr"),
-            ("replicas", "replicas"),
-            ("removing_replicas", "removing_replicas"),
-            ("adding_replicas", "adding_replicas"),
-            ("directories", "directories"),
-            ("eligible_leader_replicas", "elr"),
-            ("last_known_elr", "last_known_elr"),
-        ):
-            value = getattr(record, field)
-            if value is not None:
-                setattr(partition, attribute, _shared(value))
-        if record.leader != LEADER_UNCHANGED:
-            # Naming a leader starts a new epoch even when it is the same broker: its log may have lost its tail.
-            partition.leader = record.leader
-            partition.leader_epoch += 1
-        if record.leader_recovery_state != -1:
-            partition.leader_recovery_state = record.leader_recovery_state
-        partition.partition_epoch += 1
+        topic.partitions[record.partition_id] = partition = changed_partition(partition, record)
         delta.changed_partitions.append((topic, partition))
 
     def _remove_topic(self, record: Any, delta: MetadataDelta) -> None:
@@ -314,13 +328,14 @@ class MetadataImage:
         delta.deleted.append(topic)
 
     def _clear_elr(self, record: Any, delta: MetadataDelta) -> None:
-        names = [record.topic_name] if record.topic_name else list(self.topics)
-        for name in names:
-            partitions = self.topics[name].partitions
-            for number, partition in partitions.items():
+        topics = [self.topics[record.topic_name]] if record.topic_name else self.topics.values()
+        for topic in topics:
+            for number, partition in topic.partitions.items():
                 if partition.elr or partition.last_known_elr:
-                    partitions[number] = changed = partition.copy()
+                    topic.partitions[number] = changed = partition.copy()
                     changed.elr = changed.last_known_elr = ()
+                    changed.partition_epoch += 1  # as with any change
+                    delta.changed_partitions.append((topic, changed))
 
     def _known_topic(self, topic_id: bytes) -> TopicImage:
         topic = self.topics_by_id.get(topic_id)

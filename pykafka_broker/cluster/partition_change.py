@@ -121,8 +121,9 @@ class _Change:
         self.recovery_state = partition.leader_recovery_state
 
     def end_reassignment(self) -> None:
-        """It ends with the change that has every new replica in sync."""
-        if not (self.adding or self.removing) or not set(self.adding) <= set(self.isr):
+        """It ends with the change that has every new replica in sync. One that was added and is not wanted any more is
+        in both lists: a reassignment that was changed must not wait for it."""
+        if not (self.adding or self.removing) or not set(self.adding) <= {*self.isr, *self.removing}:
             return
         remaining = [broker for broker in self.isr if broker not in self.removing]
         if not remaining:
@@ -148,29 +149,24 @@ class _Change:
         return len(self.isr) >= min(wanted, len(self.replicas))
 
     def elect(self, election: Election) -> None:
-        preferred = self.replicas[0]
-        candidates = [self.leader, *self.replicas]
-        if election is Election.PREFERRED:
-            candidates.insert(0, preferred)
-        for broker in candidates:
-            if broker != NO_LEADER and self._eligible(broker):
-                self._elected(broker)
-                return
-        survivor = self._survivor(election)
-        if survivor is None:
-            self.leader = NO_LEADER
-        else:
-            self.leader, self.isr, self.elr = survivor, [survivor], []
-            self.recovery_state = RECOVERING
+        leader = self._in_sync(election)
+        if leader is None:
+            leader = next((broker for broker in self.replicas if broker in self.elr and self.acceptable(broker)), None)
+            if leader is not None:
+                self.isr = [leader]
+                self.elr.remove(leader)
+        if leader is None:
+            leader = self._survivor(election)
+            if leader is not None:
+                self.isr, self.elr, self.recovery_state = [leader], [], RECOVERING
+        self.leader = NO_LEADER if leader is None else leader
 
-    def _eligible(self, broker: int) -> bool:
-        return (broker in self.isr or broker in self.elr) and self.acceptable(broker)
-
-    def _elected(self, broker: int) -> None:
-        self.leader = broker
-        if broker not in self.isr:
-            self.isr = [broker]
-            self.elr.remove(broker)
+    def _in_sync(self, election: Election) -> int | None:
+        first = self.replicas[0] if election is Election.PREFERRED else self.leader
+        for broker in (first, self.leader, *self.replicas):
+            if broker in self.isr and self.acceptable(broker):
+                return broker
+        return None
 
     def _survivor(self, election: Election) -> int | None:
         """One that may lack records: the last that led, since nobody can have more; or any, where that is allowed."""

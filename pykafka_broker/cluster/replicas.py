@@ -85,11 +85,11 @@ def _resign(change: PartitionChangeRecord, partition: PartitionImage, node_id: i
 
 
 def assignment(
-    controller: Controller, topic: TopicImage, partition: PartitionImage, place: bytes
+    controller: Controller, topic: TopicImage, partition: PartitionImage, place: bytes, broker_id: int | None = None
 ) -> ApiMessageAndVersion:
-    """The replica of this node is in that directory now."""
+    """The replica of that broker, or of this node, is in that directory now."""
     change = PartitionChangeRecord(partition.partition, topic.id)
-    change.directories = directories_with(partition, controller.node_id, place)
+    change.directories = directories_with(partition, controller.node_id if broker_id is None else broker_id, place)
     return ApiMessageAndVersion(change, controller.partition_record_version())
 
 
