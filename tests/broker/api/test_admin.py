@@ -14,6 +14,7 @@ from pykafka_broker.broker.router import served_versions
 from pykafka_broker.broker.routes import ROUTES
 from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.directory_ids import LOST
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -341,7 +342,8 @@ def test_the_broker_can_not_be_taken_out_of_itself(node: RealBroker) -> None:
 
 def test_a_partition_without_a_leader(node: RealBroker) -> None:
     create(node, "t")
-    node.broker.image.topics["t"].partitions[0].leader = -1
+    partition = node.broker.image.topics["t"].partitions[0]
+    partition.leader, partition.directories = -1, (LOST,)
     node.broker.image.generation += 1
     assert [p.error_code for p in metadata(node, "t").topics[0].partitions] == [ErrorCode.LEADER_NOT_AVAILABLE, 0]
     for kind, code in ((0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE), (1, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)):
