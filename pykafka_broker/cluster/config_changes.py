@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pykafka_broker.cluster import config_rules
+from pykafka_broker.cluster.config_records import config_records
 from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.policies import ConfigAlteration
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
@@ -25,7 +26,6 @@ from pykafka_broker.config.topic import live_keys
 from pykafka_broker.config.values import ConfigType, format_value
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.stored.config_record import ConfigRecord
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 _NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
@@ -157,9 +157,6 @@ def _records(
         always = kind == ResourceType.BROKER  # as Kafka has it
         asked = {key: value for key, value in named.items() if always or value != present.get(key)}
         controller.policies.check_configs(ConfigAlteration(ResourceType(kind).name, name, asked))
-    return [
-        ApiMessageAndVersion(ConfigRecord(kind, name, key, value), 0)
-        for key, value in changed.items()
-        # A broker reads the files again that its settings name, also if the names stay (KAFKA-14136).
-        if value != present.get(key) or kind == ResourceType.BROKER
-    ]
+    # A broker reads the files again that its settings name, also if the names stay (KAFKA-14136).
+    written = {key: value for key, value in changed.items() if value != present.get(key) or kind == ResourceType.BROKER}
+    return config_records(controller.image, kind, name, written)

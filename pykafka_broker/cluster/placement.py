@@ -1,34 +1,116 @@
-"""Which brokers hold which partition. Rule: a placement is checked or made before any record is; Kafka's sentences."""
+"""Which brokers hold which partition. Rule: a placement is checked or made before any record is; Kafka's sentences.
+
+Racks take turns to lead, and within a rack its brokers; the replicas of a partition are in as many racks as there are.
+A broker that is fenced may be given a replica, which it makes when it is back, but never leads at first, and only gets
+one where its rack has nobody else left. Every so many partitions the order is drawn anew, so that what one broker leads
+is followed by many others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
-from pykafka_broker.cluster.controller import Controller, usable_brokers
-from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.cluster.controller import Controller
+from pykafka_broker.cluster.image import BrokerImage, MetadataImage
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.directory_ids import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
 
+T = TypeVar("T")
+Draw = Callable[[int], int]  # a number from 0 to below the given one, by chance
 
-def place(controller: Controller, first_partition: int, count: int, replication_factor: int) -> list[list[int]]:
-    """Replicas for `count` partitions: leaders go round the usable brokers, followers are the ones after the leader."""
-    registered = len(controller.image.brokers)
-    usable = usable_brokers(controller.image)
+
+def drawing(controller: Controller) -> Draw:
+    """By what topic ids are made from."""
+    return lambda below: int.from_bytes(controller.new_uuid(), "big") % below
+
+
+def place(controller: Controller, count: int, replication_factor: int, draw: Draw) -> list[list[int]]:
+    """Replicas for `count` partitions, the leader first."""
+    brokers = [broker for broker in controller.image.brokers.values() if _takes_replicas(broker)]
     problem = None
-    if not usable:
+    if all(broker.fenced for broker in brokers):
         problem = "All brokers are currently fenced, or have all their log directories cordoned."
-    elif replication_factor > len(usable):
+    elif replication_factor > len(brokers):
         problem = (
-            f"The target replication factor of {replication_factor} cannot be reached because only {registered} "
+            f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} "
             "broker(s) are registered or some brokers have all their log directories cordoned."
         )
     if problem is not None:
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
-    return [
-        [usable[(partition + replica) % len(usable)] for replica in range(replication_factor)]
-        for partition in range(first_partition, first_partition + count)
-    ]
+    if len(brokers) == 1:
+        return [[brokers[0].id] for _ in range(count)]
+    racks = _Racks(brokers, draw)
+    return [racks.next(replication_factor) for _ in range(count)]
+
+
+def _takes_replicas(broker: BrokerImage) -> bool:
+    return not broker.in_controlled_shutdown and not broker.all_dirs_cordoned
+
+
+class _Rack:
+    """The brokers of one rack. Each partition that asks begins with another one."""
+
+    def __init__(self) -> None:
+        self.unfenced: list[int] = []
+        self.fenced: list[int] = []
+        self._turn = -1
+
+    def shuffle(self, draw: Draw) -> None:
+        self.unfenced = shuffled(self.unfenced, draw)
+        self.fenced = shuffled(self.fenced, draw)
+
+    def in_turn(self) -> Iterator[int]:
+        """Those that are there before those that are fenced."""
+        self._turn += 1
+        for brokers in (self.unfenced, self.fenced):
+            start = self._turn % len(brokers) if brokers else 0
+            yield from brokers[start:]
+            yield from brokers[:start]
+
+
+class _Racks:
+    """Who is next, over the partitions of one request for one topic."""
+
+    def __init__(self, brokers: list[BrokerImage], draw: Draw) -> None:
+        self._draw = draw
+        racks: dict[str | None, _Rack] = {}
+        for broker in sorted(brokers, key=lambda broker: broker.id):
+            rack = racks.setdefault(broker.rack, _Rack())
+            (rack.fenced if broker.fenced else rack.unfenced).append(broker.id)
+        self._racks = list(racks.values())
+        self._unfenced = sum(not broker.fenced for broker in brokers)
+        self._turn = 0
+        self._shuffle()
+
+    def _shuffle(self) -> None:
+        self._racks = shuffled(self._racks, self._draw)
+        for rack in self._racks:
+            rack.shuffle(self._draw)
+
+    def next(self, replication_factor: int) -> list[int]:
+        if self._turn == self._unfenced:
+            self._turn = 0
+            self._shuffle()
+        start = self._turn % len(self._racks)
+        self._turn += 1
+        racks = self._racks[start:] + self._racks[:start]
+        first = next(place for place, rack in enumerate(racks) if rack.unfenced)
+        turns = [rack.in_turn() for rack in racks]
+        replicas = [next(turns[first])]
+        following = turns[first + 1 :] + turns[: first + 1]
+        while len(replicas) < replication_factor:
+            for turn in following:
+                broker = next(turn, None)
+                if broker is not None and len(replicas) < replication_factor:
+                    replicas.append(broker)
+        return replicas
+
+
+def shuffled(items: Sequence[T], draw: Draw) -> list[T]:
+    rest = list(items)
+    return [rest.pop(draw(len(rest))) for _ in items]
 
 
 def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: int | None) -> None:

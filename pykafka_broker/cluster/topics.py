@@ -11,6 +11,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from pykafka_broker.cluster.authorizer import ANYTHING, Operation, Resource, Rights, denial
+from pykafka_broker.cluster.config_records import config_records
 from pykafka_broker.cluster.config_rules import check_topic
 from pykafka_broker.cluster.controller import (
     MAX_RECORDS_PER_OPERATION,
@@ -20,7 +21,8 @@ from pykafka_broker.cluster.controller import (
     Spend,
     unlimited,
 )
-from pykafka_broker.cluster.placement import check_assignment, directories_of, place
+from pykafka_broker.cluster.partition_change import active
+from pykafka_broker.cluster.placement import check_assignment, directories_of, drawing, place
 from pykafka_broker.cluster.policies import check_creation
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
@@ -42,7 +44,6 @@ from pykafka_broker.protocol.messages.create_topics_response import (
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from pykafka_broker.protocol.runtime import ZERO_UUID
-from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
@@ -183,10 +184,7 @@ class _Creation:
         self.spend(len(assignments))  # also where it is only looked at, as in Kafka
         topic_id = self.controller.new_uuid()
         records = [ApiMessageAndVersion(TopicRecord(name, topic_id), 0)]
-        records += [
-            ApiMessageAndVersion(ConfigRecord(ResourceType.TOPIC, name, key, value), 0)
-            for key, value in overrides.items()
-        ]
+        records += config_records(image, ResourceType.TOPIC, name, overrides)
         records += _partition_records(self.controller, topic_id, 0, assignments)
         self.records += records
         return CreatableTopicResult(
@@ -214,7 +212,7 @@ class _Creation:
         partitions = config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
         factor = config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
         try:
-            return place(self.controller, 0, partitions, factor)
+            return place(self.controller, partitions, factor, drawing(self.controller))
         except ApiError as error:
             raise ApiError(error.code, f"Unable to replicate the partition {factor} time(s): {error.message}") from None
 
@@ -285,7 +283,7 @@ def _partition_records(controller: Controller, topic_id: bytes, first: int, assi
     image = controller.image
     records = []
     for partition, replicas in enumerate(assignments, first):
-        in_sync = [replica for replica in replicas if not image.brokers[replica].fenced]
+        in_sync = [replica for replica in replicas if active(image, replica)]
         if not in_sync:
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -434,7 +432,7 @@ def _added_partitions(controller: Controller, topic: CreatePartitionsTopic) -> R
         raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     factor = len(image.partitions[0].replicas)
     if topic.assignments is None:
-        assignments = place(controller, present, added, factor)
+        assignments = place(controller, added, factor, drawing(controller))
     else:
         if len(topic.assignments) != added:
             raise ApiError(

@@ -256,7 +256,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "cluster/test_topics.py": (
         "creates topics of each kind",
         """
-        cluster/internal_topics cluster/placement
+        cluster/internal_topics
         """,
     ),
     "config/test_describe.py": (

@@ -1,0 +1,36 @@
+"""What `recorder/` has seen of a controller of Kafka's: requests, each with its answer and the records that it wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pykafka_broker.cluster.records import ApiMessageAndVersion, decode_versioned
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.runtime import Message
+
+_LINES = Path(__file__).with_name("kafka_decisions.jsonl")
+
+
+class Step(NamedTuple):
+    """`request` is None where it was time that did it."""
+
+    section: str
+    what: str
+    request: Message | None
+    answer: Any
+    records: list[ApiMessageAndVersion]
+
+
+def steps() -> Iterator[Step]:
+    for line in _LINES.read_text().splitlines():
+        said = json.loads(line)
+        request = answer = None
+        if "api" in said:
+            spec, version = SPECS[ApiKey[said["api"]]], said["version"]
+            request = spec.request_class().decode(bytes.fromhex(said["request"]), version)
+            answer = spec.response_class().decode(bytes.fromhex(said["answer"]), version)
+        records = [decode_versioned(bytes.fromhex(record)) for record in said["records"]]
+        yield Step(said["section"], said["what"], request, answer, records)

@@ -1,0 +1,36 @@
+"""Configs as records, and what another min.insync.replicas means for who is eligible to lead."""
+
+from __future__ import annotations
+
+from pykafka_broker.cluster.config_records import config_records
+from pykafka_broker.cluster.records import RecordType, ResourceType
+from tests.cluster.parts import cluster_of, partition_in
+
+KEY = "min.insync.replicas"
+
+
+def kinds(records: list[object]) -> list[int]:
+    return [record.message.API_KEY for record in records]  # type: ignore[attr-defined]
+
+
+def test_with_another_minimum_nobody_is_eligible_any_more() -> None:
+    cluster = cluster_of(min_insync_replicas="2")
+    topic, _ = partition_in(cluster, isr=(1,), elr=(2,))
+    other, _ = partition_in(cluster, isr=(1,), elr=(2,), name="other")
+    records = config_records(cluster.image, ResourceType.TOPIC, "t", {KEY: "1", "retention.ms": "5"})
+    assert kinds([*records]) == [RecordType.CONFIG, RecordType.CLEAR_ELR, RecordType.CONFIG]
+    delta = cluster.apply(records)
+    assert (topic.partitions[0].elr, topic.partitions[0].partition_epoch) == ((), 8)
+    assert (other.partitions[0].elr, other.partitions[0].partition_epoch) == ((2,), 7)
+    assert delta.changed_partitions == [(topic, topic.partitions[0])]
+    cluster.apply(config_records(cluster.image, ResourceType.BROKER, "", {KEY: "1"}))
+    assert (other.partitions[0].elr, topic.partitions[0].partition_epoch) == ((), 8)
+
+
+def test_nothing_is_said_of_it_where_the_minimum_stays_or_nobody_can_be() -> None:
+    cluster = cluster_of(min_insync_replicas="2")
+    cluster.image.configs[ResourceType.BROKER, ""] = {KEY: "2"}
+    assert kinds([*config_records(cluster.image, ResourceType.BROKER, "", {KEY: "2"})]) == [RecordType.CONFIG]
+    assert kinds([*config_records(cluster.image, ResourceType.BROKER, "1", {"log.dirs": "x"})]) == [RecordType.CONFIG]
+    without = cluster_of(elr=False)
+    assert kinds([*config_records(without.image, ResourceType.TOPIC, "t", {KEY: "1"})]) == [RecordType.CONFIG]
