@@ -1,0 +1,402 @@
+"""What is asked of the controller. Rule: a section begins with a fresh cluster; its name is that of its function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from pykafka_broker.protocol.messages.create_partitions_request import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
+from pykafka_broker.protocol.messages.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.cluster.recorder.stage import Stage, directory
+
+TOPIC, BROKER = 2, 4
+
+
+def fencing(stage: Stage) -> None:
+    for broker in (1, 2, 3):
+        stage.join(broker)
+    stage.create("three", [1, 2, 3], [3, 1, 2])
+    stage.create("two", [1, 2], [2, 1])
+    stage.create("one", [1], [2])
+    stage.create("sorry", [1, 2], unclean_leader_election_enable="true")
+    stage.create("min-one", [2, 1], min_insync_replicas="1")
+    stage.fence(1)
+    stage.fence(2)
+    stage.unfence(1)
+    stage.unfence(2)
+    stage.alter("grow two-0", "two", [1, 2])
+    stage.alter("grow two-1", "two", [1, 2], number=1)
+    stage.alter("grow three-0", "three", [3, 1, 2])
+    stage.alter("recovered sorry", "sorry", [1], recovery_state=0)
+    stage.fence(3)
+    stage.expire(2)
+    stage.expire(1)
+    stage.register(2)
+    stage.unfence(2)
+    stage.register(1)
+    stage.unfence(1)
+    stage.unfence(3)
+
+
+def controlled_shutdown(stage: Stage) -> None:
+    for broker in (1, 2, 3):
+        stage.join(broker)
+    stage.create("three", [1, 2, 3])
+    stage.create("one", [1], [2])
+    stage.create("two", [1, 2])
+    stage.shut_down(1)
+    stage.alter("the ISR with a broker that shuts down", "three", [2, 3, 1])
+    stage.create("new", [1, 2], [2, 1])
+    stage.create("stopping", [1])
+    stage.creation("place among three", CreatableTopic("placed", 6, 2))
+    stage.creation("place all three", CreatableTopic("placed3", 6, 3))
+    stage.shut_down(2)
+    stage.shut_down(1)
+    stage.expire(1)
+    stage.register(1, previous=stage.epochs[1])
+    stage.unfence(1)
+
+
+def directories(stage: Stage) -> None:
+    stage.join(1, directories=2)
+    stage.join(2)
+    stage.join(3)
+    stage.create("three", [1, 2, 3], [1, 3, 2], [2, 1, 3])
+    stage.create("lone", [1])
+    stage.create("two", [1, 2])
+    stage.assign("two of them", 1, (directory(1, 0), "three", 0), (directory(1, 1), "three", 1))
+    stage.assign("the same again", 1, (directory(1, 0), "three", 0))
+    stage.assign("the rest", 1, (directory(1, 0), "three", 2), (directory(1, 1), "lone", 0))
+    stage.assign("an old epoch", 1, (directory(1, 0), "three", 2), epoch=3)
+    stage.assign("an unknown broker", 9, (directory(1, 0), "three", 2))
+    stage.assign("an unknown topic", 1, (directory(1, 0), "nowhere", 2))
+    stage.assign("an unknown partition", 1, (directory(1, 0), "three", 22))
+    stage.assign("not a replica", 2, (directory(2, 0), "lone", 0))
+    stage.assign("a reserved directory", 1, (bytes(15) + b"\x02", "three", 0))
+    stage.lose(1, 0)
+    stage.assign("to a lost directory", 1, (directory(1, 0), "two", 0))
+    stage.assign("to an unknown directory", 1, (directory(1, 7), "three", 1))
+    stage.lose(1, 0)
+    stage.lose(3, 0)
+    stage.assign("back again", 1, (directory(1, 1), "three", 1))
+    stage.assign("of a lost replica", 1, (directory(1, 1), "two", 0), (directory(1, 1), "three", 0))
+    stage.create("late", [1, 2])
+    stage.assign("the only one, unknown", 1, (directory(1, 9), "lone", 0))
+    stage.assign("the only one, back", 1, (directory(1, 1), "lone", 0))
+
+
+def alter_partition(stage: Stage) -> None:
+    for broker in (1, 2, 3, 4):
+        stage.join(broker)
+    stage.register(5)
+    stage.create("t", [1, 2, 3], [2, 3, 1])
+    stage.create("u", [1, 2])
+    stage.alter("shrink", "t", [1, 2])
+    stage.alter("the same", "t", [1, 2])
+    stage.alter("the same in another order", "t", [2, 1])
+    stage.alter("grow", "t", [1, 2, 3])
+    stage.alter("shrink below the minimum", "t", [1])
+    stage.alter("grow by the other", "t", [1, 3])
+    stage.alter("version 2", "t", [1, 3, 2], version=2)
+    stage.alter("an old broker epoch", "t", [1], broker_epoch=2)
+    stage.alter("an unknown broker", "t", [1], leader=9)
+    stage.alter("not the leader", "t", [1, 2], leader=2)
+    stage.alter("an old leader epoch", "t", [1, 2], leader_epoch=-1)
+    stage.alter("a leader epoch ahead", "t", [1, 2], leader_epoch=1)
+    stage.alter("an old partition epoch", "t", [1, 2], partition_epoch=-1)
+    stage.alter("a partition epoch ahead", "t", [1, 2], partition_epoch=1)
+    stage.alter("empty", "t", [])
+    stage.alter("without the leader", "t", [2, 3])
+    stage.alter("no replica", "t", [1, 2, 3, 4])
+    stage.alter("twice the same", "t", [1, 2, 2])
+    stage.alter("a member's old epoch", "t", [1, 2, 3], epochs={2: 3})
+    stage.alter("a member's epoch unset", "t", [1, 2], epochs={2: -1})
+    stage.alter("recovering with others", "t", [1, 2], recovery_state=1)
+    stage.alter("recovering alone", "t", [1], recovery_state=1)
+    stage.alter("not the leader, an old leader epoch", "t", [1, 2], leader=2, leader_epoch=-1)
+    stage.alter("not the leader, an old partition epoch", "t", [1, 2], leader=2, partition_epoch=-1)
+    stage.alter("old leader epoch, partition epoch ahead", "t", [1, 2], leader_epoch=-1, partition_epoch=1)
+    stage.alter("old partition epoch, leader epoch ahead", "t", [1, 2], leader_epoch=1, partition_epoch=-1)
+    stage.alter("no replica, an old partition epoch", "t", [1, 4], partition_epoch=-1)
+    stage.alter("no replica and an old epoch", "t", [1, 4], epochs={4: 2})
+    stage.fence(3)
+    stage.alter("a fenced member", "t", [1, 2, 3])
+    stage.alter("a fenced member in version 2", "t", [1, 2, 3], version=2)
+    stage.unfence(3)
+    stage.fence(1)
+    stage.unfence(1)
+    stage.alter("the leader before", "t", [1, 2, 3], leader=1, leader_epoch=-1)
+    stage.alter("grow under the new one", "t", [2, 3, 1])
+    for what, epoch in (("old", 2), ("own", None)):
+        stage.ask(
+            f"producer ids, {what} epoch",
+            AllocateProducerIdsRequest(2, stage.epochs[2] if epoch is None else epoch),
+        )
+    stage.ask("producer ids, unknown broker", AllocateProducerIdsRequest(9, 5))
+    stage.ask("producer ids of a fenced one", AllocateProducerIdsRequest(5, stage.epochs[5]))
+
+
+def elections(stage: Stage) -> None:
+    for broker in (1, 2, 3, 4):
+        stage.join(broker)
+    stage.create("order", [1, 2, 3, 4], min_insync_replicas="3")
+    stage.alter("order without the first", "order", [1, 3, 4])
+    stage.fence(1)
+    stage.unfence(1)
+    stage.fence(3)
+    stage.unfence(3)
+    stage.fence(4)
+    stage.unfence(4)
+    stage.elect("preferred of those eligible", 0, ("order", 0))
+    stage.create("t", [1, 2, 3], [2, 3, 1])
+    stage.create("low", [1, 2])
+    stage.create("lone", [1])
+    stage.elect("preferred, not needed", 0, ("t", 0))
+    stage.fence(1)
+    stage.elect("preferred, not available", 0, ("t", 0))
+    stage.elect("preferred of nobody", 0, ("lone", 0))
+    stage.elect("unclean, not needed", 1, ("t", 0))
+    stage.elect("unclean of nobody", 1, ("lone", 0))
+    stage.elect("unknown type", 3, ("t", 0))
+    stage.elect("unknown topic and partition", 0, ("nowhere", 0), ("t", 9))
+    stage.unfence(1)
+    stage.elect("preferred, not in sync", 0, ("t", 0))
+    stage.alter("grow t-0", "t", [1, 2, 3])
+    stage.elect("preferred", 0, ("t", 0), ("t", 1))
+    stage.alter("low shrinks", "low", [2])
+    stage.elect("preferred that is eligible", 0, ("low", 0))
+    stage.fence(2)
+    stage.fence(1)
+    stage.elect("unclean, nobody there", 1, ("low", 0))
+    stage.create("other", [3, 1])
+    stage.fence(3)
+    stage.unfence(2)
+    stage.elect("unclean", 1, ("low", 0))
+    stage.unfence(1)
+    stage.elect("unclean of another", 1, ("other", 0))
+    stage.ask("unclean of all", ElectLeadersRequest(1, None))
+    stage.unfence(3)
+    stage.ask("preferred of all", ElectLeadersRequest(0, None))
+    stage.ask("an unknown type of all", ElectLeadersRequest(3, None))
+    stage.ask("nothing", ElectLeadersRequest(0, []))
+    stage.create("config", [1, 2])
+    stage.expire(2)
+    stage.expire(1)
+    stage.register(1)
+    stage.register(2)
+    stage.unfence(2)
+    stage.configure("may be unclean", TOPIC, "config", "unclean.leader.election.enable", "true")
+
+
+def reassignments(stage: Stage) -> None:
+    for broker in (1, 2, 3, 4):
+        stage.join(broker)
+    stage.register(5)
+    stage.create("t", [1, 2], [2, 1], [1, 2], [1, 2], [1, 2], [1, 2])
+    stage.create("lone", [1])
+    everything = ListPartitionReassignmentsRequest(60000, None)
+    stage.ask("none", everything)
+    stage.reassign("start", "t", [3, 2])
+    stage.ask("one", everything)
+    named = [ListPartitionReassignmentsTopics("t", [0, 1, 9]), ListPartitionReassignmentsTopics("nowhere", [0])]
+    stage.ask("named", ListPartitionReassignmentsRequest(60000, named))
+    stage.reassign("the same again", "t", [3, 2])
+    stage.alter("not all yet", "t", [1])
+    stage.alter("all but the one that stays", "t", [1, 3])
+    stage.create("wide", [1, 2, 3])
+    stage.create("s", [1, 2], [1, 2], [1, 2], [1, 2], [1, 2], [1, 2], [1, 2], [1, 2])
+    stage.reassign("start s-0", "s", [3, 4])
+    stage.reassign("change s-0", "s", [4, 2])
+    stage.reassign("cancel s-0", "s", None)
+    stage.reassign("cancel again", "s", None)
+    stage.reassign("start s-1", "s", [3, 4], 1)
+    stage.alter("half of them", "s", [1, 2, 3], number=1)
+    stage.reassign("cancel s-1", "s", None, 1)
+    stage.reassign("only fewer", "wide", [2, 1])
+    stage.reassign("only another order", "s", [2, 1], 3)
+    stage.reassign("the assignment that is", "s", [1, 2], 4)
+    stage.reassign("more", "s", [1, 2, 3], 4)
+    stage.reassign("more, forbidden", "s", [1, 2, 3], 5, allow_replication_factor_change=False)
+    stage.reassign("as many, not forbidden", "s", [1, 3], 5, allow_replication_factor_change=False)
+    stage.reassign(
+        "change of the number, forbidden, while under way", "s", [3], 5, allow_replication_factor_change=False
+    )
+    stage.reassign("unknown topic", "nowhere", [1])
+    stage.reassign("unknown partition", "t", [1], 99)
+    stage.reassign("cancel of an unknown partition", "t", None, 99)
+    stage.reassign("empty", "t", [], 1)
+    stage.reassign("unknown broker", "t", [1, 9], 1)
+    stage.reassign("negative", "t", [1, -2], 1)
+    stage.reassign("twice", "t", [1, 1], 1)
+    stage.reassign("a fenced one", "t", [2, 5], 1)
+    stage.unfence(5)
+    stage.alter("with the one that was fenced", "t", [2, 1, 5], number=1)
+    stage.reassign("the leader goes", "lone", [2])
+    stage.alter("the new one alone", "lone", [1, 2])
+    stage.reassign("start t-2", "t", [3, 4], 2)
+    stage.fence(3)
+    stage.alter("the other", "t", [1, 2, 4], number=2)
+    stage.unfence(3)
+    stage.alter("both", "t", [1, 2, 4, 3], number=2)
+    stage.reassign("start t-3", "t", [3, 2], 3)
+    stage.fence(2)
+    stage.alter("without the one that stays", "t", [1, 3], number=3)
+    stage.reassign("start t-4", "t", [3, 4], 4)
+    stage.fence(1)
+    stage.reassign("cancel t-4 with nobody left", "t", None, 4)
+    stage.reassign("start t-5", "t", [3, 4], 5)
+    stage.unfence(1)
+    stage.unfence(2)
+    stage.ask("what is left", everything)
+    stage.create("o", [2, 1], [2, 1], [2, 1])
+    stage.reassign("another order of both", "o", [4, 3])
+    stage.reassign("changed to", "o", [4, 2])
+    stage.alter("all that are wanted now", "o", [2, 1, 4])
+    stage.alter("and the one that is not", "o", [2, 1, 4, 3])
+    stage.reassign("start o-1", "o", [4, 2], 1)
+    stage.reassign("changed back", "o", [2, 1], 1)
+    stage.reassign("start o-2", "o", [4, 3], 2)
+    stage.alter("one of two", "o", [2, 1, 3], number=2)
+    stage.reassign("changed to the one that is in sync", "o", [3, 1], 2)
+    stage.create("w", [2, 3, 1])
+    stage.reassign("fewer and others", "w", [4])
+    for name, unclean in (("safe", "false"), ("sorry", "true")):
+        stage.create(name, [1, 2], unclean_leader_election_enable=unclean)
+        stage.reassign(f"start {name}", name, [3, 4])
+        stage.alter(f"half of {name}", name, [1, 2, 3])
+    stage.expire(2)
+    stage.expire(1)
+    for name in ("safe", "sorry"):
+        stage.reassign(f"cancel {name}, nobody left", name, None)
+    stage.unfence(1)
+    for name in ("safe", "sorry"):
+        stage.reassign(f"cancel {name}, one eligible", name, None)
+
+
+def minimum(stage: Stage) -> None:
+    for broker in (1, 2, 3):
+        stage.join(broker)
+    stage.create("t", [1, 2, 3])
+    stage.create("two", [1, 2], min_insync_replicas="2")
+    stage.fence(2)
+    stage.fence(3)
+    stage.configure("a topic's", TOPIC, "t", "min.insync.replicas", "1")
+    stage.configure("a topic's again", TOPIC, "t", "min.insync.replicas", "1")
+    stage.configure("a topic's and no more", TOPIC, "t", "min.insync.replicas", None)
+    stage.configure("another key", TOPIC, "t", "retention.ms", "1000")
+    stage.alter("the ISR as it is", "t", [1])
+    stage.configure("the cluster's", BROKER, "", "min.insync.replicas", "1")
+    stage.unfence(2)
+    stage.alter("grow", "t", [1, 2])
+    stage.fence(2)
+    feature = FeatureUpdateKey("eligible.leader.replicas.version", 0, upgrade_type=2)
+    stage.ask("no ELR", UpdateFeaturesRequest(feature_updates=[feature]))
+    stage.configure("a topic's without ELR", TOPIC, "t", "min.insync.replicas", "2")
+    stage.create("without", [1], min_insync_replicas="2")
+
+
+def placement(stage: Stage) -> None:
+    for broker, rack in ((1, "a"), (2, "b"), (3, "b")):
+        stage.join(broker, rack)
+    stage.creation("racks", CreatableTopic("racks", 12, 3))
+    stage.creation("racks, two", CreatableTopic("racks2", 12, 2))
+    stage.creation("racks, one", CreatableTopic("racks1", 12, 1))
+    stage.creation("too many", CreatableTopic("many", 1, 4))
+    stage.ask("more racks", CreatePartitionsRequest([CreatePartitionsTopic("racks", 20, None)], 60000))
+    stage.fence(3)
+    stage.creation("a fenced one, three", CreatableTopic("fenced3", 12, 3))
+    stage.creation("a fenced one, two", CreatableTopic("fenced2", 12, 2))
+    stage.creation("a fenced one, one", CreatableTopic("fenced1", 12, 1))
+    stage.ask("more with a fenced one", CreatePartitionsRequest([CreatePartitionsTopic("racks", 30, None)], 60000))
+    stage.create("manual", [3, 1], [1, 3])
+    stage.create("manual-fenced", [3])
+    stage.ask(
+        "manual more",
+        CreatePartitionsRequest([CreatePartitionsTopic("manual", 3, [CreatePartitionsAssignment([3, 2])])], 60000),
+    )
+    stage.ask(
+        "manual more, only the fenced",
+        CreatePartitionsRequest([CreatePartitionsTopic("racks1", 13, [CreatePartitionsAssignment([3])])], 60000),
+    )
+    stage.fence(1)
+    stage.fence(2)
+    stage.creation("all fenced", CreatableTopic("none", 1, 1))
+    stage.create("manual-all-fenced", [1, 2])
+    stage.ask("more, all fenced", CreatePartitionsRequest([CreatePartitionsTopic("racks", 31, None)], 60000))
+
+
+def fenced_racks(stage: Stage) -> None:
+    for broker, rack in ((1, "a"), (2, "b"), (3, "c")):
+        stage.join(broker, rack)
+    stage.fence(2)
+    stage.creation("one in each rack", CreatableTopic("each", 12, 2))
+    stage.join(4, "a")
+    stage.fence(3)
+    stage.creation("only one rack is there", CreatableTopic("one-rack", 12, 2))
+    stage.creation("three of four", CreatableTopic("three", 12, 3))
+
+
+def no_racks(stage: Stage) -> None:
+    for broker in (1, 2, 3, 4):
+        stage.join(broker)
+    stage.creation("four", CreatableTopic("t", 24, 3))
+    stage.join(5, "a")
+    stage.creation("one of them in a rack", CreatableTopic("u", 24, 2))
+    stage.join(6, "a")
+    stage.creation("three racks", CreatableTopic("v", 24, 3))
+    stage.ask("three at once", CreateTopicsRequest([CreatableTopic(name, 3, 2) for name in "xyz"]))
+
+
+def without_elr(stage: Stage) -> None:
+    feature = FeatureUpdateKey("eligible.leader.replicas.version", 0, upgrade_type=2)
+    stage.ask("no ELR", UpdateFeaturesRequest(feature_updates=[feature]))
+    for broker in (1, 2, 3):
+        stage.join(broker)
+    stage.create("three", [1, 2, 3])
+    stage.create("two", [1, 2], [2, 1])
+    stage.create("sorry", [1, 2], unclean_leader_election_enable="true")
+    stage.create("later", [1, 2])
+    stage.fence(1)
+    stage.fence(2)
+    stage.elect("unclean, nobody there", 1, ("two", 0))
+    stage.unfence(1)
+    stage.elect("unclean", 1, ("two", 0))
+    stage.configure("may be unclean", TOPIC, "later", "unclean.leader.election.enable", "true")
+    stage.unfence(2)
+    stage.unfence(1)
+    stage.alter("grow three", "three", [3, 1, 2])
+    stage.fence(1)
+    stage.expire(3)
+    stage.expire(2)
+    stage.register(2)
+    stage.unfence(2)
+    stage.register(3)
+    stage.unfence(3)
+
+
+SECTIONS: dict[str, tuple[Callable[[Stage], None], dict[str, str]]] = {
+    script.__name__: (script, {"min.insync.replicas": "2"})
+    for script in (
+        fencing,
+        controlled_shutdown,
+        directories,
+        alter_partition,
+        elections,
+        reassignments,
+        minimum,
+        placement,
+        fenced_racks,
+        no_racks,
+        without_elr,
+    )
+}

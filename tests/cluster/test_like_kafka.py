@@ -1,0 +1,210 @@
+"""What a controller of Kafka 4.3.1 decided, decided here again (`recorder/` asks it).
+
+Each step is decided on the metadata that Kafka had at that moment, and compared with its answer and its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+
+from pykafka_broker.cluster.alter_partition import alter_partition
+from pykafka_broker.cluster.assign_directories import assign_replicas_to_dirs
+from pykafka_broker.cluster.controller import Controller, Decision
+from pykafka_broker.cluster.elect_leaders import elect_leaders
+from pykafka_broker.cluster.elections import broker_leaves, broker_returns, directories_lost, unclean_shutdown
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.metadata_log import Replay
+from pykafka_broker.cluster.producer_ids import allocate_producer_ids
+from pykafka_broker.cluster.reassignments import alter_partition_reassignments, list_partition_reassignments
+from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType, ResourceType
+from pykafka_broker.cluster.topics import create_partitions, create_topics
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest
+from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
+from pykafka_broker.protocol.messages.create_topics_response import CreateTopicsResponse
+from pykafka_broker.protocol.messages.elect_leaders_response import ReplicaElectionResult
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from pykafka_broker.protocol.messages.list_partition_reassignments_response import OngoingTopicReassignment
+from pykafka_broker.protocol.messages.update_features_request import UpdateFeaturesRequest
+from pykafka_broker.protocol.runtime import Fields
+from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
+from pykafka_broker.protocol.stored.register_broker_record import RegisterBrokerRecord
+from pykafka_broker.steps import at_once
+from tests.cluster.recorded import Step, steps
+
+SECTIONS = list(dict.fromkeys(step.section for step in steps()))
+
+# Where it is done otherwise, and why.
+_STUCK = "in Kafka a reassignment that was changed never ends"
+_BACK = "in Kafka nobody leads it until something else happens to its broker"
+OTHERWISE = {
+    ("reassignments", "all that are wanted now"): _STUCK,
+    ("reassignments", "and the one that is not"): _STUCK,
+    ("reassignments", "changed back"): _STUCK,
+    ("reassignments", "changed to the one that is in sync"): _STUCK,
+    ("reassignments", "expire 2"): _STUCK,
+    ("reassignments", "expire 1"): _STUCK,
+    ("reassignments", "cancel sorry, nobody left"): "Kafka puts a broker that is gone into the ISR",
+    ("directories", "the only one, back"): _BACK,
+}
+
+
+def of_create_topics(controller: Controller, request: Any) -> Any:
+    return at_once(create_topics(controller, request, 0))
+
+
+def of_create_partitions(controller: Controller, request: Any) -> Any:
+    return at_once(create_partitions(controller, request))
+
+
+def of_elect_leaders(controller: Controller, request: Any) -> Any:
+    return at_once(elect_leaders(controller, request))
+
+
+def of_list_reassignments(controller: Controller, request: Any) -> Any:
+    return Decision([], list_partition_reassignments(controller.image, request))
+
+
+DECISIONS: dict[ApiKey, Callable[[Controller, Any], Any]] = {
+    ApiKey.ALTER_PARTITION: alter_partition,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: assign_replicas_to_dirs,
+    ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: of_list_reassignments,
+    ApiKey.ELECT_LEADERS: of_elect_leaders,
+    ApiKey.CREATE_TOPICS: of_create_topics,
+    ApiKey.CREATE_PARTITIONS: of_create_partitions,
+}
+
+
+class Replayed:
+    """The metadata as Kafka's controller had it before a step, and what is decided on it here."""
+
+    def __init__(self) -> None:
+        self.image = MetadataImage()
+        self._static = BrokerConfig({"node.id": "100", "min.insync.replicas": "2"})
+        self._replay = Replay(self.image, MetadataDelta())
+
+    def apply(self, records: Iterable[ApiMessageAndVersion]) -> None:
+        for record in records:
+            self._replay.record(record.message)
+
+    def controller(self, topic_ids: Iterable[bytes] = ()) -> Controller:
+        config = self._static.with_dynamic(self.image.config(ResourceType.BROKER, ""), {})
+        return Controller(self.image, config, 100, chain(topic_ids, repeat(bytes(16))).__next__)
+
+    def without_strangers(self, step: Step) -> Step:
+        """Kafka keeps a broker eligible that is no replica any more, so that it cannot be elected either."""
+        for record in step.records:
+            change = record.message
+            if isinstance(change, PartitionChangeRecord) and change.eligible_leader_replicas is not None:
+                partition = self.image.topics_by_id[change.topic_id].partitions[change.partition_id]
+                replicas = change.replicas or partition.replicas
+                elr = [broker for broker in change.eligible_leader_replicas if broker in replicas]
+                change.eligible_leader_replicas = None if tuple(elr) == partition.elr else elr
+        return step
+
+    def decision(self, step: Step) -> Any:
+        """None about what is not decided in these modules."""
+        decide = DECISIONS.get(ApiKey(step.request.API_KEY)) if step.request is not None else None
+        if decide is None:
+            return None
+        ids = [each.topic_id for each in getattr(step.answer, "topics", ()) if step.what.startswith("create")]
+        return decide(self.controller(ids), step.request)
+
+    def follows(self, step: Step) -> Iterator[ApiMessageAndVersion]:
+        """The changes of partitions that come with a heartbeat, a registration, or the end of a session."""
+        controller, request = self.controller(), step.request
+        if isinstance(request, BrokerRegistrationRequest):
+            known = self.image.brokers.get(request.broker_id)
+            if not step.answer.error_code and known is not None and request.previous_broker_epoch != known.epoch:
+                yield from unclean_shutdown(controller, request.broker_id)
+        elif isinstance(request, BrokerHeartbeatRequest) and request.offline_log_dirs:
+            yield from directories_lost(controller, request.broker_id, request.offline_log_dirs)
+        else:
+            yield from self._comes_or_goes(controller, step)
+
+    def _comes_or_goes(self, controller: Controller, step: Step) -> Iterator[ApiMessageAndVersion]:
+        for record in step.records:
+            change = record.message
+            if isinstance(change, BrokerRegistrationChangeRecord):
+                if change.fenced > 0 or change.in_controlled_shutdown:
+                    yield from broker_leaves(controller, change.broker_id)
+                elif change.fenced < 0:
+                    yield from broker_returns(controller, change.broker_id)
+
+
+def plain(value: Any) -> Any:
+    """As values that compare, and print. What comes in the order of Kafka's hash tables is sorted."""
+    if isinstance(value, Fields):
+        return {name: plain(getattr(value, name)) for name in value.__match_args__ if name != "configs"}
+    if isinstance(value, list):
+        items = [plain(item) for item in value]
+        return sorted(items, key=str) if isinstance(value[0] if value else None, NAMED) else items
+    return value
+
+
+NAMED = (ReplicaElectionResult, OngoingTopicReassignment)
+
+
+def written(records: Iterable[ApiMessageAndVersion]) -> list[Any]:
+    """Records, those of one partition in their order, without what only says that a broker changed."""
+    lines = [
+        (record.message.API_KEY, record.version, plain(record.message))
+        for record in records
+        if not isinstance(record.message, BrokerRegistrationChangeRecord | RegisterBrokerRecord)
+    ]
+    return sorted(lines, key=lambda line: (line[0], line[2].get("topic_id", b""), line[2].get("partition_id", 0)))
+
+
+def placed_by_chance(step: Step) -> bool:
+    topics = getattr(step.request, "topics", ())
+    return isinstance(step.request, CreateTopicsRequest | CreatePartitionsRequest) and not any(
+        topic.assignments for topic in topics
+    )
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_decided_as_by_kafka(section: str) -> None:
+    replayed = Replayed()
+    for recorded in (step for step in steps() if step.section == section):
+        step = replayed.without_strangers(recorded)
+        ours, theirs = decided(replayed, step)
+        if (section, step.what) in OTHERWISE:
+            assert ours != theirs, f"{step.what}: it is as with Kafka now"
+        else:
+            assert ours == theirs, step.what
+        replayed.apply(step.records)
+
+
+def decided(replayed: Replayed, step: Step) -> tuple[Any, Any]:
+    """What is decided here, and by Kafka, as far as it compares."""
+    decision = replayed.decision(step)
+    if decision is None:
+        if isinstance(step.request, UpdateFeaturesRequest | IncrementalAlterConfigsRequest):
+            return None, None
+        changes = [record for record in step.records if record.message.API_KEY == RecordType.PARTITION_CHANGE]
+        return written(replayed.follows(step)), written(changes)
+    if placed_by_chance(step):
+        ours, theirs = (
+            [(each.error_code, each.error_message) for each in results(answer)]
+            for answer in (decision.reply, step.answer)
+        )
+        return (ours, len(decision.records)), (theirs, len(step.records))
+    return (plain(decision.reply), written(decision.records)), (plain(step.answer), written(step.records))
+
+
+def results(answer: Any) -> Any:
+    return answer.topics if isinstance(answer, CreateTopicsResponse) else answer.results
+
+
+def test_what_is_done_otherwise_was_asked() -> None:
+    assert {(step.section, step.what) for step in steps()} >= OTHERWISE.keys()
