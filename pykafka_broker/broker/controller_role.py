@@ -53,6 +53,7 @@ class ControllerRole:
         self.sessions.follow(node.image, list(node.image.brokers), node.clock.now)
         node.subscribe(self._follow)
         metadata.on_synced = self._synced
+        metadata.controller.alone = False
         metadata.commit([controller_registration(node.id, node.new_uuid(), self._listeners)])
 
     def _synced(self, error: OSError | None) -> None:

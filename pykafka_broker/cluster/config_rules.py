@@ -156,6 +156,9 @@ def _check_match(pattern: str) -> None:
 def check_broker(controller: Controller, name: str, changed: Mapping[str, str | None], overrides: Overrides) -> None:
     """`changed` is what the request names, `overrides` what would then be set for this resource."""
     check_broker_name(controller, name)
+    if not _is_of_this_node(controller, name):  # the broker has looked at it, as far as it is its own matter
+        _check_of_cluster(controller, name, changed)
+        return
     keys = broker_keys()
     given = [key for key, text in changed.items() if text is not None]
     known = [key for key in given if key in keys and not keys[key].removed]
@@ -185,6 +188,18 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
                 check(proposed, changed.keys())
         except ConfigError as error:
             raise _dynamic(str(error)) from None
+    _check_of_cluster(controller, name, changed)
+
+
+def _is_of_this_node(controller: Controller, name: str) -> bool:
+    """Whether this node is the broker whose settings these are, or one of those whose settings they are."""
+    if controller.alone:
+        return True
+    return controller.node_id in controller.image.brokers and name in ("", str(controller.node_id))
+
+
+def _check_of_cluster(controller: Controller, name: str, changed: Mapping[str, str | None]) -> None:
+    """What depends on more than one broker."""
     _check_min_insync_replicas(controller, name, changed)
     if changed.get(CORDONED_LOG_DIRS) is not None and controller.broker_record_version() < 4:
         level = METADATA_VERSIONS[CORDONED_FROM]
@@ -218,14 +233,14 @@ def _check_classes(key: ConfigKey, text: str) -> None:
 
 
 def check_broker_name(controller: Controller, name: str) -> None:
-    """Empty stands for all brokers; a broker takes changes of its own configs only."""
+    """Empty stands for all brokers; a node that is alone takes changes of its own configs only."""
     if not name:
         return
     try:
         wanted = int(name)
     except ValueError:
         raise _wrong(f"Node id must be an integer, but it is: {name}") from None
-    if wanted != controller.node_id:
+    if controller.alone and wanted != controller.node_id:
         raise _wrong(f"Unexpected broker id, expected {controller.node_id}, but received {wanted}")
 
 

@@ -72,9 +72,10 @@ def usable_brokers(image: MetadataImage) -> list[int]:
 
 class Controller:
     """What every decision reads. `config` is replaced when dynamic configs change; `check_listeners` are asked of
-    changes of this node's own."""
+    changes of this node's own; `alone`: there can be no other node."""
 
     __slots__ = (
+        "alone",
         "authorizer",
         "check_listeners",
         "config",
@@ -94,6 +95,7 @@ class Controller:
         self.policies: Policies | None = None
         self.check_listeners: Sequence[CheckListener] = ()
         self.first_leader_epoch = 0  # of new partitions
+        self.alone = True
 
     def partition_record_version(self) -> int:
         level = self.image.features.get(METADATA_VERSION, 0)

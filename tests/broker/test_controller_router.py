@@ -25,6 +25,12 @@ from pykafka_broker.protocol.messages.describe_cluster_request import DescribeCl
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from pykafka_broker.protocol.messages.envelope_request import EnvelopeRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pykafka_broker.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.vote_request import PartitionData as VotePartition
 from pykafka_broker.protocol.messages.vote_request import TopicData as VoteTopic
@@ -284,3 +290,31 @@ def test_who_has_not_authenticated_is_asked_to_do_so(node: ControllerNode) -> No
     stranger.authenticated = False
     with pytest.raises(FrameError, match="before it has authenticated"):
         node.ask(BrokerHeartbeatRequest(1, 1), connection=stranger)
+
+
+# -- configs of brokers
+
+
+def alter(kind: int, name: str, key: str, value: str) -> IncrementalAlterConfigsRequest:
+    return IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, [AlterableConfig(key, 0, value)])])
+
+
+def test_settings_of_brokers_are_taken_as_these_have_checked_them(node: ControllerNode) -> None:
+    node.join(1)
+    for name in ("1", ""):
+        sealed = node.ask(enveloped(alter(4, name, "num.io.threads", "1"), 1))
+        answer = IncrementalAlterConfigsResponse.decode(sealed.response_data[5:], 1)
+        assert [(each.error_code, each.resource_name) for each in answer.responses] == [(0, name)]
+        assert node.image.config(4, name)["num.io.threads"] == "1"
+    answer = node.ask(alter(4, "x", "num.io.threads", "1")).responses[0]
+    assert (answer.error_code, answer.error_message) == (
+        ErrorCode.INVALID_REQUEST,
+        "Node id must be an integer, but it is: x",
+    )
+
+
+def test_what_concerns_the_cluster_is_looked_at_all_the_same(node: ControllerNode) -> None:
+    node.join(1)
+    answer = node.ask(alter(4, "1", "min.insync.replicas", "2")).responses[0]
+    assert answer.error_code == ErrorCode.INVALID_CONFIG
+    assert "cannot be altered while ELR is enabled" in answer.error_message

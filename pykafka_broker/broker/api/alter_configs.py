@@ -89,34 +89,36 @@ def incrementally_alter_configs(
     others = [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER]
     _, own = _each(context, loggers, services.rights(context), _ops, alter)
 
-    ours = _response(own)
-
-    def with_ours(decided: changed.IncrementalAlterConfigsResponse) -> changed.IncrementalAlterConfigsResponse:
-        of = {(each.resource_type, each.resource_name): each for each in (*ours.responses, *decided.responses)}
-        decided.responses = [of[each.resource_type, each.resource_name] for each in request.resources]
-        return decided
+    def respond(decided: changed.IncrementalAlterConfigsResponse) -> changed.IncrementalAlterConfigsResponse:
+        of = {(each.resource_type, each.resource_name): each for each in (*_responses(own), *decided.responses)}
+        found = [of[each.resource_type, each.resource_name] for each in request.resources]
+        return changed.IncrementalAlterConfigsResponse(decided.throttle_time_ms, found)
 
     if not others:
-        return with_ours(changed.IncrementalAlterConfigsResponse())
+        return respond(changed.IncrementalAlterConfigsResponse())
     submitted = IncrementalAlterConfigsRequest(others, request.validate_only)
-    decided: changed.IncrementalAlterConfigsResponse | Reply = services.metadata.submit(context, submitted, _decide)
-    return then(decided, with_ours)
+    decided: changed.IncrementalAlterConfigsResponse | Reply = services.metadata.submit(
+        context, submitted, decide_incrementally
+    )
+    return then(decided, respond)
 
 
-def _response(outcomes: list[Outcome]) -> changed.IncrementalAlterConfigsResponse:
-    responses = [changed.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
-    return changed.IncrementalAlterConfigsResponse(responses=responses)
-
-
-def _decide(
+def decide_incrementally(
     controller: Controller, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Decision[changed.IncrementalAlterConfigsResponse]:
+    """Of everything but loggers."""
+
     def alter(resource: IncrementalResource) -> list[ApiMessageAndVersion]:
         return incremental_alter_configs(controller, resource.resource_type, resource.resource_name, _ops(resource))
 
     rights = Rights(controller.authorizer, context)
     records, outcomes = _each(context, request.resources, rights, _ops, alter, _CHECKED_FIRST)
-    return Decision([] if request.validate_only else records, _response(outcomes))
+    response = changed.IncrementalAlterConfigsResponse(responses=_responses(outcomes))
+    return Decision([] if request.validate_only else records, response)
+
+
+def _responses(outcomes: list[Outcome]) -> list[changed.AlterConfigsResourceResponse]:
+    return [changed.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
 
 
 def _ops(resource: IncrementalResource) -> list[ConfigOp]:
