@@ -19,7 +19,8 @@ NO_CONNECTION = -1  # the id of one that has no socket: requests from inside the
 
 class ConnectionContext:
     """One client connection. `local_host` and `local_port` are the address that the client dialled. login: how far it
-    has come in saying who it is, on a listener with SASL; by_token: it has said so with a delegation token.
+    has come in saying who it is, on a listener with SASL; by_token: it has said so with a delegation token;
+    forwarded: it is connected to a broker, which has looked at who it is.
     """
 
     __slots__ = (
@@ -27,6 +28,7 @@ class ConnectionContext:
         "by_token",
         "client_host",
         "client_port",
+        "forwarded",
         "id",
         "listener",
         "local_host",
@@ -47,6 +49,7 @@ class ConnectionContext:
         self.principal = principal
         self.authenticated = True  # nothing else is asked for on a listener without SASL
         self.by_token = False
+        self.forwarded = False
         self.login: Exchange | None = None
         self.software_name = ""  # from ApiVersions v3 and newer (KIP-511)
         self.software_version = ""

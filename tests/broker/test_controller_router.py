@@ -18,6 +18,8 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from pykafka_broker.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
+from pykafka_broker.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.create_topics_response import CreateTopicsResponse
 from pykafka_broker.protocol.messages.default_principal_data import DefaultPrincipalData
@@ -318,3 +320,16 @@ def test_what_concerns_the_cluster_is_looked_at_all_the_same(node: ControllerNod
     answer = node.ask(alter(4, "1", "min.insync.replicas", "2")).responses[0]
     assert answer.error_code == ErrorCode.INVALID_CONFIG
     assert "cannot be altered while ELR is enabled" in answer.error_message
+
+
+def test_a_token_is_made_for_who_has_logged_in_at_a_broker(tmp_path: Path) -> None:
+    node = ControllerNode(tmp_path, delegation_token_secret_key="secret")
+    request = CreateDelegationTokenRequest(max_lifetime_ms=-1)
+    sealed = node.ask(enveloped(request, 3))
+    made = CreateDelegationTokenResponse.decode(sealed.response_data[5:], 3)
+    assert (made.error_code, made.principal_name, len(made.hmac) > 0) == (0, "alice", True)
+    with_a_token = b"\x00\x00" + DefaultPrincipalData("User", "alice", True).encode(0)
+    for asked in (node.ask(enveloped(request, 3, with_a_token)), node.ask(request)):
+        if hasattr(asked, "response_data"):
+            asked = CreateDelegationTokenResponse.decode(asked.response_data[5:], 3)
+        assert asked.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

@@ -206,6 +206,8 @@ def expire_delegation_token(
 def _may_ask(services: Services, context: RequestContext) -> bool:
     """Whether the client has said who it is, otherwise than by a token."""
     connection = context.connection
+    if connection.forwarded:
+        return not connection.by_token
     listener = services.listeners.get(connection.listener)
     if listener is None or listener.protocol == "PLAINTEXT" or connection.by_token:
         return False

@@ -80,4 +80,5 @@ def _client_of(broker: ConnectionContext, request: EnvelopeRequest) -> Connectio
     local = broker.local_host, broker.local_port
     client = ConnectionContext(broker.id, broker.listener, local, (host, _NO_PORT), f"{told.type}:{told.name}")
     client.by_token = told.token_authenticated
+    client.forwarded = True
     return client
