@@ -5,6 +5,7 @@ Rule: what is acknowledged is read, once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -100,3 +101,54 @@ def test_brokers_of_kafka_replicate_and_fail_over(cluster: KafkaCluster) -> None
     cluster.broker(leader).start()
     eventually(lambda: sorted(partitions(cluster, "t")[0].isrs), [1, 2], 60)
     assert read(cluster, "t", 200) == values + more
+
+
+def test_a_broker_that_is_stopped_hands_over_first(cluster: KafkaCluster) -> None:
+    create(cluster, "stopped", 4)
+    eventually(lambda: [sorted(each.isrs) for each in partitions(cluster, "stopped").values()], [[1, 2]] * 4, 20)
+    begun = time.monotonic()
+    assert cluster.broker(1).stop() == 143  # a JVM that SIGTERM has ended
+    assert time.monotonic() - begun < 15
+    assert [each.leader for each in partitions(cluster, "stopped").values()] == [2] * 4
+    assert list((cluster.broker(1).directory / "data-0").glob(".kafka_cleanshutdown"))
+    cluster.broker(1).start()
+    eventually(lambda: [sorted(each.isrs) for each in partitions(cluster, "stopped").values()], [[1, 2]] * 4, 60)
+
+
+def test_brokers_outlive_their_controller(cluster: KafkaCluster) -> None:
+    create(cluster, "c")
+    leader = partitions(cluster, "c")[0].leader
+    values = [f"a{number}" for number in range(10)]
+    assert produce(cluster, "c", values) == values
+    cluster.controller(101).kill()
+    more = [f"b{number}" for number in range(10)]
+    assert produce(cluster, "c", more) == more
+    time.sleep(4)  # longer than a session
+    cluster.controller(101).start()
+    create(cluster, "d")
+    assert partitions(cluster, "c")[0].leader == leader
+    assert "is fenced" not in cluster.controller(101).log.rpartition("listening on")[2]
+    assert read(cluster, "c", 20) == values + more
+
+
+def test_transactions_go_on_when_a_coordinator_dies(cluster: KafkaCluster) -> None:
+    create(cluster, "x")
+    settings = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "transactional.id": "tx",
+        "transaction.timeout.ms": 30000,
+    }
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    for number in range(6):
+        producer.begin_transaction()
+        producer.produce("x", f"v{number}")
+        if number == 2:
+            cluster.broker(1).kill()
+        elif number == 4:
+            cluster.broker(1).start()
+        if number % 2:
+            producer.abort_transaction(60)
+        else:
+            producer.commit_transaction(60)
+    assert read(cluster, "x", 3) == ["v0", "v2", "v4"]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from pykafka_broker.cluster.controller import CORDONED_FROM, Controller
 from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSIONS
+from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import base_name
@@ -240,8 +241,11 @@ def check_broker_name(controller: Controller, name: str) -> None:
         wanted = int(name)
     except ValueError:
         raise _wrong(f"Node id must be an integer, but it is: {name}") from None
+    image = controller.image
     if controller.alone and wanted != controller.node_id:
         raise _wrong(f"Unexpected broker id, expected {controller.node_id}, but received {wanted}")
+    if wanted not in image.brokers and wanted not in image.controllers and not image.config(ResourceType.BROKER, name):
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {wanted} found.")
 
 
 def _refuse_all(keys: Iterable[str], reason: str) -> None:

@@ -315,6 +315,14 @@ def test_settings_of_brokers_are_taken_as_these_have_checked_them(node: Controll
     )
 
 
+def test_nobody_sets_anything_of_a_node_that_is_not_there(node: ControllerNode) -> None:
+    answer = node.ask(alter(4, "7", "num.io.threads", "1")).responses[0]
+    assert (answer.error_code, answer.error_message) == (
+        ErrorCode.BROKER_ID_NOT_REGISTERED,
+        "No node with id 7 found.",
+    )
+
+
 def test_what_concerns_the_cluster_is_looked_at_all_the_same(node: ControllerNode) -> None:
     node.join(1)
     answer = node.ask(alter(4, "1", "min.insync.replicas", "2")).responses[0]
