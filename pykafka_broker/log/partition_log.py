@@ -370,10 +370,11 @@ class PartitionLog:
 
     def leader_epoch_end(self, epoch: int) -> tuple[int, int]:
         """The largest epoch at or below `epoch` and its end offset; (-1, -1) if that is unknown (KIP-101, KIP-279)."""
-        if epoch == self.leader_epoch > self.epochs.latest:  # it begins with the leadership, not with a record
-            return epoch, self.log_end_offset
-        if -1 != epoch < self.leader_epoch and not self.epochs.entries:  # one that is older than the leadership
-            return epoch, self.log_end_offset
+        if self.leader_epoch > self.epochs.latest:  # it begins with the leadership, not with a record
+            if epoch == self.leader_epoch or (-1 != epoch < self.leader_epoch and not self.epochs.entries):
+                return epoch, self.log_end_offset
+            if self.epochs.latest < epoch < self.leader_epoch:
+                return self.epochs.latest, self.log_end_offset
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def epoch_at(self, offset: int) -> int:

@@ -49,6 +49,9 @@ def test_an_append_assigns_offsets_and_leader_epoch_and_keeps_the_crc(tmp_path: 
     assert (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset) == (0, 5, 5, 5)
     assert log.leader_epoch_end(0) == (0, 3)
     assert log.leader_epoch_end(7) == (7, 5)
+    log.leader_epoch = 9
+    assert log.leader_epoch_end(8) == (7, 5), "of an epoch between, nothing is here (KIP-279)"
+    assert log.leader_epoch_end(9) == (9, 5)
     assert log.epoch_at(4) == 7
 
 

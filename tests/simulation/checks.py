@@ -21,7 +21,9 @@ def check_history(history: History, found: Found, committed: Found) -> list[str]
         wrong += _disordered(producer, partition, sent, found.get(partition, {}))
     known = {value for values in history.sent.values() for value in values}
     for partition, records in found.items():
-        wrong += [f"{partition} {offset}: {value!r} was never sent" for offset, value in records.items() if value not in known]
+        wrong += [
+            f"{partition} {offset}: {value!r} was never sent" for offset, value in records.items() if value not in known
+        ]
     return wrong + list(_torn(history, committed))
 
 

@@ -37,7 +37,9 @@ class History:
 
     def __init__(self) -> None:
         self.sent: dict[tuple[str, TopicPartition], list[bytes]] = defaultdict(list)  # by producer: in this order
-        self.acknowledged: dict[TopicPartition, dict[bytes, int]] = defaultdict(dict)  # values with offsets; -1: not told
+        self.acknowledged: dict[TopicPartition, dict[bytes, int]] = defaultdict(
+            dict
+        )  # values with offsets; -1: not told
         self.read: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)  # by any reader
         self.read_committed: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
         self.transactions: list[Transaction] = []

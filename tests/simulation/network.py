@@ -132,7 +132,9 @@ class Network:
     def is_cut(self, source: Host, target: Host) -> bool:
         return (source.name, target.name) in self.cut
 
-    def dial(self, host: Host, place: Place, connected: Callable[[End], None], failed: Callable[[str], None]) -> Dialling:
+    def dial(
+        self, host: Host, place: Place, connected: Callable[[End], None], failed: Callable[[str], None]
+    ) -> Dialling:
         """Nobody answers where the way is cut: whoever dials has a time-out for that."""
         dialling, life = Dialling(), host.life
 

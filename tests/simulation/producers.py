@@ -69,7 +69,11 @@ def identity(client: SimClient, transactional_id: str | None) -> Generator[Ask |
 
 
 def produce(
-    client: SimClient, who: Identity, partition: TopicPartition, values: list[bytes], transactional_id: str | None = None
+    client: SimClient,
+    who: Identity,
+    partition: TopicPartition,
+    values: list[bytes],
+    transactional_id: str | None = None,
 ) -> Script:
     """One batch, until it is acknowledged: its first offset, or -1 if it was there already and nobody knows where.
     Raises TransactionLost.

@@ -37,7 +37,9 @@ def fetch(
     topic, number = partition
     place, epoch = yield from client.leader(partition)
     request = FetchRequest(max_wait_ms=FETCH_MS, min_bytes=1, max_bytes=1 << 20, isolation_level=int(committed))
-    request.topics = [FetchTopic(topic, partitions=[FetchPartition(number, epoch, offset, partition_max_bytes=1 << 20)])]
+    request.topics = [
+        FetchTopic(topic, partitions=[FetchPartition(number, epoch, offset, partition_max_bytes=1 << 20)])
+    ]
     answer = yield Ask(place, request, (12, 12))
     if not isinstance(answer, LinkError):
         found: PartitionData = answer.responses[0].partitions[0]

@@ -53,5 +53,3 @@ def test_a_run_does_much_of_everything() -> None:
     assert did["batch"] > 50
     assert did["transaction"] > 10
     assert did["commit"] > 20
-
-

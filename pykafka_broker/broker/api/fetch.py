@@ -233,11 +233,11 @@ class FetchAttempt:
 
     def _tells(self, wanted: FetchedPartition, data: PartitionData, size: int) -> bool:
         """Whether an incremental answer has to name this partition; a full one names all."""
-        if data.error_code != ErrorCode.NONE:
-            wanted.changed(-1, -1)
+        if data.error_code != ErrorCode.NONE or data.diverging_epoch.epoch >= 0:
+            wanted.changed(-1, -1)  # the rest of it is not what the client goes by
             return True
         changed = wanted.changed(data.high_watermark, data.log_start_offset)
-        return changed or not self._incremental or size > 0 or data.diverging_epoch.epoch >= 0
+        return changed or not self._incremental or size > 0
 
 
 def _slices_of(items: list[T]) -> Iterator[list[T]]:

@@ -169,6 +169,13 @@ def test_beyond_the_end_is_another_history_too(broker: LightBroker, follower: Fo
     assert broker.partition("t", 0).high_watermark == 0
 
 
+def test_what_is_committed_is_told_again_after_histories_parted(broker: LightBroker, follower: Follower) -> None:
+    append(broker, 2)
+    only(follower.ask(2))
+    assert only(follower.ask(9, last_epoch=0)).diverging_epoch.end_offset == 2
+    assert only(follower.ask(2, last_epoch=0)).high_watermark == 2
+
+
 def test_below_the_start_is_out_of_range(broker: LightBroker, follower: Follower) -> None:
     append(broker, 4)
     only(follower.ask(4))
