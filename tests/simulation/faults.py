@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from tests.simulation.network import Network
-from tests.simulation.node import SimNode
+from tests.simulation.node import QUICK_DISK_MS, SimNode
 from tests.simulation.timeline import Timeline
 
 Fault = Callable[["Faults", SimNode], None]
@@ -109,7 +109,7 @@ def break_connections(faults: Faults, node: SimNode) -> None:
 
 
 def slow_disk(faults: Faults, node: SimNode) -> None:
-    node.disk_ms = faults.random.choice([8, 8, 300, 1500])
+    node.disk_ms = faults.random.choice([QUICK_DISK_MS, QUICK_DISK_MS, 300, 1500])
 
 
 HARMLESS = (break_connections, slow_disk)

@@ -27,6 +27,7 @@ from tests.simulation.network import End, Network
 from tests.simulation.timeline import Event, Host, Step
 
 DATA = "/data/logs"
+QUICK_DISK_MS = 8
 OnBroker = Callable[["SimNode"], None]
 
 
@@ -40,7 +41,7 @@ class SimNode(Host):
         self.random = random
         self.settings = {"node.id": str(id), "log.dirs": DATA, **settings}
         self.disk = CrashFileSystem()
-        self.disk_ms = 8  # the longest that a job waits, and takes
+        self.disk_ms = QUICK_DISK_MS  # the longest that a job waits, and takes
         self.running = False
         self.on_made: OnBroker = _nothing
         self.violations: list[str] = []

@@ -19,13 +19,14 @@ from tests.simulation.checks import Found, check_history
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import History, TopicPartition
 from tests.simulation.network import Network
-from tests.simulation.node import SimNode
+from tests.simulation.node import QUICK_DISK_MS, SimNode
 from tests.simulation.producers import Transactional, idempotent
-from tests.simulation.readers import check_offset, committer, read_whole, reader
+from tests.simulation.readers import check_offset, committer, fetch, read_whole, reader
 from tests.simulation.timeline import Timeline
 
 TOPIC = "t"
 _LOGGER = logging.getLogger("pykafka_broker")
+REST_MS = 3_000
 SETTLE_MS = 120_000  # whatever has a time-out, has had it
 
 
@@ -109,6 +110,7 @@ class Simulation:
         """The end of all trouble."""
         self.network.heal()
         for node in self.nodes.values():
+            node.disk_ms = QUICK_DISK_MS
             if not node.running:
                 node.start()
             elif node.paused:
@@ -130,6 +132,9 @@ class Simulation:
         committed: Found = {partition: {} for partition in self.partitions}
 
         def read(client: SimClient) -> Script:
+            for partition in self.partitions:
+                yield from fetch(client, partition, 0, committed=False)  # its log is opened at its first use
+            yield Wait(REST_MS)  # and a high watermark that a crash has set back rises again
             for partition in self.partitions:
                 yield from read_whole(client, partition, found[partition], committed=False)
                 yield from read_whole(client, partition, committed[partition], committed=True)
