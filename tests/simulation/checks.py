@@ -45,9 +45,10 @@ def _gone(partition: TopicPartition, read: dict[int, bytes], there: dict[int, by
 def _disordered(producer: str, partition: TopicPartition, sent: list[bytes], there: dict[int, bytes]) -> Iterable[str]:
     mine = set(sent)
     got = [value for _, value in sorted(there.items()) if value in mine]
-    if len(got) != len(set(got)):
-        yield f"{partition}: records of {producer} are there twice: {sorted({each for each in got if got.count(each) > 1})}"
     present = set(got)
+    if len(got) != len(present):
+        twice = sorted(each for each in present if got.count(each) > 1)
+        yield f"{partition}: records of {producer} are there twice: {twice}"
     if got != [each for each in sent if each in present]:
         yield f"{partition}: records of {producer} are not in their order"
 

@@ -93,11 +93,11 @@ class SimLink(Link):
 
     def _reached(self, end: End) -> None:
         self._dial = None
-        self._enter(LinkState.GREETING)
+        self._enter(LinkState.SECURING)
         wire: Any = _Wire(self, end)
         self._wire = wire
         self._greeting = Greeting()
-        self._greet()
+        self._secured()
 
 
 class SimPeers:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.controller_router import ControllerRouter
 from pykafka_broker.broker.emulated_router import new_router
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.config import BrokerConfig
@@ -21,6 +22,7 @@ from pykafka_broker.errors import FrameError
 from pykafka_broker.log.jobs import Job
 from pykafka_broker.server.connection import Dispatching
 from pykafka_broker.server.listeners import Listener, listeners_of
+from pykafka_broker.server.serving import start_broker
 from tests.log.crash.simulator import CrashFileSystem
 from tests.simulation.link import SimPeers, flat
 from tests.simulation.network import End, Network
@@ -74,11 +76,12 @@ class SimNode(Host):
         self.broker.on_useless = lambda: self.soon(self.kill)
         self.on_made(self)
         listeners = listeners_of(config)
-        router = new_router(self.broker.services)
 
         def begin() -> None:
-            self.broker.start({listener.name: listener for listener in listeners})
+            start_broker(self.broker, listeners)
             for listener in listeners:
+                services = self.broker.services
+                router = ControllerRouter(services) if listener.for_controllers else new_router(services)
                 self.network.doors[listener.host, listener.port] = _Doors(self, listener, router)
 
         self.turn(begin)

@@ -60,7 +60,7 @@ def records_of(found: PartitionData, offset: int, *, committed: bool) -> tuple[F
         _begin(aborted, header.last_offset, gone)
         if header.is_control:
             marker = read_end_transaction_marker(batch)
-            if not marker.commit:
+            if marker is not None and not marker.commit:
                 gone.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in gone):
             records += [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 from types import TracebackType
 from typing import Self
@@ -87,9 +88,8 @@ class Simulation:
         for name in ("p1", "p2"):
             self.do(name, lambda client: idempotent(client, partitions))
         self.do("x", lambda client: Transactional(client, partitions).script())
-        for topic, number in partitions:
-            committed = bool(number % 2)
-            self.do(f"r{number}", lambda client, at=(topic, number), only=committed: reader(client, at, committed=only))
+        for partition in partitions:
+            self.do(f"r{partition[1]}", partial(reader, partition=partition, committed=bool(partition[1] % 2)))
         self.do("g", lambda client: committer(client, "group-g"))
 
     # -- time
