@@ -6,12 +6,12 @@ metadata and are not handled here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Generator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from pykafka_broker.cluster import config_rules
 from pykafka_broker.cluster.config_records import config_records
-from pykafka_broker.cluster.controller import Controller
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller
 from pykafka_broker.cluster.policies import ConfigAlteration
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.config.registry import (
@@ -26,6 +26,9 @@ from pykafka_broker.config.topic import live_keys
 from pykafka_broker.config.values import ConfigType, format_value
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.steps import Pace
+
+R = TypeVar("R")
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 _NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
@@ -37,6 +40,14 @@ _KEYS = {
 }
 
 Records = list[ApiMessageAndVersion]
+Steps = Generator[None, None, R]
+
+
+class TooManyRecords(ApiError):
+    """More than one request may write: none of its resources changes."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 class ConfigOp(NamedTuple):
@@ -47,48 +58,60 @@ class ConfigOp(NamedTuple):
     value: str | None
 
 
-def incremental_alter_configs(controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp]) -> Records:
-    """The records of these changes of one resource; raises ApiError."""
-    check_ops(ops)
+def incremental_alter_configs(
+    controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], pace: Pace
+) -> Steps[Records]:
+    """The records of these changes of one resource; raises ApiError. `ops` have passed `check_ops`."""
     _check_resource(controller, kind, name)
     present = controller.image.config(kind, name)
     changed: dict[str, str | None] = {}
     if kind == ResourceType.BROKER:  # which looks at all operations before it passes them on
-        check_operations(ops)
+        yield from check_operations(ops, pace)
     for op in ops:
+        if pace.due():
+            yield
         if op.operation in (APPEND, SUBTRACT):
             changed[op.key] = _edited_list(controller, ResourceType(kind), op, present.get(op.key))
         else:
             changed[op.key] = op.value if op.operation == SET else None
-    check_operations(ops)  # Kafka comes upon them in the order of a hash table, and then fails
-    return _records(controller, kind, name, present, changed, changed)
+    yield from check_operations(ops, pace)  # Kafka comes upon them in the order of a hash table, and then fails
+    return (yield from _records(controller, kind, name, present, changed, changed, pace))
 
 
-def alter_configs(controller: Controller, kind: int, name: str, configs: Sequence[tuple[str, str | None]]) -> Records:
-    """The records that make these the only configs of one resource; raises ApiError."""
-    changed: dict[str, str | None] = dict(configs)
-    _check_keys(len(changed), len(configs), [key for key, value in configs if value is None])
+def alter_configs(controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], pace: Pace) -> Steps[Records]:
+    """The records that make these the only configs of one resource; raises ApiError. `ops` have passed `check_ops`."""
+    configs: dict[str, str | None] = {}
+    for op in ops:
+        configs[op.key] = op.value
+        if pace.due():
+            yield
+    changed = dict(configs)
     _check_resource(controller, kind, name)
     present = controller.image.config(kind, name)
     changed.update((key, None) for key in present if key not in changed)
-    return _records(controller, kind, name, present, changed, dict(configs))
+    return (yield from _records(controller, kind, name, present, changed, configs, pace))
 
 
-def check_ops(ops: Sequence[ConfigOp]) -> None:
+def check_ops(ops: Sequence[ConfigOp], pace: Pace) -> Steps[None]:
     """What is wrong with a list of changes whatever they are for."""
-    nulls = [op.key for op in ops if op.value is None and op.operation != DELETE]
-    _check_keys(len({op.key for op in ops}), len(ops), nulls)
-
-
-def _check_keys(different: int, all_of_them: int, nulls: Sequence[str]) -> None:
-    if different < all_of_them:
+    nulls: list[str] = []
+    keys: set[str] = set()
+    for op in ops:
+        keys.add(op.key)
+        if op.value is None and op.operation != DELETE:
+            nulls.append(op.key)
+        if pace.due():
+            yield
+    if len(keys) < len(ops):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if nulls:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
 
 
-def check_operations(ops: Sequence[ConfigOp]) -> None:
+def check_operations(ops: Sequence[ConfigOp], pace: Pace) -> Steps[None]:
     for op in ops:
+        if pace.due():
+            yield
         if op.operation not in (SET, DELETE, APPEND, SUBTRACT):
             # Kafka fails the whole request with UNKNOWN_SERVER_ERROR here.
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.operation}")
@@ -134,20 +157,27 @@ def _records(
     present: Mapping[str, str],
     changed: Mapping[str, str | None],
     named: Mapping[str, str | None],
-) -> Records:
+    pace: Pace,
+) -> Steps[Records]:
     """`named` are those of the changes that the request names."""
-    overrides = {**present, **{key: value for key, value in changed.items() if value is not None}}
+    overrides = dict(present)
     for key, value in changed.items():
         if value is None:
             overrides.pop(key, None)
+        else:
+            overrides[key] = value
+        if pace.due():
+            yield
     if kind == ResourceType.TOPIC:
         config_rules.check_topic_resource(name)
         # What another release left behind and this one doesn't know is no fault of this request.
-        known = {key.name for key in live_keys(controller.config)} | changed.keys()
-        readable = {key: value for key, value in overrides.items() if key in known}
+        known = {key.name for key in live_keys(controller.config)}
+        readable = {key: value for key, value in overrides.items() if key in known or key in changed}
         config_rules.check_topic(controller.config, readable)
         config_rules.check_topic_exists(controller, name)
     elif kind == ResourceType.BROKER:
+        if len(changed) > MAX_RECORDS_PER_OPERATION:
+            raise TooManyRecords
         config_rules.check_broker(controller, name, changed, overrides)
     elif kind == ResourceType.GROUP:
         config_rules.check_group(controller.config, name, overrides)

@@ -27,6 +27,7 @@ from pykafka_broker.protocol.messages.alter_client_quotas_request import (
 )
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
+from pykafka_broker.steps import Pace, at_once
 from tests.cluster.support import Cluster
 
 TOPIC, BROKER, GROUP, CLIENT_METRICS = (
@@ -38,7 +39,11 @@ TOPIC, BROKER, GROUP, CLIENT_METRICS = (
 
 
 def alter(cluster: Cluster, kind: int, name: str, *ops: tuple[str, int, str | None]) -> None:
-    cluster.apply(incremental_alter_configs(cluster.controller, kind, name, [ConfigOp(*op) for op in ops]))
+    cluster.apply(altered(cluster, kind, name, *(ConfigOp(*op) for op in ops)))
+
+
+def altered(cluster: Cluster, kind: int, name: str, *ops: ConfigOp) -> list[ApiMessageAndVersion]:
+    return at_once(incremental_alter_configs(cluster.controller, kind, name, ops, Pace()))
 
 
 def refusal(cluster: Cluster, kind: int, name: str, *ops: tuple[str, int, str | None]) -> ApiError:
@@ -80,17 +85,17 @@ def test_what_stays_the_same_is_not_written() -> None:
     cluster = Cluster()
     cluster.create("t")
     op = ConfigOp("retention.ms", SET, "5")
-    assert len(incremental_alter_configs(cluster.controller, TOPIC, "t", [op])) == 1
+    assert len(altered(cluster, TOPIC, "t", op)) == 1
     alter(cluster, TOPIC, "t", op)
-    assert incremental_alter_configs(cluster.controller, TOPIC, "t", [op]) == []
-    assert incremental_alter_configs(cluster.controller, TOPIC, "t", [ConfigOp("flush.ms", DELETE, None)]) == []
+    assert altered(cluster, TOPIC, "t", op) == []
+    assert altered(cluster, TOPIC, "t", ConfigOp("flush.ms", DELETE, None)) == []
 
 
 def test_alter_configs_replaces_all() -> None:
     cluster = Cluster()
     cluster.create("t")
     alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"), ("flush.ms", SET, "6"))
-    cluster.apply(alter_configs(cluster.controller, TOPIC, "t", [("flush.ms", "7")]))
+    cluster.apply(at_once(alter_configs(cluster.controller, TOPIC, "t", [ConfigOp("flush.ms", SET, "7")], Pace())))
     assert cluster.image.topic_config("t") == {"flush.ms": "7"}
 
 

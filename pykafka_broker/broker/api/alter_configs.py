@@ -8,7 +8,8 @@ BROKER_LOGGER, whose levels hold until the broker stops. Versions differ in enco
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 from pykafka_broker.broker.api import broker_loggers
@@ -16,6 +17,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, then
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Rights
 from pykafka_broker.cluster.config_changes import (
     APPEND,
@@ -23,12 +25,13 @@ from pykafka_broker.cluster.config_changes import (
     SET,
     SUBTRACT,
     ConfigOp,
+    TooManyRecords,
     alter_configs,
     check_operations,
     check_ops,
     incremental_alter_configs,
 )
-from pykafka_broker.cluster.controller import Controller, Decision
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Deciding, Decision
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -40,10 +43,13 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource as IncrementalResource,
 )
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from pykafka_broker.steps import Pace
 
 # What is wrong with these is told before rights are asked for: a broker of Kafka looks at it, its controller at rights.
 _CHECKED_FIRST = (ResourceType.BROKER,)
 Outcome = tuple[int, str | None, int, str]  # error code, message, resource type, resource name
+
+Alteration = Generator[None, None, list[ApiMessageAndVersion]]
 
 
 class ConfigResource(Protocol):
@@ -59,16 +65,13 @@ A = TypeVar("A", bound=ConfigResource)
 @handles(ApiKey.ALTER_CONFIGS)
 def alter_all_configs(
     controller: Controller, context: RequestContext, request: AlterConfigsRequest
-) -> Decision[replaced.AlterConfigsResponse]:
-    def ops(resource: AlterConfigsResource) -> list[ConfigOp]:
-        return [ConfigOp(config.name, SET, config.value) for config in resource.configs]
-
-    def alter(resource: AlterConfigsResource) -> list[ApiMessageAndVersion]:
-        configs = [(config.name, config.value) for config in resource.configs]
-        return alter_configs(controller, resource.resource_type, resource.resource_name, configs)
+) -> Deciding[replaced.AlterConfigsResponse]:
+    def ops(resource: AlterConfigsResource) -> Iterator[ConfigOp]:
+        return (ConfigOp(config.name, SET, config.value) for config in resource.configs)
 
     rights = Rights(controller.authorizer, context)
-    records, outcomes = _each(
+    alter = partial(alter_configs, controller)
+    records, outcomes = yield from _each(
         context, request.resources, rights, ops, alter, (*_CHECKED_FIRST, ResourceType.BROKER_LOGGER)
     )
     responses = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
@@ -79,15 +82,17 @@ def alter_all_configs(
 def incrementally_alter_configs(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> changed.IncrementalAlterConfigsResponse | Reply:
+    return services.slices.reply(_altered(services, context, request), outlives_client=True)
+
+
+def _altered(
+    services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> Steps[changed.IncrementalAlterConfigsResponse | Reply]:
     """Loggers are this node's own; everything else is the controller's."""
-
-    def alter(resource: IncrementalResource) -> list[ApiMessageAndVersion]:
-        _alter_loggers(services.node_id, resource.resource_name, _ops(resource), request.validate_only)
-        return []
-
     loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
     others = [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER]
-    _, own = _each(context, loggers, services.rights(context), _ops, alter)
+    alter = partial(_alter_loggers, services.node_id, request.validate_only)
+    _, own = yield from _each(context, loggers, services.rights(context), _ops, alter)
 
     def respond(decided: changed.IncrementalAlterConfigsResponse) -> changed.IncrementalAlterConfigsResponse:
         of = {(each.resource_type, each.resource_name): each for each in (*_responses(own), *decided.responses)}
@@ -105,14 +110,11 @@ def incrementally_alter_configs(
 
 def decide_incrementally(
     controller: Controller, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> Decision[changed.IncrementalAlterConfigsResponse]:
+) -> Deciding[changed.IncrementalAlterConfigsResponse]:
     """Of everything but loggers."""
-
-    def alter(resource: IncrementalResource) -> list[ApiMessageAndVersion]:
-        return incremental_alter_configs(controller, resource.resource_type, resource.resource_name, _ops(resource))
-
     rights = Rights(controller.authorizer, context)
-    records, outcomes = _each(context, request.resources, rights, _ops, alter, _CHECKED_FIRST)
+    alter = partial(incremental_alter_configs, controller)
+    records, outcomes = yield from _each(context, request.resources, rights, _ops, alter, _CHECKED_FIRST)
     response = changed.IncrementalAlterConfigsResponse(responses=_responses(outcomes))
     return Decision([] if request.validate_only else records, response)
 
@@ -121,43 +123,54 @@ def _responses(outcomes: list[Outcome]) -> list[changed.AlterConfigsResourceResp
     return [changed.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
 
 
-def _ops(resource: IncrementalResource) -> list[ConfigOp]:
-    return [ConfigOp(config.name, config.config_operation, config.value) for config in resource.configs]
+def _ops(resource: IncrementalResource) -> Iterator[ConfigOp]:
+    return (ConfigOp(config.name, config.config_operation, config.value) for config in resource.configs)
 
 
 def _each(
     context: RequestContext,
     resources: Sequence[A],
     rights: Rights,
-    ops: Callable[[A], Sequence[ConfigOp]],
-    alter: Callable[[A], list[ApiMessageAndVersion]],
+    ops_of: Callable[[A], Iterator[ConfigOp]],
+    alter: Callable[[int, str, Sequence[ConfigOp], Pace], Alteration],
     checked_first: Collection[int] = (),
-) -> tuple[list[ApiMessageAndVersion], list[Outcome]]:
+) -> Generator[None, None, tuple[list[ApiMessageAndVersion], list[Outcome]]]:
     """What is to be recorded, and what became of each resource."""
     repeats = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[ApiMessageAndVersion] = []
     outcomes: list[Outcome] = []
+    pace = Pace()
     for resource in resources:
         identity = (resource.resource_type, resource.resource_name)
         try:
             if repeats[identity] > 1 or identity in context.repeated:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            check_ops(ops(resource))
+            ops: list[ConfigOp] = []
+            for op in ops_of(resource):
+                ops.append(op)
+                if pace.due():
+                    yield
+            yield from check_ops(ops, pace)
             if identity[0] not in checked_first:
                 rights.require_config(Operation.ALTER_CONFIGS, *identity)
-                records += alter(resource)
+                decided = yield from alter(*identity, ops, pace)
             else:
-                decided = alter(resource)
+                decided = yield from alter(*identity, ops, pace)
                 rights.require_config(Operation.ALTER_CONFIGS, *identity)
-                records += decided
+            records += decided
+            if len(records) > MAX_RECORDS_PER_OPERATION:
+                raise TooManyRecords
             outcomes.append((0, None, *identity))
+        except TooManyRecords as error:
+            return [], [(error.code, error.message, one.resource_type, one.resource_name) for one in resources]
         except ApiError as error:
             outcomes.append((error.code, error.message, *identity))
     return records, outcomes
 
 
-def _alter_loggers(node_id: int, name: str, ops: Sequence[ConfigOp], validate_only: bool) -> None:
-    check_ops(ops)
+def _alter_loggers(
+    node_id: int, validate_only: bool, kind: int, name: str, ops: Sequence[ConfigOp], pace: Pace
+) -> Alteration:
     try:
         wanted = int(name)
     except ValueError:
@@ -165,7 +178,7 @@ def _alter_loggers(node_id: int, name: str, ops: Sequence[ConfigOp], validate_on
     if wanted != node_id:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {node_id}, but received {wanted}")
     for op in ops:
-        check_operations([op])
+        yield from check_operations([op], pace)
         if op.operation in (APPEND, SUBTRACT):
             word = "APPEND" if op.operation == APPEND else "SUBTRACT"
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{word} operation is not allowed for the BROKER_LOGGER resource")
@@ -175,3 +188,4 @@ def _alter_loggers(node_id: int, name: str, ops: Sequence[ConfigOp], validate_on
     if not validate_only:
         for op in ops:
             broker_loggers.set_level(op.key, None if op.operation == DELETE else op.value)
+    return []
