@@ -59,7 +59,9 @@ CONTROLLER_ROUTES: dict[ApiKey, Route] = {
     ApiKey.BROKER_REGISTRATION: Route("controller.members", when_lost=_LOST),
     ApiKey.BROKER_HEARTBEAT: Route("controller.members", when_lost=_LOST),
     ApiKey.CONTROLLER_REGISTRATION: Route("controller.members", when_lost=_LOST),
+    ApiKey.ALTER_PARTITION: Route("controller.partitions", min_version=2, when_lost=_LOST, forwarded=True),
     ApiKey.ALLOCATE_PRODUCER_IDS: Route("controller.partitions", when_lost=_LOST, forwarded=True),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: Route("controller.partitions", when_lost=_LOST, forwarded=True),
 }
 
 CONTROLLERS = Table(CONTROLLER_ROUTES, ChainMap({}, CLIENTS.handlers))

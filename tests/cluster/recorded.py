@@ -1,4 +1,4 @@
-"""What `recorder/` has seen of a controller of Kafka's: requests, each with its answer and the records that it wrote."""
+"""What `recorder/` has seen of a controller of Kafka's: requests, their answers, and the records that it wrote."""
 
 from __future__ import annotations
 

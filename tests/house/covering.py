@@ -12,7 +12,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         """
         broker/controller_role broker/api/controller/raft broker/api/controller/members
         broker/api/controller/api_versions broker/api/controller/describe_cluster broker/api/controller/envelope
-        broker/api/controller/votes broker/api/controller/partitions cluster/producer_ids
+        broker/api/controller/votes
         """,
     ),
     "broker/replication/test_node_replication.py": (

@@ -1,4 +1,4 @@
-"""AllocateProducerIds v0: what brokers ask of their controller.
+"""AlterPartition v2-v3, AssignReplicasToDirs v0 and AllocateProducerIds v0: what brokers ask of their controller.
 
 Behaviour: the decisions stand in `cluster/`; who asks needs the right to CLUSTER_ACTION.
 """
@@ -8,12 +8,32 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.controller_routes import CONTROLLERS
 from pykafka_broker.broker.router import handles
-from pykafka_broker.cluster import producer_ids
+from pykafka_broker.cluster import alter_partition, assign_directories, producer_ids
 from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from pykafka_broker.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from pykafka_broker.protocol.messages.alter_partition_request import AlterPartitionRequest
+from pykafka_broker.protocol.messages.alter_partition_response import AlterPartitionResponse
+from pykafka_broker.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
+from pykafka_broker.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+
+
+@handles(ApiKey.ALTER_PARTITION, CONTROLLERS)
+def alter(
+    controller: Controller, context: RequestContext, request: AlterPartitionRequest
+) -> Decision[AlterPartitionResponse]:
+    Rights(controller.authorizer, context).require(Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    return alter_partition.alter_partition(controller, request)
+
+
+@handles(ApiKey.ASSIGN_REPLICAS_TO_DIRS, CONTROLLERS)
+def assign(
+    controller: Controller, context: RequestContext, request: AssignReplicasToDirsRequest
+) -> Decision[AssignReplicasToDirsResponse]:
+    Rights(controller.authorizer, context).require(Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    return assign_directories.assign_replicas_to_dirs(controller, request)
 
 
 @handles(ApiKey.ALLOCATE_PRODUCER_IDS, CONTROLLERS)
