@@ -133,7 +133,7 @@ def giant_bytes(api_key: ApiKey) -> int:
     return divisions[0][1].from_bytes if divisions else _WHOLE_FROM_BYTES.get(api_key, _DIVIDED_FROM_BYTES)
 
 
-def is_giant(api_key: ApiKey, frame: memoryview, body: int, version: int) -> bool:
+def is_giant(api_key: ApiKey, frame: memoryview | bytes, body: int, version: int) -> bool:
     """Whether a request that is longer is one. A long one without many elements there is of one kind only."""
     return api_key is not ApiKey.PRODUCE or names_many_partitions(frame, body, version)
 

@@ -23,7 +23,7 @@ class _TooMany(Exception):
     """Tagged fields, of which there are none in these."""
 
 
-def names_many_partitions(frame: memoryview, at: int, version: int) -> bool:
+def names_many_partitions(frame: memoryview | bytes, at: int, version: int) -> bool:
     """Whether the request that begins there names more topics and partitions than are read in one go."""
     try:
         return (_count_flexible if version >= _FLEXIBLE_FROM else _count_plain)(frame, at, version) > MOST_PARTITIONS
@@ -33,7 +33,7 @@ def names_many_partitions(frame: memoryview, at: int, version: int) -> bool:
         return False
 
 
-def _count_flexible(frame: memoryview, at: int, version: int) -> int:
+def _count_flexible(frame: memoryview | bytes, at: int, version: int) -> int:
     length, at = read_uvarint(frame, at)
     topics, at = read_uvarint(frame, at + max(0, length - 1) + _ACKS_AND_TIMEOUT_BYTES)
     found = topics - 1
@@ -56,7 +56,7 @@ def _count_flexible(frame: memoryview, at: int, version: int) -> int:
     return found
 
 
-def _after_tags(frame: memoryview, at: int) -> int:
+def _after_tags(frame: memoryview | bytes, at: int) -> int:
     if not frame[at]:
         return at + 1
     count, at = read_uvarint(frame, at)
@@ -67,7 +67,7 @@ def _after_tags(frame: memoryview, at: int) -> int:
     return at
 
 
-def _count_plain(frame: memoryview, at: int, version: int) -> int:
+def _count_plain(frame: memoryview | bytes, at: int, version: int) -> int:
     if version >= _TRANSACTIONAL_ID_FROM:
         at += 2 + max(0, _INT16.unpack_from(frame, at)[0])
     at += _ACKS_AND_TIMEOUT_BYTES

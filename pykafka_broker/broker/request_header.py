@@ -25,7 +25,7 @@ class Headed(Protocol):
     header_v0: bool
 
 
-def read_header_tail(frame: memoryview, api: Headed, version: int) -> tuple[str | None, int]:
+def read_header_tail(frame: memoryview | bytes, api: Headed, version: int) -> tuple[str | None, int]:
     """The client id, and where the body starts; where very many tagged fields do, as a negative number, instead."""
     if api.header_v0 and version == 0:
         return None, 8
@@ -42,7 +42,7 @@ def read_header_tail(frame: memoryview, api: Headed, version: int) -> tuple[str 
     return client_id, position
 
 
-def _skip_tagged_fields(frame: memoryview, start: int) -> int:
+def _skip_tagged_fields(frame: memoryview | bytes, start: int) -> int:
     if start < len(frame) and frame[start] == 0:
         return start + 1
     count, position = read_uvarint(frame, start)

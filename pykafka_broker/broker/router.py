@@ -54,6 +54,7 @@ Pieces = list[Any]  # bytes-like objects and file slices, to be sent in order
 
 _HEADER = Struct(">hhi")
 _SIZE_AND_CORRELATION = Struct(">ii")
+_WITH_TAGS = Struct(">iiB")  # and no tagged fields
 _REFUSED = Route("")
 _WAITS = (Reply, Parked)
 _MOST_REQUESTS = 256
@@ -129,17 +130,18 @@ class Endpoint:
         self.any_version = api_key is ApiKey.API_VERSIONS  # a version that we don't know is answered all the same
 
     def encode(self, context: RequestContext, reply: Any) -> Pieces:
-        """Length prefix, header and body as pieces."""
+        """Length prefix and header as one piece, then the body's."""
         version = context.api_version if self.min_version <= context.api_version <= self.max_version else 0
         pieces: Pieces = [b""]
-        if version >= self.response_flexible_from:
-            pieces.append(b"\x00")
         try:
             reply.write(version, pieces.append)
         except EncodeError:
             log.exception("a defect: the answer to %s can't be written: %r", self.api_key.name, context)
             raise FrameError(f"no answer to {self.api_key.name}") from None
-        pieces[0] = _SIZE_AND_CORRELATION.pack(4 + sum(map(len, pieces)), context.correlation_id)
+        if version >= self.response_flexible_from:
+            pieces[0] = _WITH_TAGS.pack(5 + sum(map(len, pieces)), context.correlation_id, 0)
+        else:
+            pieces[0] = _SIZE_AND_CORRELATION.pack(4 + sum(map(len, pieces)), context.correlation_id)
         return pieces
 
     def needs_no_answer(self, context: RequestContext) -> None:
@@ -152,7 +154,7 @@ class Endpoint:
         """Steps that are taken while it waits."""
         return steps
 
-    def decode_anew(self, frame: memoryview, body: int, version: int) -> Any:
+    def decode_anew(self, frame: memoryview | bytes, body: int, version: int) -> Any:
         """The request that begins there. Raises FrameError."""
         try:
             request, end = self.read(frame, body, version)
@@ -162,7 +164,7 @@ class Endpoint:
             raise FrameError(f"{self.api_key.name} v{version} is cut short")
         return request
 
-    def _decode_once(self, frame: memoryview, body: int, version: int) -> Any:
+    def _decode_once(self, frame: memoryview | bytes, body: int, version: int) -> Any:
         """The same for what clients ask again and again. It is not to be changed."""
         if len(frame) - body > _REMEMBERED_BYTES:
             return self.decode_anew(frame, body, version)
@@ -183,7 +185,7 @@ def _admitted(connection: ConnectionContext, api_key: int) -> bool:
     return connection.login.admits(api_key)
 
 
-def _out_of_turn(endpoint: Endpoint, context: RequestContext, frame: memoryview, body: int) -> Any:
+def _out_of_turn(endpoint: Endpoint, context: RequestContext, frame: memoryview | bytes, body: int) -> Any:
     """The answer to what was asked in the middle of an exchange of tokens."""
     version = context.api_version
     readable = endpoint.min_version <= version <= endpoint.max_version and len(frame) - body <= _REMEMBERED_BYTES
@@ -250,8 +252,8 @@ class Router:
         """From now on requests are those of another broker. Who waits for an answer of the one before gets it still."""
         self._services = services
 
-    def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Pieces | PendingReply | None:
-        """Serve one frame (without its length prefix).
+    def dispatch(self, connection: ConnectionContext, frame: memoryview | bytes) -> Pieces | PendingReply | None:
+        """Serve one frame (without its length prefix). What is written into, as a produce request is, is no `bytes`.
 
         Returns the pieces of the response with the length prefix, a `PendingReply`, or None where there is no answer.
         Raises `FrameError` where the bytes make no sense.
@@ -417,7 +419,9 @@ class _Asking:
         return reply
 
 
-def _giant(services: Services, endpoint: Endpoint, context: RequestContext, frame: memoryview, body: int) -> Any:
+def _giant(
+    services: Services, endpoint: Endpoint, context: RequestContext, frame: memoryview | bytes, body: int
+) -> Any:
     """The answer to a request with very many elements, or with as many tagged fields in its header."""
     from pykafka_broker.broker.giants import served  # few brokers ever see one
 

@@ -40,10 +40,9 @@ def _decoded_and_told(endpoint: Endpoint, context: RequestContext, reply: Encode
 def _patched(endpoint: Endpoint, context: RequestContext, pieces: Pieces, throttle_ms: int) -> Pieces:
     """Long answers that were written in parts: in most, the field is the first; in that to Produce the last."""
     at = _place(endpoint.response_type, context.api_version)
-    header = 1 + (context.api_version >= endpoint.response_flexible_from)
-    if at is None or len(pieces) == header:
+    if at is None or len(pieces) == 1:
         return pieces
-    number = header if at >= 0 else len(pieces) - 1
+    number = 1 if at >= 0 else len(pieces) - 1  # the first one is the header
     piece = bytearray(pieces[number])
     start = at if at >= 0 else len(piece) + at
     if start >= 0 and piece[start : start + 4] == bytes(4):

@@ -18,19 +18,21 @@ from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.clock import Clock
 from pykafka_broker.control.traffic.answers import with_records
 from pykafka_broker.control.traffic.disturb import Change, answer_change, change, refusing
-from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Entry, Exchange, Thinned, is_short, thinned
+from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Exchange, Kept, Mark, thinned
 from pykafka_broker.control.traffic.faults import Faults
-from pykafka_broker.control.traffic.request_log import SEALED_AT, RequestLog
+from pykafka_broker.control.traffic.request_log import FULL, RequestLog
 from pykafka_broker.control.traffic.rule import Action, Rule
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 
 Answer = Pieces | PendingReply | None
-Dispatch = Callable[[ConnectionContext, memoryview], Answer]
+Dispatch = Callable[[ConnectionContext, Any], Answer]  # of a frame, which is `bytes` where nobody writes into it
 
-_WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
-_PLAIN = frozenset({bytes, memoryview})  # pieces of an answer that are no files
+_WITH_RECORDS = frozenset({int(ApiKey.FETCH), int(ApiKey.SHARE_FETCH), int(ApiKey.FETCH_SNAPSHOT)})
+_API_KEY_AT = 1  # in a frame: no key has two bytes
+_AFTER_PRODUCE = b"\0\1"  # so, or with more, begins what is no produce request
+_LONG = (4 << 10).to_bytes(4, "big")  # so, or with more, begins a long answer
 
 
 class Surroundings(Protocol):
@@ -65,35 +67,58 @@ class ObservedRouter:
         if self._faults.watching:
             return self._disturbed(connection, frame)
         size = len(frame)
-        kept = bytes(frame) if size < KEPT_REQUEST_BYTES else bytes(frame[:KEPT_REQUEST_BYTES])
+        served: memoryview | bytes = frame
+        if size >= KEPT_REQUEST_BYTES:
+            kept = frame[:KEPT_REQUEST_BYTES].tobytes()
+        elif (kept := frame.tobytes()) >= _AFTER_PRODUCE:
+            served = kept  # it is quicker to read
         began = perf_counter_ns()
         try:
-            answer = self._serve(connection, frame)
+            answer = self._serve(connection, served)
         except FrameError:
-            self._note((self._clock.wall, connection, kept, size, None, perf_counter_ns() - began, None))
+            self._noted(Exchange((self._clock.wall, connection, kept, None, began), mark=_mark(size)), None)
             raise
-        seen: Thinned | bytes | None
+        seen: Kept | None = None
         if type(answer) is list:
-            if kept[1] in _WITH_RECORDS and not (_PLAIN.issuperset(map(type, answer)) and is_short(answer)):
-                seen = thinned(answer)
+            if answer[0] >= _LONG or size >= KEPT_REQUEST_BYTES:
+                answer, seen = self._long(answer, kept, size)
+            elif len(answer) == 2:
+                seen = answer[1]  # what is asked most is answered with what was made before: nothing more is kept of it
             else:
-                seen = b"".join(answer)  # as it will be sent: nothing else is kept of it
-                answer = [seen]
-        elif answer is None:
-            seen = None
-        else:
-            exchange = Exchange((self._clock.wall, connection, kept, size, None, began, None))
-            return ObservedReply(self, answer, exchange)  # type: ignore[arg-type]  # what else is there
-        self._note((self._clock.wall, connection, kept, size, seen, perf_counter_ns() - began, None))
-        if len(self._recent) >= SEALED_AT:
+                try:
+                    answer = [b"".join(answer)]  # as it would be sent anyway
+                    seen = (answer[0],)
+                    self._log.unsealed_bytes += len(answer[0])
+                except TypeError:  # there are slices of files among them
+                    seen = thinned(answer)
+        elif answer is not None:
+            entry = self._clock.wall, connection, kept, None, began
+            return ObservedReply(self, answer, Exchange(entry, mark=_mark(size)))  # type: ignore[arg-type]
+        elif size >= KEPT_REQUEST_BYTES:
+            self._log.mark(Mark(size, None))
+        self._note((self._clock.wall, connection, kept, seen, perf_counter_ns() - began))
+        if len(self._recent) >= FULL:
             self._log.seal()
         return answer
+
+    def _long(self, answer: Pieces, request: bytes, size: int) -> tuple[Pieces, Kept]:
+        """A long answer, or one to a long request, as it is sent and as the log has it."""
+        seen: Kept
+        if request[_API_KEY_AT] in _WITH_RECORDS:
+            seen = thinned(answer)
+        else:
+            answer = [b"".join(answer)]
+            seen = tuple(answer)
+        self._log.weigh(sum([len(piece) for piece in seen if type(piece) is bytes]))
+        if size >= KEPT_REQUEST_BYTES:
+            self._log.mark(Mark(size, None))
+        return answer, seen
 
     # -- under faults
 
     def _disturbed(self, connection: ConnectionContext, frame: memoryview) -> Answer:
         whole = bytes(frame)
-        exchange = Exchange((self._clock.wall, connection, whole, len(whole), None, perf_counter_ns(), None))
+        exchange = Exchange((self._clock.wall, connection, whole, None, perf_counter_ns()))
         rule = self._faults.on_request(exchange)
         if rule is None:
             return self._go_on(exchange, None)
@@ -223,25 +248,20 @@ class ObservedRouter:
             self._noted(waiting.exchange, None)
 
     def _noted(self, exchange: Exchange, answer: Pieces | None) -> None:
-        self._note(
-            (
-                exchange.wall_ms,
-                exchange.connection,
-                exchange.frame[:KEPT_REQUEST_BYTES],
-                exchange.request_bytes,
-                None if answer is None else thinned(answer),
-                perf_counter_ns() - exchange.duration_ns,
-                exchange.fault,
-            )
-        )
-        if len(self._recent) >= SEALED_AT:
+        if exchange.mark is not None:
+            self._log.mark(exchange.mark)
+        frame = exchange.frame[:KEPT_REQUEST_BYTES]
+        seen = None if answer is None else thinned(answer)
+        took_ns = perf_counter_ns() - exchange.duration_ns
+        self._note((exchange.wall_ms, exchange.connection, frame, seen, took_ns))
+        if len(self._recent) >= FULL:
             self._log.seal()
 
 
 class ObservedReply(PendingReply):
     """One that waits, for the router and for the log. Until it is answered, `duration_ns` is when it began."""
 
-    __slots__ = ("_router", "exchange", "inner", "made", "rule")
+    __slots__ = ("_earlier", "_router", "exchange", "inner", "made", "rule")
 
     def __init__(
         self,
@@ -257,24 +277,22 @@ class ObservedReply(PendingReply):
         self.rule = rule
         self.made = made
         self._router = router
+        self._earlier = parked.cancelled
+        parked.cancelled = self._cancelled
         router.waits(self)
-        earlier = parked.cancelled
 
-        def cancelled() -> None:
-            router.left(self)
-            if earlier is not None:
-                earlier()
-
-        parked.cancelled = cancelled
+    def _cancelled(self) -> None:
+        self._router.left(self)
+        if self._earlier is not None:
+            self._earlier()
 
     def pieces(self, reply: Any) -> Pieces:
         return self._router.answered(self, reply)
 
-    def entry(self) -> Entry:
-        exchange = self.exchange
-        waited_ns = perf_counter_ns() - exchange.duration_ns
-        frame = exchange.frame[:KEPT_REQUEST_BYTES]
-        return exchange.wall_ms, exchange.connection, frame, exchange.request_bytes, None, waited_ns, exchange.fault
+    def so_far(self) -> Exchange:
+        of = self.exchange
+        frame, waited_ns = of.frame[:KEPT_REQUEST_BYTES], perf_counter_ns() - of.duration_ns
+        return Exchange((of.wall_ms, of.connection, frame, None, waited_ns), mark=of.mark)
 
 
 class HeldReply(PendingReply):
@@ -289,6 +307,10 @@ class HeldReply(PendingReply):
         if isinstance(reply, FrameError):
             raise reply
         return reply or []
+
+
+def _mark(request_bytes: int) -> Mark | None:
+    return Mark(request_bytes, None) if request_bytes >= KEPT_REQUEST_BYTES else None
 
 
 def _bytes_of(piece: Any) -> Any:

@@ -13,6 +13,7 @@ from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply, served_versions
 from pykafka_broker.broker.routes import ROUTES
 from pykafka_broker.control.observed_router import ObservedRouter
+from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.faults import Faults
 from pykafka_broker.control.traffic.frames import decoded_response
 from pykafka_broker.control.traffic.request_log import RequestLog
@@ -149,6 +150,47 @@ def test_a_long_request_is_kept_by_its_beginning_and_decodes(watched: Watched) -
     (seen,) = watched.log.since()
     assert len(seen.frame) < seen.request_bytes
     assert len(seen.request.topic_data[0].partition_data[0].records) > 100_000
+
+
+def test_a_long_request_without_an_answer_is_noted_with_its_whole_length(watched: Watched) -> None:
+    request = produce(0, acks=0)
+    request.topic_data[0].partition_data[0].records = bytes(batch(bytes(100_000)))
+    assert watched.dispatch(request, 9) is None
+    watched.ask(HeartbeatRequest("g", 1, "m"), 4)
+    long, short = watched.log.since()
+    assert long.request_bytes > 100_000
+    assert long.answer is None
+    assert (short.request_bytes, short.fault) == (len(short.frame), None)
+
+
+def test_what_is_known_of_an_entry_is_the_same_after_it_was_put_away(watched: Watched) -> None:
+    watched.ask(MetadataRequest(topics=None), 9)
+    watched.ask(ApiVersionsRequest("a", "1"), 3)
+    watched.ask(produce(0), 9)
+    watched.fault(Action(error=NOT_LEADER), times=1)
+    watched.ask(produce(0), 9)
+    before = [_told(each) for each in watched.log.since()]
+    watched.log.seal()
+    assert [_told(each) for each in watched.log.since()] == before
+    assert [each.number for each in watched.log.since(2)] == [3, 4]
+    metadata, _, _, failed = watched.log.since()
+    assert {each.name for each in metadata.response.topics} == {"orders", "other"}
+    assert (failed.errors, failed.fault) == (["NOT_LEADER_OR_FOLLOWER"], 1)
+
+
+def _told(exchange: Exchange) -> tuple[Any, ...]:
+    said = exchange.number, exchange.wall_ms, exchange.connection, exchange.duration_ns, exchange.fault
+    return *said, exchange.frame, exchange.request_bytes, b"".join(exchange.answer or []), exchange.errors
+
+
+def test_many_long_answers_are_put_away_before_they_are_many_bytes(watched: Watched) -> None:
+    for number in range(300):
+        watched.broker.add(f"topic-{number}", 5)
+    one = len(b"".join(watched.dispatch(MetadataRequest(topics=None), 9)))
+    assert one > 10_000
+    for _ in range(5 + (4 << 20) // one):
+        watched.dispatch(MetadataRequest(topics=None), 9)
+    assert watched.log.unsealed_bytes < 1 << 20
 
 
 def fetch(*partitions: int, session_id: int = 0, session_epoch: int = 0, wait: int = 500) -> FetchRequest:

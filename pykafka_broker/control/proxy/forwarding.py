@@ -80,7 +80,7 @@ class ForwardingBroker:
         upstream = self._upstreams.get(connection.id)
         if upstream is None:
             upstream = self._upstreams[connection.id] = self._connect(connection)
-        exchange = Exchange((self._clock.wall, connection, bytes(frame), len(frame), None, 0, None))
+        exchange = Exchange((self._clock.wall, connection, bytes(frame), None, 0))
         if exchange.api_key == ApiKey.API_VERSIONS and exchange.request is not None:
             connection.software_name = getattr(exchange.request, "client_software_name", "")
             connection.software_version = getattr(exchange.request, "client_software_version", "")

@@ -53,9 +53,9 @@ def exchanges(requests: Direction, responses: Direction, client: Address, server
     found: list[Exchange] = []
     for time, frame in requests.frames():
         answered, answer = answers.pop(frame[4:8], (time, None))
-        pieces = None if answer is None else [len(answer).to_bytes(4, "big"), answer]
+        pieces = None if answer is None else (len(answer).to_bytes(4, "big"), answer)
         took_ns = int((answered - time) * 1e9)
-        one = Exchange((int(time * 1000), connection, frame, len(frame), pieces, took_ns, None), len(found) + 1)
+        one = Exchange((int(time * 1000), connection, frame, pieces, took_ns), len(found) + 1)
         if one.api_key == ApiKey.API_VERSIONS and one.request is not None:
             connection.software_name = one.request.client_software_name
             connection.software_version = one.request.client_software_version

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from struct import Struct
 
-from pykafka_broker.control.traffic.exchange import Entry, Exchange
+from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.request_log import RequestLog
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -68,9 +68,9 @@ class RequestCounts:
         if self._log.recent:
             self._log.seal()
 
-    def _add_all(self, entries: Iterable[Entry]) -> None:
-        for entry in entries:
-            self._add(Exchange(entry))
+    def _add_all(self, exchanges: Iterable[Exchange]) -> None:
+        for exchange in exchanges:
+            self._add(exchange)
 
     def _add(self, exchange: Exchange) -> None:
         api = exchange.api

@@ -6,11 +6,9 @@ are not kept: where a long piece stood are zeros of its length, which decodes al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
-from operator import itemgetter
 from struct import Struct
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.control.traffic.frames import decoded_request, decoded_response, error_codes, error_name
@@ -20,24 +18,52 @@ from pykafka_broker.protocol.specs import ApiSpec
 
 KEPT_REQUEST_BYTES = 16 << 10  # of one request
 _KEPT_PIECE_BYTES = 4 << 10  # of an answer's pieces; longer ones are records or lists of a cluster's size
+_SIZE_AND_CORRELATION = Struct(">ii")
 _KEY_VERSION_CORRELATION = Struct(">hhi")
 
-# Broker's time at arrival, connection, the frame's beginning, its length, the answer if there is one, how long it took
-# in nanoseconds, and which fault has met it.
-Entry = tuple[int, ConnectionContext, bytes, int, bytes | Pieces | None, int, int | None]
-CONNECTION, FRAME, _ANSWER = itemgetter(1), itemgetter(2), itemgetter(4)
+# An answer as it is kept: its body, where that is one piece, which may be sent again and again; or all of its pieces,
+# and in the place of one that is not kept its length.
+Kept = bytes | tuple[bytes | int, ...]
+# Broker's time at arrival, connection, the frame or its beginning, the answer if there is one, and how long it took in
+# nanoseconds.
+Entry = tuple[int, ConnectionContext, bytes, Kept | None, int]
+FIELDS = 5
+CONNECTION: Final = 1  # its place
+FRAME: Final = 2
+
+
+class Mark(NamedTuple):
+    """What few entries have beside: how long the whole frame was, and which fault has met it."""
+
+    request_bytes: int
+    fault: int | None
 
 
 class Exchange:
     """`number` counts the entries of a log; None while the request waits. `answer` is None where there is none."""
 
-    def __init__(self, entry: Entry, number: int | None = None) -> None:
-        self.wall_ms, self.connection, self.frame, self.request_bytes, answer, self.duration_ns, self.fault = entry
-        self.answer: Pieces | None = [answer] if isinstance(answer, bytes) else answer
+    def __init__(self, entry: Entry, number: int | None = None, mark: Mark | None = None) -> None:
+        self.wall_ms, self.connection, self.frame, answer, self.duration_ns = entry
+        self.request_bytes = len(self.frame) if mark is None else mark.request_bytes
+        self.fault = None if mark is None else mark.fault
         self.number = number
         self.api_key, self.version, self.correlation_id = -1, -1, -1
         if len(self.frame) >= _KEY_VERSION_CORRELATION.size:
             self.api_key, self.version, self.correlation_id = _KEY_VERSION_CORRELATION.unpack_from(self.frame)
+        self.answer: Pieces | None = None
+        if answer is not None:
+            self.answer = list(answer) if isinstance(answer, tuple) else [self._head(answer), answer]
+
+    def _head(self, body: bytes) -> bytes:
+        """What was sent before the body."""
+        tags = b"\0" if self.spec is not None and self.spec.response_header_version(self.version) else b""
+        return _SIZE_AND_CORRELATION.pack(4 + len(tags) + len(body), self.correlation_id) + tags
+
+    @property
+    def mark(self) -> Mark | None:
+        """If it needs one in the log."""
+        is_usual = self.fault is None and self.request_bytes < KEPT_REQUEST_BYTES
+        return None if is_usual else Mark(self.request_bytes, self.fault)
 
     @property
     def spec(self) -> ApiSpec | None:
@@ -62,7 +88,7 @@ class Exchange:
     @property
     def answer_bytes(self) -> int:
         """Without its length prefix, as the request's bytes are; 0 where there is no answer."""
-        return sum(map(len, self.answer)) - 4 if self.answer else 0
+        return sum(each if isinstance(each, int) else len(each) for each in self.answer) - 4 if self.answer else 0
 
     @cached_property
     def request(self) -> Any:
@@ -78,7 +104,7 @@ class Exchange:
         spec = self.spec
         if spec is None or not self.answer:
             return None
-        whole = b"".join(bytes(len(piece)) if isinstance(piece, Gap) else piece for piece in self.answer)
+        whole = b"".join(map(bytes, self.answer))  # `bytes` of a length are as many zeros
         return decoded_response(whole[4:], spec, self.version)
 
     @property
@@ -93,46 +119,12 @@ def client_id_of(frame: bytes) -> str | None:
     return str(frame[10 : 10 + length], "utf-8", "replace") if length >= 0 else None
 
 
-class Gap:
-    """So many bytes that were not kept."""
-
-    __slots__ = ("_length",)
-
-    def __init__(self, length: int) -> None:
-        self._length = length
-
-    def __len__(self) -> int:
-        return self._length
-
-
-class Thinned(list[Any]):
-    """The pieces of an answer, some of them gaps. `kept` is how many bytes the others have."""
-
-    __slots__ = ("kept",)
-    kept: int
-
-
-def thinned(pieces: Pieces) -> Thinned:
+def thinned(pieces: Pieces) -> Kept:
     """An answer without its long pieces and without what holds a file open."""
-    found = Thinned(
-        Gap(len(piece)) if len(piece) > _KEPT_PIECE_BYTES or hasattr(piece, "fileno") else piece for piece in pieces
+    return tuple(
+        [piece if type(piece) is bytes and len(piece) <= _KEPT_PIECE_BYTES else _thin(piece) for piece in pieces]
     )
-    found.kept = sum(len(piece) for piece in found if not isinstance(piece, Gap))
-    return found
 
 
-def is_short(pieces: Pieces) -> bool:
-    """Whether an answer is worth no thinning."""
-    return sum(map(len, pieces)) <= _KEPT_PIECE_BYTES
-
-
-def kept_bytes(entries: Sequence[Entry]) -> int:
-    """What they take of the memory, about."""
-    answers = [len(answer) if type(answer) is bytes else _kept(answer) for answer in map(_ANSWER, entries)]
-    return sum(map(len, map(FRAME, entries))) + sum(answers)
-
-
-def _kept(answer: Any) -> int:
-    if not answer:
-        return 0
-    return answer.kept if isinstance(answer, Thinned) else sum(map(len, answer))
+def _thin(piece: Any) -> bytes | int:
+    return len(piece) if len(piece) > _KEPT_PIECE_BYTES or hasattr(piece, "fileno") else bytes(piece)

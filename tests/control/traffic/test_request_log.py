@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.control.traffic.exchange import Entry, thinned
-from pykafka_broker.control.traffic.request_log import SEALED_AT, RequestLog
+from pykafka_broker.control.traffic.request_log import FULL, SEALED_AT, RequestLog
 
 CONNECTION = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
 
 
-def entry(correlation_id: int, size: int = 0, answer: list[Any] | None = None) -> Entry:
+def entry(correlation_id: int, size: int = 0, answer: tuple[bytes] | None = None) -> Entry:
     frame = b"\x00\x12\x00\x00" + correlation_id.to_bytes(4, "big") + b"\xff\xff" + bytes(size)
-    return 1000 + correlation_id, CONNECTION, frame, len(frame), answer, 1, None
+    return 1000 + correlation_id, CONNECTION, frame, answer, 1
 
 
 def fill(log: RequestLog, entries: list[Entry]) -> None:
     for each in entries:
         log.note(each)
-        if len(log.recent) >= SEALED_AT:
+        if len(log.recent) >= FULL:
             log.seal()
 
 
@@ -36,7 +34,7 @@ def test_numbers_count_on_when_the_oldest_go() -> None:
 
 def test_long_ones_push_out_the_oldest_sooner() -> None:
     log = RequestLog(most=10_000, most_bytes=100_000)
-    fill(log, [entry(number, 1000, [bytes(1000)]) for number in range(2 * SEALED_AT + 9)])
+    fill(log, [entry(number, 1000, (bytes(1000),)) for number in range(2 * SEALED_AT + 9)])
     assert len(log) == 9
     assert log.last_number == 2 * SEALED_AT + 9
 
@@ -56,6 +54,4 @@ def test_long_pieces_and_files_are_not_kept() -> None:
             return 1
 
     pieces = thinned([b"head", bytes(100_000), File(b"ab")])
-    assert pieces[0] == b"head"
-    assert [len(each) for each in pieces] == [4, 100_000, 2]
-    assert not any(isinstance(each, bytes) for each in pieces[1:])
+    assert pieces == (b"head", 100_000, 2)

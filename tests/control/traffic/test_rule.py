@@ -18,7 +18,7 @@ from tests.control.traffic.known import Cluster
 def exchange(request: Message, version: int, client_id: str | None = "client-1") -> Exchange:
     frame = b"".join(encode_request(request, version, 5, client_id))[4:]
     connection = ConnectionContext(3, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
-    return Exchange((0, connection, frame, len(frame), None, 0, None))
+    return Exchange((0, connection, frame, None, 0))
 
 
 PRODUCE = ProduceRequest("x", topic_data=[TopicProduceData("orders", partition_data=[PartitionProduceData(1)])])
