@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.directories import DirectoryKeeper
-from pykafka_broker.broker.metadata_publisher import MetadataPublisher
+from pykafka_broker.broker.metadata_publisher import Directories, MetadataPublisher
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.services import Endpoint, Services, Timed
 from pykafka_broker.broker.setup import NO_SETUP, Setup
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from pykafka_broker.broker.metadata_source import LocalMetadata
     from pykafka_broker.broker.metering import Metering
+    from pykafka_broker.broker.observing import Observing
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
     from pykafka_broker.peers import Peers
     from pykafka_broker.security.hooks.quota_callback import HookedQuotas
@@ -74,10 +75,18 @@ class Broker:
         if config.create_topic_policy_class_name or config.alter_config_policy_class_name:
             from pykafka_broker.security.hooks.policies import HookedPolicies  # nor for that
 
-            node.led_metadata.controller.policies = HookedPolicies(config)
+            if node.local is not None:
+                node.local.controller.policies = HookedPolicies(config)
         self._timed: list[Timed] = [node.purgatory, node.logs]
         self.services = Services(node, new_session_id, self._timed.append)
-        self._directories = DirectoryKeeper(node.id, node.led_metadata, node.logs, node.replicas, clock)
+        self.observing: Observing | None = None  # where the controllers are other nodes
+        if node.observed is not None:
+            from pykafka_broker.broker.observing import Observing  # nor for that
+
+            self.observing = Observing(node, node.observed)
+            self._directories: Directories = self.observing.directories
+        else:
+            self._directories = DirectoryKeeper(node.id, node.led_metadata, node.logs, node.replicas, clock)
         self._publisher = MetadataPublisher(node, self._directories)
         self._metering: Metering | None = None  # from the first quota on
         self._quota_hook = _quota_hook(config)
@@ -103,16 +112,23 @@ class Broker:
     def start(
         self, listeners: Mapping[str, Endpoint] | None = None, controller_listeners: Sequence[Endpoint] = ()
     ) -> None:
-        """Read what is on disk; afterwards requests can be served. `listeners` are those of clients, by name."""
+        """Read what is on disk; afterwards requests can be served, or, where the controllers are other nodes, when
+        `observing.on_serving` is called. `listeners` are those of clients, by name.
+        """
         node, services = self.node, self.services
         services.listeners = listeners or {}
         node.logs.on_offline = self._directory_lost
         node.logs.start(self.clock.now, with_metadata=True)
-        metadata = node.led_metadata
+        metadata = node.metadata
+        self._publisher.follows_partitions = self.observing is None
         loaded = metadata.load(self._publisher.follow)
         self._timed.append(metadata)
         self._publisher.follow_broker_configs()
         self._heed_quotas()
+        if self.observing is not None:
+            self.observing.join(services, self._publisher, services.listeners.values(), self._timed.append)
+            return
+        metadata = node.led_metadata
         if controller_listeners:
             self._control_others(metadata, controller_listeners)
         if node.roles.broker:
@@ -154,6 +170,8 @@ class Broker:
     def stop(self) -> None:
         """Write checkpoints and, last of all, the clean-shutdown marker."""
         self._close_hooks()
+        if self.observing is not None:
+            self.observing.close()
         self.node.logs.shutdown(self.clock.now)
 
     # -- another one in its place
@@ -176,7 +194,8 @@ class Broker:
 
     def check_listeners_by(self, checks: Sequence[CheckListener]) -> None:
         """Whom to ask whether settings of a listener may be altered."""
-        self.node.led_metadata.controller.check_listeners = tuple(checks)
+        if self.node.local is not None:
+            self.node.local.controller.check_listeners = tuple(checks)
 
     def give_up(self) -> None:
         """After `hand_over`, and once requests go to the other one: answer all that wait here, as a node does that has
@@ -192,7 +211,9 @@ class Broker:
 
     def _close_hooks(self) -> None:
         """What somebody else has written may hold something."""
-        for hook in (self.services.authorizer, self.node.led_metadata.controller.policies, self._quota_hook):
+        local = self.node.local
+        policies = None if local is None else local.controller.policies
+        for hook in (self.services.authorizer, policies, self._quota_hook):
             close = getattr(hook, "close", None)
             if close is not None:
                 close()

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from functools import partial
+from typing import Protocol
 
-from pykafka_broker.broker.directories import DirectoryKeeper
 from pykafka_broker.broker.node import Node
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.records import ResourceType
@@ -20,20 +20,35 @@ from pykafka_broker.protocol.runtime import uuid_text
 logger = logging.getLogger(__name__)
 
 
+class Directories(Protocol):
+    """Who tells the metadata of the log directories of this node."""
+
+    def start(self) -> None:
+        """The logs are as the metadata wants them."""
+
+    def follow(self, delta: MetadataDelta) -> None:
+        """After every change, when the partitions have followed it."""
+
+    def changed(self) -> None:
+        """Other directories are offline or cordoned than before."""
+
+
 class MetadataPublisher:
     """Takes the changes of the metadata of one node."""
 
-    def __init__(self, node: Node, directories: DirectoryKeeper) -> None:
+    def __init__(self, node: Node, directories: Directories) -> None:
         self._node = node
         self._directories = directories
+        self.follows_partitions = True  # False until this node may look at its logs
 
     def follow(self, delta: MetadataDelta) -> None:
         """Act on what has changed. Never raises."""
         _tell(delta)
         if delta.configs:
             self._step(partial(self._follow_configs, delta.configs))
-        self._step(partial(self._node.replicas.follow, delta))
-        self._step(partial(self._directories.follow, delta))
+        if self.follows_partitions:
+            self._step(partial(self._node.replicas.follow, delta))
+            self._step(partial(self._directories.follow, delta))
         for subscriber in self._node.subscribers:
             self._step(partial(subscriber, delta))
 

@@ -63,6 +63,9 @@ class MetadataSource(Protocol):
 
     image: MetadataImage
 
+    def load(self, deliver: Deliver) -> MetadataDelta:
+        """Read what is on disk; `deliver` hears of every change from now on. Returns what has been read."""
+
     @property
     def applied_offset(self) -> int:
         """The offset of the newest record in the image."""

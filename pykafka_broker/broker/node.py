@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from pykafka_broker.broker.neighbours import Neighbours
+    from pykafka_broker.broker.observed_metadata import ObservedMetadata
     from pykafka_broker.peers import Peers
 
 Subscriber = Callable[[MetadataDelta], None]
@@ -38,7 +39,7 @@ Subscriber = Callable[[MetadataDelta], None]
 
 class Node:
     """One node. `config` is what holds now: dynamic settings lie over `static_config`. `local` is the metadata where
-    this node leads it; `peers` are the other nodes, where there can be any.
+    this node leads it, `observed` where others do; `peers` are the other nodes, where there can be any.
     """
 
     def __init__(
@@ -74,10 +75,21 @@ class Node:
             thread_pool=thread_pool,
             cluster_id=setup.cluster_id,
         )
-        self.local: LocalMetadata | None = LocalMetadata(
-            config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit, slices=self.slices
-        )
-        self.metadata: MetadataSource = self.local
+        self.local: LocalMetadata | None = None
+        self.observed: ObservedMetadata | None = None
+        self.metadata: MetadataSource
+        if self.roles.observes:
+            from pykafka_broker.broker.observed_metadata import ObservedMetadata  # no other start waits for it
+
+            assert peers is not None, "a node whose controllers are others has to reach them"
+            self.logs.metadata_is_elsewhere = True
+            self.metadata = self.observed = ObservedMetadata(
+                config, self.roles, clock, fs, self.logs, peers, submit=submit
+            )
+        else:
+            self.metadata = self.local = LocalMetadata(
+                config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit, slices=self.slices
+            )
         self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch)
         self.subscribers: list[Subscriber] = []
 

@@ -70,6 +70,18 @@ def usable_brokers(image: MetadataImage) -> list[int]:
     )
 
 
+def partition_record_version(image: MetadataImage) -> int:
+    """In which records of partitions are written at the metadata.version of the image."""
+    level = image.features.get(METADATA_VERSION, 0)
+    return 2 if level >= _ELR_FROM else 1 if level >= DIRECTORIES_FROM else 0
+
+
+def broker_record_version(image: MetadataImage) -> int:
+    """The same of registrations."""
+    level = image.features.get(METADATA_VERSION, 0)
+    return 4 if level >= CORDONED_FROM else 3 if level >= DIRECTORIES_FROM else 2 if level >= 8 else 1
+
+
 class Controller:
     """What every decision reads. `config` is replaced when dynamic configs change; `check_listeners` are asked of
     changes of this node's own; `alone`: there can be no other node."""
@@ -98,12 +110,10 @@ class Controller:
         self.alone = True
 
     def partition_record_version(self) -> int:
-        level = self.image.features.get(METADATA_VERSION, 0)
-        return 2 if level >= _ELR_FROM else 1 if level >= DIRECTORIES_FROM else 0
+        return partition_record_version(self.image)
 
     def broker_record_version(self) -> int:
-        level = self.image.features.get(METADATA_VERSION, 0)
-        return 4 if level >= CORDONED_FROM else 3 if level >= DIRECTORIES_FROM else 2 if level >= 8 else 1
+        return broker_record_version(self.image)
 
     def allocate_producer_ids(self, broker_id: int) -> Decision[ProducerIdBlock]:
         """The next block; what is left of a block when its broker stops is never handed out."""

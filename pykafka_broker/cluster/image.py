@@ -195,6 +195,11 @@ class MetadataDelta:
         self.brokers: set[int] = set()
         self.quotas: set[QuotaEntity] = set()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody has to act on it."""
+        return not any(getattr(self, name) for name in MetadataDelta.__slots__)
+
 
 class MetadataImage:
     """The current state. `generation` grows with every applied record that a cached answer could depend on."""

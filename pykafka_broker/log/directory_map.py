@@ -133,11 +133,8 @@ class DirectoryMap:
         self.put(partition, chosen)
         for directory in held:
             if directory is not chosen and directory.online:
-                aside = stray_name(partition, new_uuid())
+                aside = put_aside(partition, directory, new_uuid)
                 logger.warning("%s-%d is in %s; put aside in %s: %s", *partition, chosen.path, directory.path, aside)
-                directory.fs.rename(directory.partition_path(partition), directory.file(aside))
-                directory.fs.sync_directory(directory.path)
-                directory.forget(partition)
 
     def _withhold_doubtful(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
         """What is here but belongs into a directory that is not: there may be a better copy in it."""
@@ -174,9 +171,9 @@ class DirectoryMap:
     def is_cordoned(self, directory: LogDirectory) -> bool:
         return directory.path in self._cordoned()
 
-    def of_metadata_log(self, wanted: str) -> LogDirectory:
+    def of_metadata_log(self, wanted: str, *, may_begin_anew: bool = False) -> LogDirectory:
         """The directory of `__cluster_metadata-0`, where it is found or else `wanted`; `LogDirectoryError` rather than
-        beginning a second history."""
+        beginning a second history, unless that is another node's and can be had from there."""
         held = self.withheld.get(_METADATA)
         if held is not None:
             places = " and in ".join(directory.path for directory in held)
@@ -185,10 +182,10 @@ class DirectoryMap:
         if directory is None:
             place = os.path.abspath(wanted)
             directory = next(each for each in self.directories if os.path.abspath(each.path) == place)
-            if self.unseen:
+            if self.unseen and not may_begin_anew:
                 reasons = "; ".join(each.trouble for each in self.unseen)
                 raise LogDirectoryError(f"There is no metadata log. It may be in what can't be read: {reasons}")
-            if self.where or self.withheld:
+            if (self.where or self.withheld) and not may_begin_anew:
                 raise LogDirectoryError(
                     f"There are partitions, but no metadata log {METADATA_TOPIC}-0 that says what they are: "
                     "is a directory missing from log.dirs, or not mounted?"
@@ -196,3 +193,12 @@ class DirectoryMap:
         if not directory.online:
             raise LogDirectoryError(f"The metadata log can't be read: {directory.trouble}")
         return directory
+
+
+def put_aside(partition: TopicPartition, directory: LogDirectory, new_uuid: Callable[[], bytes]) -> str:
+    """A folder that is not the partition's log is kept under another name, which is returned. Raises OSError."""
+    aside = stray_name(partition, new_uuid())
+    directory.fs.rename(directory.partition_path(partition), directory.file(aside))
+    directory.fs.sync_directory(directory.path)
+    directory.forget(partition)
+    return aside

@@ -7,6 +7,7 @@ or falls alone: once the disk has failed it, it is offline until the broker star
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import re
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from pykafka_broker.log import checkpoints
 from pykafka_broker.log.checkpoints import id_bytes, id_text
 from pykafka_broker.log.directory_ids import is_reserved
-from pykafka_broker.log.filesystem import FileLock, FileSystem, write_file
+from pykafka_broker.log.filesystem import FileLock, FileSystem, read_file, write_file
 from pykafka_broker.log.loading import Offsets
 from pykafka_broker.log.scan import remedy
 
@@ -25,6 +26,7 @@ DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
 METADATA_TOPIC = "__cluster_metadata"
+NO_EPOCH = -1
 _MAX_NAME = 255
 _NODE_KEYS = {"0": "broker.id", "1": "node.id"}  # by the version of meta.properties: 0 is of brokers on ZooKeeper
 _DELETED = re.compile(r".+-\d+\.[0-9a-f]{32}-delete", re.ASCII)
@@ -48,6 +50,8 @@ class LogDirectory:
         self.error: Exception | None = None  # set: offline
         self.listed = False  # whether it is known what is in it
         self.clean = False  # whether the last broker here shut down cleanly
+        self.clean_epoch = NO_EPOCH  # ... and the epoch that it had from its controller
+        self.broker_epoch = NO_EPOCH  # what this one has
         self.whole = True  # whether every partition in it could be recovered
         self.ready = False  # it is in order; before that nothing may say so, and its checkpoints are not ours to write
         self.recovery_points: dict[TopicPartition, int] = {}
@@ -136,6 +140,7 @@ class LogDirectory:
         marker = self.file(checkpoints.CLEAN_SHUTDOWN)
         self.clean = self.fs.exists(marker)
         if self.clean:
+            self.clean_epoch = _epoch_in(read_file(self.fs, marker))
             self.fs.remove(marker)
             self.fs.sync_directory(self.path)  # or a power cut brings it back
         self.recovery_points = self._offsets_in(checkpoints.RECOVERY_POINTS)
@@ -199,7 +204,7 @@ class LogDirectory:
         return partitions, deleted
 
     def write_clean_marker(self) -> None:
-        write_clean_marker(self.fs, self.path)
+        write_clean_marker(self.fs, self.path, self.broker_epoch)
 
     def release(self) -> None:
         if self._lock is not None:
@@ -208,9 +213,19 @@ class LogDirectory:
             self._lock = None
 
 
-def write_clean_marker(fs: FileSystem, path: str, *, sync: bool = True) -> None:
-    """What is in that directory was shut down cleanly."""
-    write_file(fs, f"{path}/{checkpoints.CLEAN_SHUTDOWN}", b'{"version":0,"brokerEpoch":-1}', sync=sync)
+def write_clean_marker(fs: FileSystem, path: str, broker_epoch: int = NO_EPOCH, *, sync: bool = True) -> None:
+    """What is in that directory was shut down cleanly, by a broker of that epoch."""
+    marker = b'{"version":0,"brokerEpoch":%d}' % broker_epoch
+    write_file(fs, f"{path}/{checkpoints.CLEAN_SHUTDOWN}", marker, sync=sync)
+
+
+def _epoch_in(marker: bytes) -> int:
+    """What an earlier Kafka wrote says nothing of it."""
+    try:
+        epoch = json.loads(marker)["brokerEpoch"]
+    except (ValueError, LookupError, TypeError):
+        return NO_EPOCH
+    return epoch if isinstance(epoch, int) else NO_EPOCH
 
 
 def _directory_id(path: str, known: str | None, new_uuid: Callable[[], bytes]) -> bytes:

@@ -23,7 +23,7 @@ from pykafka_broker.log.closing import close_directory
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.deletion import Deletions
 from pykafka_broker.log.directory_ids import UNASSIGNED
-from pykafka_broker.log.directory_map import DirectoryMap
+from pykafka_broker.log.directory_map import DirectoryMap, put_aside
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import PASSING, FileSystem
 from pykafka_broker.log.flush import Flushers, Waiter
@@ -88,6 +88,7 @@ class LogManager:
         self.on_lost: Callable[[PartitionLog, int, OSError], None] | None = None
         # Whether other replicas have a say in what is committed: the log then begins with what was known of it.
         self.is_replicated: Callable[[TopicPartition], bool] = lambda partition: False
+        self.metadata_is_elsewhere = False  # what is here of it can be had again from those who keep it
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
         # A partition is about to be in another directory: the waiter is to hear when that is known for certain.
@@ -337,7 +338,8 @@ class LogManager:
             raise LogDirectoryError(f"{error.message}; {remedy(directory.path)}") from error
 
     def directory_of_metadata_log(self) -> LogDirectory:
-        return self.directory_map.of_metadata_log(self.config.metadata_log_dir or self.directories[0].path)
+        path = self.config.metadata_log_dir or self.directories[0].path
+        return self.directory_map.of_metadata_log(path, may_begin_anew=self.metadata_is_elsewhere)
 
     def _config_of(self, topic: str) -> TopicConfig:
         return metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
@@ -361,6 +363,20 @@ class LogManager:
         for directory in directories:
             if directory.online:
                 self._deletions.delete(key, directory, log, config.file_delete_delay_ms, now)
+
+    def put_aside(self, key: TopicPartition) -> None:
+        """It is no log of this node's any more, and nobody has asked for it since the start: it is kept under another
+        name. Where the disk refuses that, it is out of service.
+        """
+        directory = self._where[key]
+        try:
+            aside = put_aside(key, directory, self.new_uuid)
+        except OSError as error:
+            self.directory_failed(directory, error)
+            logger.error("%s-%d is no log of this broker's, and can't be put aside: %s", *key, error)
+        else:
+            logger.warning("%s-%d is no log of this broker's: put aside in %s: %s", *key, directory.path, aside)
+            self.directory_map.take(key)
 
     def expect(self, key: TopicPartition, directory: LogDirectory) -> None:
         """The partition is about to be in this directory: its checkpoints say nothing of an earlier one any more."""

@@ -54,6 +54,10 @@ def _learn_cluster_id(manager: LogManager, directory: LogDirectory) -> None:
 
 
 def _identify(manager: LogManager, directory: LogDirectory) -> None:
+    if manager.metadata_is_elsewhere and not manager.cluster_id:
+        raise LogDirectoryError(
+            f"{directory.path} is of no cluster yet: `pykafka-broker format -c FILE -t CLUSTER_ID` says of which"
+        )
     manager.cluster_id = manager.cluster_id or id_text(manager.new_uuid())
     directory.identify(manager.config.node, manager.cluster_id, manager.new_uuid)
     for other in manager.online():

@@ -155,10 +155,18 @@ class Server:
 
     def start(self) -> None:
         """Accept connections and arm the timer."""
+        self.begin()
+        self.accept()
+
+    def begin(self) -> None:
+        """Arm the timer, and let nobody in yet."""
         self.turns.settle = self._settle
+        self._arm(self._clock.tick())
+
+    def accept(self) -> None:
+        """Let in who waits, and who comes from now on."""
         self._started = True
         self._accept_on()
-        self._arm(self._clock.tick())
 
     def _accept_on(self) -> None:
         if self._started and not self.stopping:

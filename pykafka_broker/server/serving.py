@@ -99,6 +99,7 @@ async def _serve(
     turns = Turns(loop, clock)
     jobs = JobRunner(loop, config.background_threads, turns.run)
     stopped, useless = asyncio.Event(), False
+    waiting = None
     collector = Collector()
     peers = LinkPeers(turns, config)
 
@@ -139,12 +140,21 @@ async def _serve(
             broker.node.cluster_id,
             ", ".join(config.data_dirs),
         )
-        server.start()
+        if broker.observing is None:
+            server.start()
+        else:
+            from pykafka_broker.server.unfenced import Unfenced  # no other start waits for it
+
+            waiting = Unfenced(broker.observing, server, stopped)
+            await waiting.wait()
         if beside is not None:
             await beside.open(Running(server, turns, clock, jobs, listeners, peers, new_broker))
-        on_ready([(listener.host, listener.port) for listener in told_of(listeners)])
+        if not stopped.is_set():
+            on_ready([(listener.host, listener.port) for listener in told_of(listeners)])
         await stopped.wait()
         log.info("stopping")
+        if waiting is not None:
+            await waiting.leave()
     finally:
         if beside is not None:
             await beside.close()
@@ -155,7 +165,7 @@ async def _serve(
         turns.clock.tick()
         server.broker.stop()
         turns.close()
-    return useless
+    return useless or (waiting is not None and waiting.is_refused)
 
 
 def start_broker(broker: Broker, listeners: list[Listener]) -> None:

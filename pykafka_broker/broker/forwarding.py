@@ -1,0 +1,108 @@
+"""Requests of clients that only the controller decides, on their way there (KIP-590).
+
+Rule: the request goes as it came, with its own header, and with who asks from where; the answer is the controller's.
+Whoever waits for it waits no longer than the request allows.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+from typing import Any
+
+from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.reply import Reply, Waiter
+from pykafka_broker.errors import ApiError
+from pykafka_broker.peers import LinkError, NotServed, OnReply
+from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.default_principal_data import DefaultPrincipalData
+from pykafka_broker.protocol.messages.envelope_request import EnvelopeRequest
+from pykafka_broker.protocol.messages.envelope_response import EnvelopeResponse
+from pykafka_broker.protocol.messages.request_header import RequestHeader
+from pykafka_broker.protocol.messages.response_header import ResponseHeader
+from pykafka_broker.protocol.runtime import DecodeError, Message, Pieces
+
+_PRINCIPAL_VERSION = Struct(">h")
+_TIMEOUT_MS = 30_000  # where the request has none of its own
+Ask = Callable[[Message, OnReply, int], None]
+
+
+class Forwarded:
+    """An answer that is on its way: a place, in the words of `reply.py`, where it is there or not."""
+
+    def __init__(self) -> None:
+        self._answer: Message | ApiError | None = None
+        self._waiters: list[Waiter] = []
+
+    def is_committed(self, offset: int) -> bool:
+        """Whether it is there."""
+        return self._answer is not None
+
+    def when_committed(self, offset: int, waiter: Waiter) -> None:
+        if self._answer is not None:
+            waiter(None)
+        else:
+            self._waiters.append(waiter)
+
+    def arrive(self, answer: Message | ApiError) -> None:
+        """Here it is, or why there is none."""
+        self._answer = answer
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter(None)
+
+    def take(self) -> Message:
+        """Raises why there is none."""
+        if isinstance(self._answer, ApiError):
+            raise self._answer
+        assert self._answer is not None
+        return self._answer
+
+
+def forward(ask: Ask, context: RequestContext, request: Message) -> Reply:
+    """The wait for the controller's answer."""
+    forwarded = Forwarded()
+    asked_ms = getattr(request, "timeout_ms", 0)
+    ask(sealed(context, request), partial(_opened, context, forwarded), asked_ms if asked_ms > 0 else _TIMEOUT_MS)
+    return Reply(((forwarded, 0),), forwarded.take)
+
+
+def sealed(context: RequestContext, request: Message) -> EnvelopeRequest:
+    """The request with its header, and whose it is."""
+    spec, version, connection = SPECS[context.api_key], context.api_version, context.connection
+    pieces: Pieces = []
+    header = RequestHeader(context.api_key, version, context.correlation_id, context.client_id)
+    header.write(spec.request_header_version(version), pieces.append)
+    request.write(version, pieces.append)
+    kind, _, name = connection.principal.partition(":")
+    principal = DefaultPrincipalData(kind, name, connection.by_token)
+    address = ipaddress.ip_address(connection.client_host.partition("%")[0]).packed
+    return EnvelopeRequest(b"".join(pieces), _PRINCIPAL_VERSION.pack(0) + principal.encode(0), address)
+
+
+def _opened(context: RequestContext, forwarded: Forwarded, reply: Message | LinkError) -> None:
+    forwarded.arrive(_answer_in(context, reply))
+
+
+def _answer_in(context: RequestContext, reply: Message | LinkError) -> Message | ApiError:
+    if isinstance(reply, LinkError):
+        served = not isinstance(reply, NotServed)
+        return ApiError(ErrorCode.REQUEST_TIMED_OUT if served else ErrorCode.UNSUPPORTED_VERSION)
+    assert isinstance(reply, EnvelopeResponse)
+    if reply.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        return ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    if reply.error_code or reply.response_data is None:
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return _decoded(context, reply.response_data)
+
+
+def _decoded(context: RequestContext, frame: Any) -> Message | ApiError:
+    spec, version = SPECS[context.api_key], context.api_version
+    try:
+        _, body = ResponseHeader.read(frame, 0, spec.response_header_version(version))
+        return spec.response_class().decode(memoryview(frame)[body:], version)
+    except DecodeError:
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)

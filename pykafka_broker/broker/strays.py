@@ -1,0 +1,43 @@
+"""Logs that a broker finds at its start and that are not its own, where other nodes keep the metadata.
+
+Rule: a log belongs here if the metadata names its topic by the id that stands in its folder, and this node among the
+replicas. All others are what was deleted, or given to others, while the broker was away: they are put aside under a
+name that ends in `-stray`, and never served.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.log.checkpoints import PARTITION_METADATA, read_partition_metadata, same_but_damaged
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.node import Node
+    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+def put_strays_aside(node: Node) -> None:
+    """Before any log of clients' is used."""
+    logs = node.logs
+    for key in list(logs.partitions()):
+        directory = logs.directory_of(key)
+        if (
+            key[0] != CLUSTER_METADATA
+            and directory is not None
+            and directory.online
+            and not _is_own(node, key, directory)
+        ):
+            logs.put_aside(key)
+
+
+def _is_own(node: Node, key: TopicPartition, directory: LogDirectory) -> bool:
+    partition = node.image.partition(*key)
+    if partition is None or node.id not in partition.replicas:
+        return False
+    path = f"{directory.partition_path(key)}/{PARTITION_METADATA}"
+    known, wanted = read_partition_metadata(directory.fs, path), node.image.topic_id(key[0])
+    return known is None or wanted is None or same_but_damaged(known, wanted)
