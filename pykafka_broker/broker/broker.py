@@ -86,7 +86,9 @@ class Broker:
             self.observing = Observing(node, node.observed)
             self._directories: Directories = self.observing.directories
         else:
-            self._directories = DirectoryKeeper(node.id, node.led_metadata, node.logs, node.replicas, clock)
+            self._directories = DirectoryKeeper(
+                node.id, node.led_metadata, node.logs, node.replicas, clock, alone=node.roles.alone
+            )
         self._publisher = MetadataPublisher(node, self._directories)
         self._metering: Metering | None = None  # from the first quota on
         self._quota_hook = _quota_hook(config)
@@ -147,13 +149,13 @@ class Broker:
     def _start_serving(self, metadata: LocalMetadata, loaded: MetadataDelta) -> None:
         """What a broker does, and a controller alone does not."""
         node, services = self.node, self.services
-        endpoints, alone = [_endpoint(each) for each in services.listeners.values()], node.roles.alone
-        if alone:
+        endpoints = [_endpoint(each) for each in services.listeners.values()]
+        if node.roles.alone:
             metadata.register(endpoints)
         else:
             metadata.rejoin(endpoints, clean=all(each.clean for each in node.logs.partition_directories))
         node.replicas.start(loaded, node.new_uuid)
-        self._directories.start(alone=alone)
+        self._directories.start()
         if node.setup.leader_epoch >= 0:
             metadata.outrun(node.setup.leader_epoch, node.setup.producer_id)
         if node.config.delegation_token_secret_key is not None:

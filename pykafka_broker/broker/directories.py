@@ -39,7 +39,17 @@ _RECORDS_PER_BATCH = 5_000
 class DirectoryKeeper:
     """Tells the metadata of the directories of one node."""
 
-    def __init__(self, node_id: int, metadata: LocalMetadata, logs: LogManager, replicas: Replicas, clock: Clock):
+    def __init__(
+        self,
+        node_id: int,
+        metadata: LocalMetadata,
+        logs: LogManager,
+        replicas: Replicas,
+        clock: Clock,
+        *,
+        alone: bool = True,
+    ) -> None:
+        self._alone = alone
         self._node_id = node_id
         self._metadata = metadata
         self._logs = logs
@@ -50,11 +60,11 @@ class DirectoryKeeper:
 
     # -- start
 
-    def start(self, *, alone: bool) -> None:
+    def start(self) -> None:
         """The logs are as the metadata wants them; now tell it where they are. Alone, this node leads all of them."""
         crashed = any(not each.clean for each in self._logs.partition_directories)
         self._started, self._outdated = True, False
-        self._commit_changes(Elections(leaderless=alone, all_partitions=alone and crashed))
+        self._commit_changes(Elections(leaderless=self._alone, all_partitions=self._alone and crashed))
         self._logs.on_moving, self._logs.on_moved = self.announce_move, self.tell_place
         self._replicas.on_made = self.tell_place
         self._catch_up()
