@@ -66,13 +66,11 @@ def listeners_of(config: BrokerConfig) -> list[Listener]:
     roles = roles_of(config)
     protocols = _security_protocols(config)
     advertised = _advertised(config)
-    controllers = {name.upper() for name in config.controller_listener_names or ()}
+    controllers = _controllers(config)
     listeners: dict[str, Listener] = {}
     for text in config.listeners:
         name, host, port = parse_endpoint("listeners", text)
-        # A controller's needs no protocol where nothing is said of protocols at all, as in Kafka.
-        assumed = PLAINTEXT if name in controllers and _PROTOCOL_MAP not in config.static else name
-        protocol = protocols.get(name, assumed)
+        protocol = protocols.get(name, name)
         if name in listeners:
             raise invalid("listeners", text, f"there is another listener with the name {name}")
         if protocol not in _PROTOCOLS:
@@ -104,14 +102,20 @@ def security_protocol_of(config: BrokerConfig, name: str) -> str:
     """Of the listeners with that name, on this node and on others. Raises ConfigError."""
     protocol = _security_protocols(config).get(name, name)
     if protocol not in _PROTOCOLS:
-        key = "listener.security.protocol.map"
-        raise invalid(key, config[key], f"no security protocol is defined for listener {name}")
+        raise invalid(_PROTOCOL_MAP, config[_PROTOCOL_MAP], f"no security protocol is defined for listener {name}")
     return protocol
 
 
 def _security_protocols(config: BrokerConfig) -> dict[str, str]:
-    """`listener.security.protocol.map`: "NAME:PROTOCOL,..."."""
+    """`listener.security.protocol.map`: "NAME:PROTOCOL,...". A controller's listener needs none where nothing is said
+    of protocols at all, as in Kafka.
+    """
+    known = {} if _PROTOCOL_MAP in config.static else dict.fromkeys(_controllers(config), PLAINTEXT)
     pairs = (
         entry.strip().partition(":") for entry in config.listener_security_protocol_map.split(",") if entry.strip()
     )
-    return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
+    return known | {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
+
+
+def _controllers(config: BrokerConfig) -> set[str]:
+    return {name.upper() for name in config.controller_listener_names or ()}
