@@ -1,6 +1,7 @@
 """Requests of clients that only the controller decides, on their way there (KIP-590).
 
 Rule: the request goes as it came, with its own header, and with who asks from where; the answer is the controller's.
+What the process asks of itself goes as this node's own question.
 Whoever waits for it waits no longer than the request allows.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, Waiter
+from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError, NotServed, OnReply
 from pykafka_broker.protocol.api_keys import SPECS
@@ -66,7 +68,11 @@ def forward(ask: Ask, context: RequestContext, request: Message) -> Reply:
     """The wait for the controller's answer."""
     forwarded = Forwarded()
     asked_ms = getattr(request, "timeout_ms", 0)
-    ask(sealed(context, request), partial(_opened, context, forwarded), asked_ms if asked_ms > 0 else _TIMEOUT_MS)
+    timeout_ms = asked_ms if asked_ms > 0 else _TIMEOUT_MS
+    if context.connection.principal == INSIDE:  # nobody's but this node's own
+        ask(request, lambda reply: forwarded.arrive(_own_answer(reply)), timeout_ms)
+    else:
+        ask(sealed(context, request), partial(_opened, context, forwarded), timeout_ms)
     return Reply(((forwarded, 0),), forwarded.take)
 
 
@@ -87,16 +93,23 @@ def _opened(context: RequestContext, forwarded: Forwarded, reply: Message | Link
     forwarded.arrive(_answer_in(context, reply))
 
 
-def _answer_in(context: RequestContext, reply: Message | LinkError) -> Message | ApiError:
+def _own_answer(reply: Message | LinkError) -> Message | ApiError:
     if isinstance(reply, LinkError):
         served = not isinstance(reply, NotServed)
         return ApiError(ErrorCode.REQUEST_TIMED_OUT if served else ErrorCode.UNSUPPORTED_VERSION)
-    assert isinstance(reply, EnvelopeResponse)
-    if reply.error_code == ErrorCode.UNSUPPORTED_VERSION:
+    return reply
+
+
+def _answer_in(context: RequestContext, reply: Message | LinkError) -> Message | ApiError:
+    envelope = _own_answer(reply)
+    if isinstance(envelope, ApiError):
+        return envelope
+    assert isinstance(envelope, EnvelopeResponse)
+    if envelope.error_code == ErrorCode.UNSUPPORTED_VERSION:
         return ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    if reply.error_code or reply.response_data is None:
+    if envelope.error_code or envelope.response_data is None:
         return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    return _decoded(context, reply.response_data)
+    return _decoded(context, envelope.response_data)
 
 
 def _decoded(context: RequestContext, frame: Any) -> Message | ApiError:
