@@ -76,7 +76,7 @@ def read(cluster: KafkaCluster, topic: str, count: int) -> list[str]:
     def enough() -> bool:
         message = consumer.poll(1)
         if message is not None and message.error() is None:
-            values.append(message.value().decode())
+            values.append((message.value() or b"").decode())
         return len(values) >= count
 
     try:

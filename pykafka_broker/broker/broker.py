@@ -141,8 +141,10 @@ class Broker:
         from pykafka_broker.broker.controller_router import ControllerRouter
 
         endpoints = [_endpoint(each) for each in listeners]
-        dispatch = ControllerRouter(self.services).dispatch
-        self.services.controller_role = role = ControllerRole(self.node, metadata, endpoints, self._fs, dispatch)
+        router = ControllerRouter(self.services)
+        self.services.controller_role = role = ControllerRole(
+            self.node, metadata, endpoints, self._fs, dispatch=router.dispatch, answer=router.answer
+        )
         role.start()
         self._timed.append(role.duties)
 

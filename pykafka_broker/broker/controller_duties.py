@@ -1,4 +1,4 @@
-"""What a controller does without being asked: it fences brokers that are silent, and elects the unclean.
+"""What a controller does without being asked: it fences brokers that are silent, balances leaders, elects the unclean.
 
 Rule: by deadline, and only in a cluster of several nodes: a node alone writes nothing by itself. Observers can tell how
 far they are behind since something is written at least every `metadata.max.idle.interval.ms`.
@@ -11,6 +11,8 @@ import logging
 from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import heartbeats
+from pykafka_broker.cluster.balance import MAX_ELECTIONS, balancing
+from pykafka_broker.cluster.controller import Deciding, Decision
 from pykafka_broker.cluster.elections import unclean_candidates
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -19,6 +21,8 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.stored.no_op_record import NoOpRecord
 
 logger = logging.getLogger(__name__)
+
+_AGAIN_MS = 1_000  # between two balances of which the first has not done all
 
 
 class ControllerDuties:
@@ -31,6 +35,8 @@ class ControllerDuties:
         self._clock = clock
         self._idle_ms: int = metadata.controller.config.metadata_max_idle_interval_ms
         self._next_note = clock.now + self._idle_ms if self._idle_ms > 0 else None
+        self._balance_ms: int = metadata.controller.config.leader_imbalance_check_interval_seconds * 1000
+        self._next_balance = clock.now + self._balance_ms
         self._seen_offset = -1
         self._look_for_leaders = False
 
@@ -41,8 +47,10 @@ class ControllerDuties:
     def next_deadline(self) -> int | None:
         if self._look_for_leaders:
             return 0
-        silent, note = self._sessions.next_deadline(), self._next_note
-        return silent if note is None or (silent is not None and silent < note) else note
+        due, silent, note = self._next_balance, self._sessions.next_deadline(), self._next_note
+        if silent is not None and silent < due:
+            due = silent
+        return note if note is not None and note < due else due
 
     def on_deadline(self, now: int) -> None:
         if self._look_for_leaders:
@@ -50,6 +58,10 @@ class ControllerDuties:
             self._commit(list(unclean_candidates(self._metadata.controller)))
         for broker_id in self._sessions.run_out(now):
             self._fence(broker_id, now)
+        if now >= self._next_balance:
+            self._next_balance = now + self._balance_ms
+            if self._metadata.controller.config.auto_leader_rebalance_enable:
+                self._metadata.carry_out(self._balance)
         if self._next_note is not None and now >= self._next_note:
             self._next_note = now + self._idle_ms
             self._note()
@@ -59,6 +71,12 @@ class ControllerDuties:
         logger.info("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self._sessions.timeout_ms)
         self._sessions.put_off(broker_id, now)  # if it can't be written
         self._commit(list(heartbeats.fencing(controller, controller.image.brokers[broker_id])))
+
+    def _balance(self) -> Deciding[None]:
+        records = yield from balancing(self._metadata.controller)
+        if len(records) == MAX_ELECTIONS:
+            self._next_balance = min(self._next_balance, self._clock.now + _AGAIN_MS)
+        return Decision(records, None)
 
     def _note(self) -> None:
         """Whoever follows is given something to measure by."""

@@ -207,7 +207,7 @@ class LocalMetadata:
         if self.ask_controller is not None:
             self.ask_controller(request, on_reply, timeout_ms)
         else:
-            self._later.append(partial(on_reply, LinkClosed("this node is no controller for brokers")))
+            self.later(partial(on_reply, LinkClosed("this node is no controller for brokers")))
 
     def reconfigure(self, config: BrokerConfig) -> None:
         self.controller.config = config
@@ -229,6 +229,14 @@ class LocalMetadata:
         if isinstance(decided, Generator):
             return self._slices.reply(self._decided(decided, partial(decide, self.controller, context, request)))
         return self._answered(decided)
+
+    def carry_out(self, decide: Callable[[], Deciding[None]]) -> None:
+        """A decision that nobody has asked for, in slices. It can be made anew."""
+        self._slices.begin(self._decided(decide(), decide), outlives_client=True)
+
+    def later(self, action: Callable[[], None]) -> None:
+        """Do this once whoever asks for it has returned."""
+        self._later.append(action)
 
     def _decided(self, deciding: Deciding[Any], again: Callable[[], Any]) -> Steps[Any]:
         """A decision in slices. It has to be about the metadata as it still is at its end."""

@@ -306,6 +306,20 @@ class Router:
             services.replies.put(services.image, key, reply)
         return endpoint.encode(context, reply)
 
+    def answered(self, endpoint: Endpoint, context: RequestContext, request: Any) -> Parked:
+        """The response, when it is there, to a request that has never been a frame."""
+        try:
+            reply = endpoint.handler(self._services, context, request)
+        except Exception as error:
+            reply = _failure(endpoint, context, request, error)
+        if not isinstance(reply, Reply):
+            held = Parked(None)
+            held.complete(reply)
+            return held
+        waiting = _Held(self._services.purgatory, endpoint, context, request)
+        waiting.rest_on(reply)
+        return waiting.parked
+
     def _load(self, api_key: int) -> Endpoint:
         endpoint = self._endpoints[api_key] = self._new_endpoint(api_key)
         return endpoint

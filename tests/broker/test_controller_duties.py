@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
 from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
@@ -19,6 +20,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 from tests.broker.controller_node import NOW, ControllerNode
 
 IDLE = 500
@@ -82,6 +84,29 @@ def test_an_unclean_leader_is_elected_as_soon_as_that_is_allowed(node: Controlle
     assert node.ask(IncrementalAlterConfigsRequest([change])).responses[0].error_code == 0
     let_pass(node, NOW)
     assert (partition(node).leader, partition(node).isr, partition(node).leader_recovery_state) == (1, (1,), 1)
+
+
+@pytest.mark.parametrize(("enabled", "leader"), [("true", 1), ("false", 2)])
+def test_leadership_goes_back_to_first_replicas_from_time_to_time(tmp_path: Path, enabled: str, leader: int) -> None:
+    node = ControllerNode(
+        tmp_path,
+        leader_imbalance_check_interval_seconds="60",
+        broker_session_timeout_ms="600000",
+        auto_leader_rebalance_enable=enabled,
+    )
+    node.join(1, 2)
+    assigned = CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, [1, 2])], [])
+    assert node.ask(CreateTopicsRequest([assigned])).topics[0].error_code == 0
+    leads(node, 2)
+    let_pass(node, NOW + 59_999)
+    assert partition(node).leader == 2
+    let_pass(node, NOW + 60_000)
+    assert partition(node).leader == leader
+
+
+def leads(node: ControllerNode, leader: int) -> None:
+    record = PartitionChangeRecord(0, node.image.topics["t"].id, leader=leader)
+    node.commit_metadata([ApiMessageAndVersion(record, 2)])
 
 
 def partition(node: ControllerNode) -> Any:

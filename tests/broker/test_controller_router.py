@@ -16,7 +16,13 @@ from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from pykafka_broker.protocol.messages.alter_partition_request import AlterPartitionRequest, BrokerState
+from pykafka_broker.protocol.messages.alter_partition_request import PartitionData as AlterPartition
+from pykafka_broker.protocol.messages.alter_partition_request import TopicData as AlterTopic
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest, DirectoryData
+from pykafka_broker.protocol.messages.assign_replicas_to_dirs_request import PartitionData as AssignPartition
+from pykafka_broker.protocol.messages.assign_replicas_to_dirs_request import TopicData as AssignTopic
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from pykafka_broker.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
@@ -78,7 +84,7 @@ def test_what_kafka_lists_is_listed(node: ControllerNode) -> None:
     answer = node.ask(ApiVersionsRequest("apache-kafka-java", "4.3.1"))
     served = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     keys = {1, *range(17, 21), *range(29, 34), *range(36, 42), *range(43, 47), *range(49, 61), 62, 63, 64, 67, 70, 73}
-    assert {*served} == ({*keys, 80, 81, 82} & {*CONTROLLER_ROUTES})
+    assert {*served} == {*keys, 80, 81, 82}
     assert served[1] == (4, 18)
     assert [served[key] for key in (52, 53, 54, 55, 59, 62, 63)] == [
         (0, 2),
@@ -341,3 +347,47 @@ def test_a_token_is_made_for_who_has_logged_in_at_a_broker(tmp_path: Path) -> No
         if hasattr(asked, "response_data"):
             asked = CreateDelegationTokenResponse.decode(asked.response_data[5:], 3)
         assert asked.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+# -- what brokers ask about partitions
+
+
+def test_leaders_ask_for_another_isr_and_brokers_name_directories(node: ControllerNode) -> None:
+    node.join(1, 2)
+    assert node.ask(CreateTopicsRequest([CreatableTopic("t", 1, 2)])).topics[0].error_code == 0
+    topic = node.image.topics["t"]
+    leader = topic.partitions[0].leader
+    epochs = {each: node.image.brokers[each].epoch for each in (1, 2)}
+    wanted = AlterPartition(0, 0, [], [BrokerState(leader, epochs[leader])], 0, 0)
+    answer = node.ask(
+        AlterPartitionRequest(leader, epochs[leader], [AlterTopic(topic_id=topic.id, partitions=[wanted])])
+    )
+    assert [(each.error_code, each.isr) for each in answer.topics[0].partitions] == [(0, [leader])]
+    place = node.image.brokers[leader].log_dirs[0]
+    told = DirectoryData(place, [AssignTopic(topic.id, [AssignPartition(0)])])
+    answer = node.ask(AssignReplicasToDirsRequest(leader, epochs[leader], [told]))
+    assert answer.directories[0].topics[0].partitions[0].error_code == 0
+
+
+# -- a node that is a broker too
+
+
+def test_a_broker_asks_the_controller_in_its_own_process(tmp_path: Path) -> None:
+    node = ControllerNode(tmp_path, roles="broker,controller")
+    answers: list[Any] = []
+    node.metadata.ask(AllocateProducerIdsRequest(NODE, node.image.brokers[NODE].epoch), answers.append, 1000)
+    assert answers == []
+    node.on_deadline(NOW)
+    assert [(each.error_code, each.producer_id_len) for each in answers] == [(0, 1000)]
+    node.metadata.ask(AllocateProducerIdsRequest(NODE, 0), answers.append, 1000)
+    node.on_deadline(NOW)
+    assert answers[1].error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_combined_node_is_never_silent_and_keeps_its_id(tmp_path: Path) -> None:
+    node = ControllerNode(tmp_path, roles="broker,controller")
+    node.join(1)
+    node.on_deadline(NOW + 9_000)
+    assert node.image.brokers[1].fenced
+    assert not node.image.brokers[NODE].fenced
+    assert node.register(NODE).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
