@@ -2,7 +2,7 @@
 
 Rule: what a broker says of its own replicas is so. A directory that is not among the ones it has registered is offline:
 the replica leaves the ISR, and another one leads. That is a second record, since the first says where the replica is.
-A partition that nobody leads is led again once the directory of an eligible replica is known to be there.
+Who may lead does not follow from where a replica is now: one that was made anew in the place of a lost one is empty.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pykafka_broker.cluster.controller import Controller, Decision
-from pykafka_broker.cluster.elections import online_again, without
+from pykafka_broker.cluster.elections import without
 from pykafka_broker.cluster.image import PartitionImage, TopicImage, changed_partition
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.replicas import assignment
@@ -77,9 +77,7 @@ class _Told:
         yield record
         placed = changed_partition(partition, record.message)
         broker = self._controller.image.brokers[self._broker_id]
-        if broker.has_online(directory):
-            follows = online_again(self._controller, topic, placed)
-        else:
-            follows = without(self._controller, topic, placed, self._broker_id)
-        if follows is not None:
-            yield follows
+        if self._broker_id in placed.isr and not broker.has_online(directory):
+            left = without(self._controller, topic, placed, self._broker_id)
+            if left is not None:
+                yield left

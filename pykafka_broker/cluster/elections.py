@@ -81,7 +81,7 @@ def broker_returns(controller: Controller, broker_id: int) -> Records:
     """The broker is unfenced: what nobody leads it may."""
 
     def elected(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        return online_again(controller, topic, partition, broker_id)
+        return _online_again(controller, topic, partition, broker_id)
 
     return _changes(
         controller, lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas, elected
@@ -95,7 +95,7 @@ def unclean_candidates(controller: Controller) -> Records:
         leaderless = [partition for partition in topic.partitions.values() if partition.leader == NO_LEADER]
         if leaderless and election_of(controller, topic) is Election.UNCLEAN:
             for partition in leaderless:
-                record = online_again(controller, topic, partition)
+                record = _online_again(controller, topic, partition)
                 if record is not None:
                     yield record
 
@@ -106,12 +106,9 @@ def leads_anything(image: MetadataImage, broker_id: int) -> bool:
     )
 
 
-def online_again(
+def _online_again(
     controller: Controller, topic: TopicImage, partition: PartitionImage, returning: int = -1
 ) -> ApiMessageAndVersion | None:
-    """Somebody leads the partition that nobody leads, if there is anybody who may."""
-    if partition.leader != NO_LEADER:
-        return None
     acceptable = may_lead(controller.image, partition, returning=returning)
     return partition_change(controller, topic, partition, acceptable, election=election_of(controller, topic))
 

@@ -44,7 +44,6 @@ SECTIONS = list(dict.fromkeys(step.section for step in steps()))
 
 # Where it is done otherwise, and why.
 _STUCK = "in Kafka a reassignment that was changed never ends"
-_BACK = "in Kafka nobody leads it until something else happens to its broker"
 OTHERWISE = {
     ("reassignments", "all that are wanted now"): _STUCK,
     ("reassignments", "and the one that is not"): _STUCK,
@@ -53,7 +52,6 @@ OTHERWISE = {
     ("reassignments", "expire 2"): _STUCK,
     ("reassignments", "expire 1"): _STUCK,
     ("reassignments", "cancel sorry, nobody left"): "Kafka puts a broker that is gone into the ISR",
-    ("directories", "the only one, back"): _BACK,
 }
 
 

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.messages.list_partition_reassignments_request impor
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
+from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.cluster.recorder.stage import Stage, directory
 
@@ -283,6 +284,50 @@ def reassignments(stage: Stage) -> None:
         stage.reassign(f"cancel {name}, one eligible", name, None)
 
 
+def unregistration(stage: Stage) -> None:
+    for broker in (1, 2, 3):
+        stage.join(broker)
+    stage.create("two", [1, 2], [2, 1])
+    stage.create("three", [1, 2, 3])
+    stage.fence(2)
+    stage.ask("unregister 2", UnregisterBrokerRequest(2))
+    stage.ask("unregister 9", UnregisterBrokerRequest(9))
+    stage.register(2)
+    stage.unfence(2)
+    stage.ask("unregister 1", UnregisterBrokerRequest(1))
+    stage.register(1)
+    stage.unfence(1)
+    stage.expire(3)
+    stage.register(3, previous=1)
+    stage.unfence(3)
+
+
+def features(stage: Stage) -> None:
+    for broker in (1, 2, 3):
+        stage.join(broker)
+    stage.create("t", [1, 2, 3], min_insync_replicas="3")
+    stage.create("u", [1, 2])
+    stage.fence(2)
+    name = "eligible.leader.replicas.version"
+    stage.ask("ELR off", UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(name, 0, upgrade_type=2)]))
+    stage.ask("ELR on", UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(name, 1, upgrade_type=1)]))
+    stage.fence(1)
+
+
+def old_metadata(stage: Stage) -> None:
+    for broker in (1, 2, 3):
+        stage.join(broker)
+    stage.create("t", [1, 2, 3], [1, 2, 3])
+    stage.alter("shrink", "t", [1, 2])
+    stage.alter("grow", "t", [1, 2, 3])
+    stage.fence(2)
+    stage.unfence(2)
+    stage.alter("back", "t", [1, 3, 2])
+    stage.reassign("another", "t", [3, 2])
+    stage.elect("preferred", 0, ("t", 0))
+    stage.fence(1)
+
+
 def minimum(stage: Stage) -> None:
     for broker in (1, 2, 3):
         stage.join(broker)
@@ -393,6 +438,8 @@ SECTIONS: dict[str, tuple[Callable[[Stage], None], dict[str, str]]] = {
         alter_partition,
         elections,
         reassignments,
+        unregistration,
+        features,
         minimum,
         placement,
         fenced_racks,
@@ -400,3 +447,6 @@ SECTIONS: dict[str, tuple[Callable[[Stage], None], dict[str, str]]] = {
         without_elr,
     )
 }
+for release in ("3.5-IV2", "3.6-IV0", "3.7-IV2", "3.9-IV0"):
+    settings = {"min.insync.replicas": "2", "release": release}
+    SECTIONS[f"old_metadata_{release}"] = (old_metadata, settings)

@@ -64,6 +64,7 @@ class Stage:
 
     def __init__(self, section: str, settings: dict[str, str], lines: list[str]) -> None:
         port = free_port()
+        release = settings.pop("release", None)
         self.kafka = RealKafka(
             {
                 "process.roles": "controller",
@@ -79,6 +80,7 @@ class Stage:
             port=port,
             heap="256m",
             jvm=["-XX:TieredStopAtLevel=1"],
+            formatting=["--release-version", release] if release else [],
         )
         self.section = section
         self.lines = lines
