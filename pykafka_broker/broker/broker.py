@@ -80,15 +80,16 @@ class Broker:
         self._timed: list[Timed] = [node.purgatory, node.logs]
         self.services = Services(node, new_session_id, self._timed.append)
         self.observing: Observing | None = None  # where the controllers are other nodes
+        self._directories: Directories
         if node.observed is not None:
             from pykafka_broker.broker.observing import Observing  # nor for that
 
             self.observing = Observing(node, node.observed)
-            self._directories: Directories = self.observing.directories
+            self._directories = self.observing.directories
         else:
-            self._directories = DirectoryKeeper(
-                node.id, node.led_metadata, node.logs, node.replicas, clock, alone=node.roles.alone
-            )
+            alone = node.roles.alone
+            keeper = DirectoryKeeper(node.id, node.led_metadata, node.logs, node.replicas, clock, alone=alone)
+            self._directories, self._start_directories = keeper, keeper.start
         self._publisher = MetadataPublisher(node, self._directories)
         self._metering: Metering | None = None  # from the first quota on
         self._quota_hook = _quota_hook(config)
@@ -157,7 +158,7 @@ class Broker:
         else:
             metadata.rejoin(endpoints, clean=all(each.clean for each in node.logs.partition_directories))
         node.replicas.start(loaded, node.new_uuid)
-        self._directories.start()
+        self._start_directories()
         if node.setup.leader_epoch >= 0:
             metadata.outrun(node.setup.leader_epoch, node.setup.producer_id)
         if node.config.delegation_token_secret_key is not None:

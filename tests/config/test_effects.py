@@ -43,7 +43,7 @@ READ_AS = {
     "log.dirs": "data.dirs",
     "internal.segment.bytes": "segment.bytes",
 }
-READ_HERE = {"process.roles"}  # by `refusals`
+READ_HERE = {"process.roles", "controller.quorum.bootstrap.servers", "controller.quorum.voters"}  # by roles and `refusals`
 
 
 CHECKS = {"config_rules.py", "config_changes.py"}  # they read values only to judge a change
