@@ -98,7 +98,9 @@ class Node:
     def launch(self) -> None:
         """Start it and wait for nothing."""
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(
+                self.command, stdout=log, stderr=log, start_new_session=True, env=_environment()
+            )
         self._guard = Guard(self.process.pid)
 
     def start(self, timeout_s: float = _START_SECONDS) -> None:
@@ -159,6 +161,11 @@ class Node:
             self._guard.release()
             self._guard = None
         return code
+
+
+def _environment() -> dict[str, str]:
+    """Without what would be read as settings of a broker: the tests' own names begin in the same way."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
 
 
 class KafkaCluster:

@@ -43,7 +43,8 @@ READ_AS = {
     "log.dirs": "data.dirs",
     "internal.segment.bytes": "segment.bytes",
 }
-READ_HERE = {"process.roles", "controller.quorum.bootstrap.servers", "controller.quorum.voters"}  # by roles and `refusals`
+# By `roles_of` and `refusals`.
+READ_HERE = {"process.roles", "controller.quorum.bootstrap.servers", "controller.quorum.voters"}
 
 
 CHECKS = {"config_rules.py", "config_changes.py"}  # they read values only to judge a change
