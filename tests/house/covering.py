@@ -479,7 +479,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/alter_share_group_offsets broker/api/delete_share_group_offsets
         broker/api/describe_share_group_offsets broker/api/share_acknowledge broker/api/share_fetch
         broker/api/share_group_describe broker/api/share_group_heartbeat broker/api/share_group_offsets
-        broker/api/share_group_state broker/api/share_requests broker/share_partitions broker/share_reader
+        broker/api/share_requests broker/share_partitions broker/share_reader
         coordinators/share/listing
         """,
     ),

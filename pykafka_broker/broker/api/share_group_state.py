@@ -17,6 +17,7 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.delivery import StateRun
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
@@ -41,6 +42,12 @@ StateRequest = (
     | WriteShareGroupStateRequest
     | DeleteShareGroupStateRequest
     | ReadShareGroupStateSummaryRequest
+)
+_STATE_BATCH_BYTES = 20
+_SMALL_BYTES = 4096  # of which nobody asks whether they fit into a record
+_TOO_LARGE = (
+    "Unable to write share group state: The request included a message larger than the max message size the server "
+    "will accept."
 )
 # Kafka says the same of these to everybody.
 _WORDS = {
@@ -135,6 +142,9 @@ def write(
     module, host, now = write_share_group_state_response, services.shares, context.now
 
     def ask(key: ShareKey, asked: Any) -> Any:
+        size = len(asked.state_batches) * _STATE_BATCH_BYTES
+        if size > _SMALL_BYTES and size > services.topic_config(SHARE_GROUP_STATE).max_message_bytes:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, _TOO_LARGE)
         runs = [
             StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
             for batch in asked.state_batches

@@ -55,6 +55,8 @@ def _from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
 
 def _merged(both: list[StateRun]) -> list[StateRun]:
     """What counts between each two edges, from the lowest offset up: the run that says most of those which are open."""
+    if all(run.last < after.first for run, after in pairwise(both)):
+        return joined(both)
     edges = sorted({edge for run in both for edge in (run.first, run.last + 1)})
     by_first = sorted(both)
     opened = 0
