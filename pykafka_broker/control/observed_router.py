@@ -41,6 +41,9 @@ class Surroundings(Protocol):
     def cut(self, connection: int, half: bytes) -> None:
         """Send this, then close the connection."""
 
+    def send(self, connection: int, answer: Pieces) -> None:
+        """It was held back."""
+
     def later(self, action: Action, step: Callable[[], None]) -> None:
         """Do it when the delay of the action is over."""
 
@@ -235,9 +238,17 @@ class ObservedRouter:
             self._noted(exchange, None)
             return pieces
         if self._faults.watching or waiting.made is not None or waiting.rule is not None:
-            return self.leave(exchange, pieces, waiting.rule, waiting.made) or []
+            return self._held_in_a_pause(exchange, self.leave(exchange, pieces, waiting.rule, waiting.made) or [])
         self._noted(exchange, pieces)
         return pieces
+
+    def _held_in_a_pause(self, exchange: Exchange, answer: Pieces) -> Pieces:
+        """What may be sent now. The rest is sent when the pause is over, before what came in its time is served."""
+        pause = self._faults.paused
+        if pause is None or not answer:
+            return answer
+        pause.held[id(answer)] = partial(self._surroundings.send, exchange.connection.id, answer)
+        return []
 
     def waits(self, waiting: ObservedReply) -> None:
         self._log.waiting[id(waiting)] = waiting

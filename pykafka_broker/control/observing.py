@@ -19,6 +19,7 @@ from pykafka_broker.control.traffic.faults import Faults
 from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.request_log import RequestLog
 from pykafka_broker.control.traffic.rule import Action, Rule
+from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.server.connection import Dispatching
 from pykafka_broker.server.server import Server
 
@@ -72,6 +73,11 @@ class Observing:
         if found is not None:
             found.send([half])
             found.close("a fault cuts an answer in two")
+
+    def send(self, connection: int, answer: Pieces) -> None:
+        found = self._server.connection(connection)
+        if found is not None:
+            found.send(answer)
 
     def later(self, action: Action, step: Callable[[], None]) -> None:
         turns = self._server.turns

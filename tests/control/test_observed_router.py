@@ -68,6 +68,9 @@ class Watched:
     def cut(self, connection: int, half: bytes) -> None:
         self.sent.append(half)
 
+    def send(self, connection: int, answer: list[Any]) -> None:
+        self.sent.append(b"".join(answer))
+
     def later(self, action: Action, step: Callable[[], None]) -> None:
         self.later_steps.append((action.delay_ms, step))
 
@@ -445,3 +448,16 @@ def test_one_that_waited_before_the_fault_came_meets_what_happens_to_answers(wat
     watched.broker.settle(NOW)
     assert not is_whole(answer(answers[0], fetch(0), 12).responses[0].partitions[0].records)
     assert rule.hits == 1
+
+
+def test_who_waited_is_answered_after_a_pause_and_not_in_it(watched: Watched) -> None:
+    _, answers = held(watched, fetch(0), 12)
+    watched.faults.pause()
+    watched.end_offset(0)
+    inside = b"".join(encode_request(produce(0), 9, 1, "inside"))[4:]
+    watched.broker.router.dispatch(CONNECTION, memoryview(bytearray(inside)))
+    watched.broker.settle(NOW)
+    assert (answers, watched.sent) == ([[]], [])
+    watched.faults.unpause()
+    (sent,) = watched.sent
+    assert len(answer([sent], fetch(0), 12).responses[0].partitions[0].records) > 0

@@ -81,6 +81,11 @@ class Faults:
             if self.on_added is not None:
                 self.on_added(self._paused[0])
 
+    @property
+    def paused(self) -> Rule | None:
+        """The one that holds requests, and answers to those that came before it, while there is a pause."""
+        return None if self._paused is None else self._paused[0]
+
     def unpause(self) -> None:
         """Let all of them go on."""
         if self._paused is not None:
