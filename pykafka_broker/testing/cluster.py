@@ -36,7 +36,7 @@ _WAIT_S = 30.0
 # What a test wants otherwise than Kafka has it: a dead broker is missed, and a slow replica given up, within seconds.
 QUICK = {
     "broker.heartbeat.interval.ms": "200",
-    "broker.session.timeout.ms": "2000",
+    "broker.session.timeout.ms": "3000",
     "replica.lag.time.max.ms": "5000",
     "replica.fetch.backoff.ms": "100",
 }
@@ -47,7 +47,7 @@ class KafkaCluster:
     the controller as well, and the cluster lives and dies with it.
 
     racks: the rack of each broker. config: Kafka's broker configs for all of them; configs: more of them, by node id.
-    quick: a dead broker is missed after 2 s and not after Kafka's 9 (`QUICK` has all of it); `config` goes before that.
+    quick: a dead broker is missed after 3 s and not after Kafka's 9 (`QUICK` has all of it); `config` goes before that.
     Without `data_dir` the data is in a temporary directory, which `close` removes. port: that of broker 1, the others
     have the ones after it, the controller the last; free ones are taken where it is 0. Use it with `with`.
     """
