@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, supported_features
+from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
+from pykafka_broker.protocol.stored.clear_elr_record import ClearElrRecord
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -36,8 +38,18 @@ def update_features(
         results.append(UpdatableFeatureResult(update.feature, error_message=ErrorCode.NONE.name))
         if update.max_version_level != controller.image.features.get(update.feature, 0):
             records.append(ApiMessageAndVersion(FeatureLevelRecord(update.feature, update.max_version_level), 0))
+            if update.feature == ELR_VERSION and update.max_version_level > 0:
+                records += _nobody_eligible(controller.image)
     response = UpdateFeaturesResponse(error_message=None, results=results if version < _NO_RESULTS_FROM else [])
     return Decision([] if request.validate_only else records, response)
+
+
+def _nobody_eligible(image: MetadataImage) -> list[ApiMessageAndVersion]:
+    """While it is off nobody watches who is eligible to lead, so nobody may be when it comes on again."""
+    partitions = (partition for topic in image.topics.values() for partition in topic.partitions.values())
+    if not any(partition.elr or partition.last_known_elr for partition in partitions):
+        return []
+    return [ApiMessageAndVersion(ClearElrRecord(), 0)]
 
 
 def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:
@@ -81,4 +93,15 @@ def _unsupported(controller: Controller, name: str, level: int, upgrade_type: in
     lowest, highest = supported[name]
     if not lowest <= level <= highest:
         return f"Local controller {controller.node_id} only supports versions {lowest}-{highest}"
+    return _unsupported_by_brokers(controller, name, level)
+
+
+def _unsupported_by_brokers(controller: Controller, name: str, level: int) -> str | None:
+    """Every broker that is registered must be able to do it, also one that is not there now."""
+    for broker in sorted(controller.image.brokers.values(), key=lambda broker: broker.id):
+        lowest, highest = broker.features.get(name, (0, 0))
+        if level and highest == 0:
+            return f"Broker {broker.id} does not support this feature."
+        if level and not lowest <= level <= highest:
+            return f"Broker {broker.id} only supports versions {lowest}-{highest}"
     return None

@@ -13,7 +13,7 @@ from pykafka_broker.cluster.bootstrap import SECURITY_PROTOCOLS
 from pykafka_broker.cluster.controller import DIRECTORIES_FROM, Controller, Decision
 from pykafka_broker.cluster.elections import broker_leaves, unclean_shutdown
 from pykafka_broker.cluster.features import METADATA_VERSION, SUPPORTED
-from pykafka_broker.cluster.image import BrokerImage, MetadataImage
+from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.sessions import Sessions
 from pykafka_broker.errors import ApiError
@@ -55,7 +55,7 @@ def register_broker(
     if known is not None and again:
         sessions.contact(known.id, known.epoch, -1, now)
         return Decision([], BrokerRegistrationResponse(broker_epoch=known.epoch))
-    records = list(_before(controller, known, request.previous_broker_epoch))
+    records = list(_before(controller, request.broker_id, request.previous_broker_epoch))
     epoch = next_offset + len(records)
     records.append(_record(controller, request, epoch))
     sessions.begin(request.broker_id, epoch, now)
@@ -86,14 +86,13 @@ def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) ->
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
 
-def _before(controller: Controller, known: BrokerImage | None, previous_epoch: int) -> Iterator[ApiMessageAndVersion]:
-    """What a broker loses that comes back as another incarnation."""
-    if known is None:
-        return
-    if previous_epoch != known.epoch:
-        yield from unclean_shutdown(controller, known.id)
+def _before(controller: Controller, broker_id: int, previous_epoch: int) -> Iterator[ApiMessageAndVersion]:
+    """What a broker loses that comes back as another incarnation. One that was unregistered may come with new disks."""
+    known = controller.image.brokers.get(broker_id)
+    if known is None or previous_epoch != known.epoch:
+        yield from unclean_shutdown(controller, broker_id)
     elif not known.fenced:
-        yield from broker_leaves(controller, known.id)
+        yield from broker_leaves(controller, broker_id)
 
 
 def _record(controller: Controller, request: BrokerRegistrationRequest, epoch: int) -> ApiMessageAndVersion:

@@ -15,6 +15,7 @@ from pykafka_broker.cluster.config_changes import (
 )
 from pykafka_broker.cluster.controller import ProducerIds
 from pykafka_broker.cluster.feature_updates import update_features
+from pykafka_broker.cluster.features import ELR_VERSION
 from pykafka_broker.cluster.quotas import alter_client_quotas
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.errors import ApiError
@@ -28,6 +29,7 @@ from pykafka_broker.protocol.messages.alter_client_quotas_request import (
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.steps import Pace, at_once
+from tests.cluster.parts import cluster_of, partition_in
 from tests.cluster.support import Cluster
 
 TOPIC, BROKER, GROUP, CLIENT_METRICS = (
@@ -285,6 +287,29 @@ def test_eligible_leaders_need_a_metadata_version() -> None:
     reply = update_features(cluster.controller, request, 1).reply
     assert reply.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "depends on metadata.version level 23" in (reply.error_message or "")
+
+
+def test_what_one_broker_can_not_do_is_not_begun() -> None:
+    cluster = cluster_of(3)
+    cluster.apply([ApiMessageAndVersion(FeatureLevelRecord("transaction.version", 0), 0)])
+    for level, range_of_two, reason in (
+        (1, (0, 0), "Broker 2 does not support this feature."),
+        (2, (0, 1), "Broker 2 only supports versions 0-1"),
+        (1, (0, 1), None),
+    ):
+        cluster.image.brokers[2].features["transaction.version"] = range_of_two
+        request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("transaction.version", level)])
+        message = update_features(cluster.controller, request, 2).reply.error_message
+        assert message is None if reason is None else (message or "").endswith(reason)
+
+
+def test_who_was_eligible_before_is_not_when_elr_is_on_again() -> None:
+    cluster = cluster_of(min_insync_replicas="2")
+    topic, _ = partition_in(cluster, isr=(1,), elr=(2,))
+    for level in (0, 1):
+        request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(ELR_VERSION, level, upgrade_type=2 - level)])
+        cluster.apply(update_features(cluster.controller, request, 2).records)
+    assert (cluster.image.features[ELR_VERSION], topic.partitions[0].elr) == (1, ())
 
 
 def test_the_static_voter_stays_static() -> None:

@@ -15,12 +15,15 @@ from pykafka_broker.cluster.alter_partition import alter_partition
 from pykafka_broker.cluster.assign_directories import assign_replicas_to_dirs
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.elect_leaders import elect_leaders
-from pykafka_broker.cluster.elections import broker_leaves, broker_returns, directories_lost, unclean_shutdown
+from pykafka_broker.cluster.elections import broker_leaves, broker_returns, directories_lost
+from pykafka_broker.cluster.feature_updates import update_features
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import Replay
 from pykafka_broker.cluster.producer_ids import allocate_producer_ids
 from pykafka_broker.cluster.reassignments import alter_partition_reassignments, list_partition_reassignments
-from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.registration import register_broker, unregister_broker
+from pykafka_broker.cluster.sessions import Sessions
 from pykafka_broker.cluster.topics import create_partitions, create_topics
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -32,11 +35,10 @@ from pykafka_broker.protocol.messages.create_topics_response import CreateTopics
 from pykafka_broker.protocol.messages.elect_leaders_response import ReplicaElectionResult
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from pykafka_broker.protocol.messages.list_partition_reassignments_response import OngoingTopicReassignment
-from pykafka_broker.protocol.messages.update_features_request import UpdateFeaturesRequest
+from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from pykafka_broker.protocol.runtime import Fields
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
-from pykafka_broker.protocol.stored.register_broker_record import RegisterBrokerRecord
 from pykafka_broker.steps import at_once
 from tests.cluster.recorded import Step, steps
 
@@ -45,6 +47,7 @@ SECTIONS = list(dict.fromkeys(step.section for step in steps()))
 # Where it is done otherwise, and why.
 _STUCK = "in Kafka a reassignment that was changed never ends"
 OTHERWISE = {
+    ("features", "ELR on"): "Kafka keeps who was eligible before, whatever was committed meanwhile",
     ("reassignments", "all that are wanted now"): _STUCK,
     ("reassignments", "and the one that is not"): _STUCK,
     ("reassignments", "changed back"): _STUCK,
@@ -67,6 +70,10 @@ def of_elect_leaders(controller: Controller, request: Any) -> Any:
     return at_once(elect_leaders(controller, request))
 
 
+def of_update_features(controller: Controller, request: Any) -> Any:
+    return update_features(controller, request, 2)
+
+
 def of_list_reassignments(controller: Controller, request: Any) -> Any:
     return Decision([], list_partition_reassignments(controller.image, request))
 
@@ -78,6 +85,7 @@ DECISIONS: dict[ApiKey, Callable[[Controller, Any], Any]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: of_list_reassignments,
     ApiKey.ELECT_LEADERS: of_elect_leaders,
+    ApiKey.UPDATE_FEATURES: of_update_features,
     ApiKey.CREATE_TOPICS: of_create_topics,
     ApiKey.CREATE_PARTITIONS: of_create_partitions,
 }
@@ -122,13 +130,28 @@ class Replayed:
         """The changes of partitions that come with a heartbeat, a registration, or the end of a session."""
         controller, request = self.controller(), step.request
         if isinstance(request, BrokerRegistrationRequest):
-            known = self.image.brokers.get(request.broker_id)
-            if not step.answer.error_code and known is not None and request.previous_broker_epoch != known.epoch:
-                yield from unclean_shutdown(controller, request.broker_id)
+            if not step.answer.error_code:
+                yield from self._registered(controller, request, step.answer.broker_epoch + 1 - len(step.records))
+        elif isinstance(request, UnregisterBrokerRequest):
+            if not step.answer.error_code:
+                yield from unregister_broker(controller, request).records
         elif isinstance(request, BrokerHeartbeatRequest) and request.offline_log_dirs:
             yield from directories_lost(controller, request.broker_id, request.offline_log_dirs)
         else:
             yield from self._comes_or_goes(controller, step)
+
+    def _registered(
+        self, controller: Controller, request: BrokerRegistrationRequest, next_offset: int
+    ) -> Iterator[ApiMessageAndVersion]:
+        decision = register_broker(
+            controller,
+            Sessions(1000, controller.node_id),
+            request,
+            cluster_id=request.cluster_id,
+            next_offset=next_offset,
+            now=0,
+        )
+        yield from decision.records
 
     def _comes_or_goes(self, controller: Controller, step: Step) -> Iterator[ApiMessageAndVersion]:
         for record in step.records:
@@ -158,7 +181,7 @@ def written(records: Iterable[ApiMessageAndVersion]) -> list[Any]:
     lines = [
         (record.message.API_KEY, record.version, plain(record.message))
         for record in records
-        if not isinstance(record.message, BrokerRegistrationChangeRecord | RegisterBrokerRecord)
+        if not isinstance(record.message, BrokerRegistrationChangeRecord)
     ]
     return sorted(lines, key=lambda line: (line[0], line[2].get("topic_id", b""), line[2].get("partition_id", 0)))
 
@@ -187,10 +210,9 @@ def decided(replayed: Replayed, step: Step) -> tuple[Any, Any]:
     """What is decided here, and by Kafka, as far as it compares."""
     decision = replayed.decision(step)
     if decision is None:
-        if isinstance(step.request, UpdateFeaturesRequest | IncrementalAlterConfigsRequest):
+        if isinstance(step.request, IncrementalAlterConfigsRequest):
             return None, None
-        changes = [record for record in step.records if record.message.API_KEY == RecordType.PARTITION_CHANGE]
-        return written(replayed.follows(step)), written(changes)
+        return written(replayed.follows(step)), written(step.records if replayed.image.features else [])
     if placed_by_chance(step):
         ours, theirs = (
             [(each.error_code, each.error_message) for each in results(answer)]

@@ -134,6 +134,16 @@ def test_a_broker_is_unregistered_and_comes_back_as_a_new_one(node: ControllerNo
     assert node.register(1, 2).error_code == 0
 
 
+def test_one_that_was_unregistered_is_not_eligible_when_it_comes_back(node: ControllerNode) -> None:
+    node.join(1)
+    create(node, "t", 1)
+    assert node.ask(UnregisterBrokerRequest(1)).error_code == 0
+    assert node.image.topics["t"].partitions[0].elr == (1,)
+    node.register(1, 2)  # maybe another machine of that name
+    partition = node.image.topics["t"].partitions[0]
+    assert (partition.elr, partition.last_known_elr) == ((), (1,))
+
+
 def test_nobody_unregisters_a_broker_that_is_not_there(node: ControllerNode) -> None:
     answer = node.ask(UnregisterBrokerRequest(5))
     assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pykafka_broker.cluster.features import SUPPORTED
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from pykafka_broker.protocol.messages.create_partitions_request import (
     CreatePartitionsAssignment,
@@ -314,6 +315,24 @@ def features(stage: Stage) -> None:
     stage.fence(1)
 
 
+def features_of_brokers(stage: Stage) -> None:
+    def update(what: str, name: str, level: int, upgrade_type: int) -> None:
+        updates = [FeatureUpdateKey(name, level, upgrade_type=upgrade_type)]
+        stage.ask(what, UpdateFeaturesRequest(feature_updates=updates))
+
+    stage.join(1)
+    for name in ("share.version", "streams.version"):
+        update(f"{name} off", name, 0, 2)
+    older = {**SUPPORTED, "share.version": (0, 0)}
+    del older["streams.version"]
+    stage.register(2, features=older)
+    update("one can't do that level", "share.version", 1, 1)
+    update("one doesn't know it", "streams.version", 1, 1)
+    stage.register(3, features={**older, "share.version": (0, 0)})
+    update("two can't do that level", "share.version", 1, 1)
+    update("down is no matter", "transaction.version", 1, 2)
+
+
 def old_metadata(stage: Stage) -> None:
     for broker in (1, 2, 3):
         stage.join(broker)
@@ -440,6 +459,7 @@ SECTIONS: dict[str, tuple[Callable[[Stage], None], dict[str, str]]] = {
         reassignments,
         unregistration,
         features,
+        features_of_brokers,
         minimum,
         placement,
         fenced_racks,

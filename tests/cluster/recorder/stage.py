@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from interop.raw import RawClient
@@ -162,7 +163,14 @@ class Stage:
         self.register(broker_id, rack, directories, previous)
         self.unfence(broker_id)
 
-    def register(self, broker_id: int, rack: str | None = None, directories: int = 1, previous: int = -1) -> None:
+    def register(
+        self,
+        broker_id: int,
+        rack: str | None = None,
+        directories: int = 1,
+        previous: int = -1,
+        features: Mapping[str, tuple[int, int]] = SUPPORTED,
+    ) -> None:
         self._incarnation += 1
         answer = self.ask(
             f"register {broker_id}",
@@ -171,7 +179,7 @@ class Stage:
                 self.kafka_cluster_id,
                 struct.pack(">qq", broker_id, self._incarnation),
                 [Listener("PLAINTEXT", "127.0.0.1", 9000 + broker_id, 0)],
-                [Feature(name, lowest, highest) for name, (lowest, highest) in SUPPORTED.items()],
+                [Feature(name, lowest, highest) for name, (lowest, highest) in features.items()],
                 rack,
                 False,
                 [directory(broker_id, number) for number in range(directories)],
