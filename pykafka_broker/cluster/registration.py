@@ -124,7 +124,7 @@ def unregister_broker(controller: Controller, request: UnregisterBrokerRequest) 
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
     records = list(broker_leaves(controller, broker.id))
     records.append(ApiMessageAndVersion(UnregisterBrokerRecord(broker.id, broker.epoch), 0))
-    return Decision(records, UnregisterBrokerResponse(error_message=None))
+    return Decision(records, UnregisterBrokerResponse(error_message=""))
 
 
 def controller_registration(
